@@ -1,0 +1,72 @@
+# make demo, make test and make benchmark work on a fresh checkout; `make help` lists them.
+#
+# They put what they need into a virtual environment, .venv (VENV=... for another place), made by python3
+# (PYTHON=... for another interpreter, 3.10 or later). What Debian must provide is installed if root runs make.
+
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PYTEST_ARGS ?= --numprocesses auto
+
+# A plain path entry in place of setuptools' import hook, which costs every start of the command some 10 ms.
+EDITABLE := --config-settings editable_mode=compat --editable
+
+CREATED := $(VENV)/.created
+INSTALLED := $(VENV)/.installed
+INSTALLED_TEST := $(VENV)/.installed-test
+
+# $(call provide,a command that succeeds if it is there,the Debian packages that bring it)
+define provide
+@set -e; \
+present() { $(1) >/dev/null 2>&1; }; \
+if ! present && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo "installing $(2)"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq </dev/null; \
+	apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $(2) </dev/null; \
+fi; \
+present || { echo "$(2) is missing: install it first (apt-get install $(2))" >&2; exit 1; }
+endef
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test benchmark clean
+
+help: ## what this Makefile makes
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FPDUs
+	@# status 1: the capture was read, and there is an error in it
+	$(BIN)/scapy-mpa analyze pcaps/markers-reordered.pcap || [ $$? -eq 1 ]
+	@echo
+	$(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap | head -n 12
+
+test: $(INSTALLED_TEST) ## ruff, mypy, then every test with its coverage
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --cov $(PYTEST_ARGS)
+
+benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
+	$(BIN)/python scripts/benchmark.py
+
+clean: ## remove what was made
+	rm -rf .venv build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
+	find scapy_mpa scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CREATED):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or later is needed")'
+	$(call provide,$(PYTHON) -c "import ensurepip",python3-venv)
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(INSTALLED): pyproject.toml $(CREATED)
+	$(PIP) install --quiet $(EDITABLE) .
+	@touch $@
+
+$(INSTALLED_TEST): pyproject.toml $(CREATED)
+	$(call provide,command -v tshark,tshark)
+	$(PIP) install --quiet $(EDITABLE) '.[test]'
+	@touch $(INSTALLED) $@

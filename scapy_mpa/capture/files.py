@@ -1,0 +1,115 @@
+"""Several captures as one, opened by name.
+
+Captures are merged by the time of the records at their heads, as mergecap does: never re-sorted within a file,
+ties in the order given.  Frame numbers run through the merge, from 1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from scapy_mpa.capture.pcap import PcapReader
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.receive.segment import FRAME, KEY, TIME, Segment
+
+#: What names a capture: a path, or an open binary file.
+CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+
+#: Segments handed on at a time when captures are merged.
+_MERGED_BATCH = 1024
+
+
+class Captures:
+    """One or more captures, to be read once.
+
+    ``names`` are as given; ``packets`` counts the records read so far; ``damage`` collects one line for each
+    capture that could only be read in part.  Use as a context manager: files it opened are closed at its end.
+    """
+
+    def __init__(self, sources: CaptureSource | Sequence[CaptureSource]) -> None:
+        """Open all sources; raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read."""
+        given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
+        self.damage: list[str] = []
+        with ExitStack() as stack:
+            self._readers = [self._open(source, stack) for source in given]
+            self._stack = stack.pop_all()
+        self.names = [reader.name for reader in self._readers]
+
+    @staticmethod
+    def _open(source: CaptureSource, stack: ExitStack) -> PcapReader:
+        if isinstance(source, (str, os.PathLike)):
+            path = Path(source)
+            try:
+                # The reader takes whole blocks: a buffer below it would only copy.
+                file: BinaryIO = stack.enter_context(open(path, "rb", buffering=0))  # type: ignore[assignment]
+                return PcapReader(file, str(source))
+            except OSError as error:
+                raise CaptureError(f"{source}: {error.strerror or error}") from error
+        return PcapReader(source, str(getattr(source, "name", "<file>")))
+
+    def __enter__(self) -> Captures:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def packets(self) -> int:
+        """Records read so far, of all captures."""
+        return sum(reader.frames for reader in self._readers)
+
+    def batches(self) -> Iterator[list[Segment]]:
+        """Yield the segments of all captures in lists.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` at the end if a damaged capture gave no packet at all.
+        """
+        if len(self._readers) == 1:
+            yield from _readable(self._readers[0], every_record=False)
+        else:
+            yield from self._merged()
+        for reader in self._readers:
+            if reader.damage is None:
+                continue
+            if not reader.frames:
+                raise CaptureError(f"{reader.name}: no packet can be read: {reader.damage}")
+            self.damage.append(f"{reader.name}: damaged after frame {reader.frames}: {reader.damage}")
+
+    def _merged(self) -> Iterator[list[Segment]]:
+        streams = [_flat(_readable(reader, every_record=True)) for reader in self._readers]
+        heads = [next(stream, None) for stream in streams]
+        frame = 0
+        batch: list[Segment] = []
+        while True:
+            chosen = -1
+            for index, head in enumerate(heads):
+                if head is not None and (chosen < 0 or head[TIME] < earliest):
+                    chosen, earliest = index, head[TIME]
+            if chosen < 0:
+                break
+            seg = heads[chosen]
+            assert seg is not None
+            frame += 1
+            if seg[KEY]:
+                batch.append((frame, *seg[FRAME + 1 :]))
+                if len(batch) == _MERGED_BATCH:
+                    yield batch
+                    batch = []
+            heads[chosen] = next(streams[chosen], None)
+        yield batch
+
+
+def _readable(reader: PcapReader, every_record: bool) -> Iterator[list[Segment]]:
+    """The reader's batches; an error of the operating system half way is damage like any other."""
+    try:
+        yield from reader.batches(every_record)
+    except OSError as error:
+        reader.damage = error.strerror or str(error)
+
+
+def _flat(batches: Iterable[list[Segment]]) -> Iterator[Segment]:
+    for batch in batches:
+        yield from batch

@@ -1,0 +1,19 @@
+"""What scapy-mpa raises.
+
+Malformed traffic is data and becomes a finding, never an exception. An exception means that the caller, or
+the file the caller named, cannot be used; its message says what was wrong, where, and what was expected.
+"""
+
+from __future__ import annotations
+
+
+class MPAError(Exception):
+    """Root of everything scapy-mpa raises on purpose; `str()` of it is meant for a person."""
+
+
+class CaptureError(MPAError):
+    """A capture cannot be read: not a capture, damaged before its first packet, or of an unknown kind."""
+
+
+class FramingError(MPAError, ValueError):
+    """The caller asked for what the format cannot express, or gave octets that are not of that format."""

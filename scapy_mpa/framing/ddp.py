@@ -1,0 +1,226 @@
+"""DDP and RDMAP headers inside a ULPDU: what an FPDU carries, and why a peer gave up.
+
+DDP headers are RFC 5041 §4, RDMAP's control octet RFC 5040 §4.1, its message names RFC 5040 §4.2 and RFC 7306
+§4, and the Terminate message RFC 5040 §4.8. Reading only; the Scapy layers make these messages.
+
+The control word of a Terminate is: layer 4 bits, error type 4 bits, error code 8 bits, M, D, R. The Linux siw
+driver lays it out from the least significant bit, so that in the first octet layer and error type change
+places and M, D, R are 0x01, 0x02, 0x04 of the third instead of 0x80, 0x40, 0x20. Nothing in the message says
+which is meant, so `decode_terminate` takes what is a defined error; if both are, or neither is, M, D, R
+decide, since RFC 5040 has siw's three bits reserved. Without any of the six bits it is RFC 5040's.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Literal, NamedTuple
+
+from .markers import Octets
+
+OPCODE_NAMES: tuple[str | None, ...] = (
+    "RDMA Write",
+    "RDMA Read Request",
+    "RDMA Read Response",
+    "Send",
+    "Send with Invalidate",
+    "Send with SE",
+    "Send with SE and Invalidate",
+    "Terminate",
+    "Immediate Data",
+    "Immediate Data with SE",
+    "Atomic Request",
+    "Atomic Response",
+    None,
+    None,
+    None,
+    None,
+)
+"""Name of each of the 16 opcodes, None where there is none (RFC 5040 §4.2, RFC 7306 §4)."""
+
+CONTROL_LENGTH = 2
+"""Octets of the DDP and RDMAP control fields; a shorter ULPDU has no opcode."""
+TAGGED_HEADER_LENGTH = 14
+"""Octets of a tagged DDP header (RFC 5041 §4.2)."""
+UNTAGGED_HEADER_LENGTH = 18
+"""Octets of an untagged DDP header (RFC 5041 §4.3)."""
+
+TERMINATE_OPCODE = 7
+_TERMINATE_CONTROL_LENGTH = 4
+
+LAYER_NAMES = ("RDMAP", "DDP", "LLP")
+"""What the layer numbers mean (RFC 5040 §4.8)."""
+
+_ANY_CODE: dict[int, str] = {}
+
+# (layer, error type): name of the type, and its codes; no codes: any code, and it says nothing.
+_ERRORS: dict[tuple[int, int], tuple[str, dict[int, str]]] = {
+    # RFC 5040 §4.8
+    (0, 0): ("local catastrophic error", _ANY_CODE),
+    (0, 1): (
+        "remote protection error",
+        {
+            0x00: "invalid STag",
+            0x01: "base or bounds violation",
+            0x02: "access rights violation",
+            0x03: "STag not associated with RDMAP Stream",
+            0x04: "TO wrap",
+            0x09: "STag cannot be invalidated",
+            0xFF: "unspecified",
+        },
+    ),
+    (0, 2): (
+        "remote operation error",
+        {
+            0x05: "invalid RDMAP version",
+            0x06: "unexpected opcode",
+            0x07: "catastrophic error, localized to RDMAP Stream",
+            0x08: "catastrophic error, global",
+            0x09: "STag cannot be invalidated",
+            0xFF: "unspecified",
+        },
+    ),
+    # RFC 5041 §7.2
+    (1, 0): ("local catastrophic error", {0x00: ""}),
+    (1, 1): (
+        "tagged buffer error",
+        {
+            0x00: "invalid STag",
+            0x01: "base or bounds violation",
+            0x02: "STag not associated with DDP Stream",
+            0x03: "TO wrap",
+            0x04: "invalid DDP version",
+        },
+    ),
+    (1, 2): (
+        "untagged buffer error",
+        {
+            0x01: "invalid QN",
+            0x02: "invalid MSN, no buffer available",
+            0x03: "invalid MSN, out of range",
+            0x04: "invalid MO",
+            0x05: "message too long for the buffer",
+            0x06: "invalid DDP version",
+        },
+    ),
+    (1, 3): ("error of the LLP", _ANY_CODE),
+    # RFC 5044 §8, RFC 6581 §8
+    (2, 0): (
+        "MPA error",
+        {
+            1: "TCP connection lost",
+            2: "CRC does not match",
+            3: "Marker and ULPDU_Length disagree",
+            4: "invalid startup frame",
+            5: "local catastrophic error",
+            6: "insufficient IRD resources",
+            7: "no matching RTR option",
+        },
+    ),
+}
+
+_TAGGED = Struct(">BBIQ")
+_UNTAGGED = Struct(">BBIIII")
+
+
+class DDPTagged(NamedTuple):
+    """A tagged DDP header (RFC 5041 §4.2) and the length in octets of what follows it."""
+
+    last: bool
+    dv: int
+    rv: int
+    opcode: int
+    stag: int
+    to: int
+    payload_length: int
+
+
+class DDPUntagged(NamedTuple):
+    """An untagged DDP header (RFC 5041 §4.3) and the length in octets of what follows it."""
+
+    last: bool
+    dv: int
+    rv: int
+    opcode: int
+    rsvdulp: int
+    """Invalidate STag in the Sends that invalidate."""
+    qn: int
+    msn: int
+    mo: int
+    payload_length: int
+
+
+def opcode_name(ulpdu: Octets) -> str | None:
+    """The RDMAP message a ULPDU belongs to; None if it has under 2 octets or an opcode without a name."""
+    return OPCODE_NAMES[ulpdu[1] & 0x0F] if len(ulpdu) >= CONTROL_LENGTH else None
+
+
+def decode_ddp(ulpdu: Octets) -> DDPTagged | DDPUntagged | None:
+    """The DDP header of a ULPDU, tagged or untagged by its T bit; None if the ULPDU is too short for it."""
+    if not ulpdu:
+        return None
+    last, dv = bool(ulpdu[0] & 0x40), ulpdu[0] & 0x03
+    if ulpdu[0] & 0x80:
+        if len(ulpdu) < TAGGED_HEADER_LENGTH:
+            return None
+        _, control, stag, to = _TAGGED.unpack_from(ulpdu)
+        return DDPTagged(last, dv, control >> 6, control & 0x0F, stag, to, len(ulpdu) - TAGGED_HEADER_LENGTH)
+    if len(ulpdu) < UNTAGGED_HEADER_LENGTH:
+        return None
+    _, control, rsvdulp, qn, msn, mo = _UNTAGGED.unpack_from(ulpdu)
+    payload_length = len(ulpdu) - UNTAGGED_HEADER_LENGTH
+    return DDPUntagged(last, dv, control >> 6, control & 0x0F, rsvdulp, qn, msn, mo, payload_length)
+
+
+class Terminate(NamedTuple):
+    """The control word of a Terminate message, and what it says."""
+
+    layer: int
+    """0 RDMAP, 1 DDP, 2 LLP."""
+    etype: int
+    code: int
+    m: int
+    """DDP Segment Length is valid."""
+    d: int
+    """The DDP header of what was in error follows."""
+    r: int
+    """Its RDMAP header follows."""
+    layout: Literal["rfc5040", "siw"]
+    meaning: str
+
+
+def decode_terminate(ulpdu: Octets) -> Terminate | None:
+    """Read the Terminate message in a ULPDU; None if it is another message or lacks the control word."""
+    ddp = decode_ddp(ulpdu)
+    if not isinstance(ddp, DDPUntagged) or ddp.opcode != TERMINATE_OPCODE:
+        return None
+    if ddp.payload_length < _TERMINATE_CONTROL_LENGTH:
+        return None
+    kind, code, header_control = ulpdu[UNTAGGED_HEADER_LENGTH : UNTAGGED_HEADER_LENGTH + 3]
+    high, low = kind >> 4, kind & 0x0F
+    by_rfc5040, by_siw = _defined(high, low, code), _defined(low, high, code)
+    is_siw = by_siw
+    if by_rfc5040 == by_siw:
+        is_siw = bool(header_control & 0x07) and not header_control & 0xE0
+    elif by_rfc5040:
+        is_siw = False
+    if is_siw:
+        m, d, r = header_control & 1, header_control >> 1 & 1, header_control >> 2 & 1
+        return Terminate(low, high, code, m, d, r, "siw", error_meaning(low, high, code))
+    m, d, r = header_control >> 7, header_control >> 6 & 1, header_control >> 5 & 1
+    return Terminate(high, low, code, m, d, r, "rfc5040", error_meaning(high, low, code))
+
+
+def _defined(layer: int, etype: int, code: int) -> bool:
+    error = _ERRORS.get((layer, etype))
+    return error is not None and (error[1] is _ANY_CODE or code in error[1])
+
+
+def error_meaning(layer: int, etype: int, code: int) -> str:
+    """An error in words, as in "DDP tagged buffer error: invalid STag"."""
+    layer_name = LAYER_NAMES[layer] if layer < len(LAYER_NAMES) else f"layer {layer}"
+    if (layer, etype) not in _ERRORS:
+        return f"{layer_name} error type {etype}, code {code}"
+    type_name, codes = _ERRORS[layer, etype]
+    if codes is _ANY_CODE:
+        return f"{layer_name} {type_name}"
+    return f"{layer_name} {type_name}: {codes.get(code, f'code {code}')}".removesuffix(": ")

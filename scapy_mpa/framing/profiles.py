@@ -1,0 +1,154 @@
+"""Where the specifications differ: one row of `PROFILES` for each, and the clause that says what.
+
+Code asks the profile; nothing else compares revisions. The columns are facts of draft-culley-iwarp-mpa-02,
+draft-ietf-rddp-mpa-01, RFC 5044 and RFC 6581.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+
+class Profile(NamedTuple):
+    """What one specification says where another says something else."""
+
+    name: str
+    title: str
+    revision: int | None
+    """What Rev says in its startup frames; None if it has none."""
+    startup_frames: bool
+    """Full Operation is entered by an MPA Request and an MPA Reply."""
+    private_data_limit: int | None
+    """Octets; None if there are no startup frames."""
+    markers_negotiated: bool
+    """Markers are used in a direction if its receiver asked by M; otherwise always."""
+    crc_negotiated: bool
+    """CRCs are used if either side asked by C; otherwise always."""
+    fpduptr_origin: Literal["header", "first-octet"]
+    """FPDUPTR counts from ULPDU_Length, or from the first octet, a leading Marker's included."""
+    second_marker_fpduptr: int
+    """FPDUPTR of the second Marker in an FPDU that begins with one: there the origins differ."""
+    error_codes: tuple[int, ...]
+    """The codes of MPA itself, and those it sends in a Terminate."""
+    closing_codes: tuple[int, ...]
+    """The codes after which MPA itself closes the connection at once; after others the ULP does."""
+    foreign_revision: Literal["none", "close", "close-if-incompatible", "accept-1"]
+    """What a receiver does with another Rev: there is none, close, close if it must, take Rev 1."""
+    initiator_first: bool
+    """The Responder sends no FPDU before it has received one."""
+    both_directions_start: bool
+    """An endpoint starts MPA in both directions at once; otherwise each half connection by itself."""
+    segment_alignment: Literal["SHOULD", "informative"]
+    """How strongly segments are asked to begin with FPDUs and to hold whole ones."""
+    mulpdu_without_markers: bool
+    """It has a formula for MULPDU without Markers."""
+    enhanced: bool
+    """S, IRD, ORD and the ready-to-receive message exist."""
+
+
+_CULLEY_02 = Profile(
+    name="culley-02",
+    title="draft-culley-iwarp-mpa-02",
+    revision=None,
+    startup_frames=False,
+    private_data_limit=None,
+    markers_negotiated=False,
+    crc_negotiated=False,
+    fpduptr_origin="first-octet",
+    second_marker_fpduptr=512,
+    error_codes=(1, 2, 3),
+    closing_codes=(),
+    foreign_revision="none",
+    initiator_first=False,
+    both_directions_start=False,
+    segment_alignment="SHOULD",
+    mulpdu_without_markers=False,
+    enhanced=False,
+)
+
+_RDDP_01 = _CULLEY_02._replace(
+    name="rddp-01",
+    title="draft-ietf-rddp-mpa-01",
+    revision=0,
+    startup_frames=True,
+    private_data_limit=65535,
+    markers_negotiated=True,
+    crc_negotiated=True,
+    error_codes=(1, 2, 3, 4),
+    closing_codes=(4,),
+    foreign_revision="close",
+    initiator_first=True,
+    both_directions_start=True,
+    mulpdu_without_markers=True,
+)
+
+_RFC5044 = _RDDP_01._replace(
+    name="rfc5044",
+    title="RFC 5044",
+    revision=1,
+    private_data_limit=512,
+    fpduptr_origin="header",
+    second_marker_fpduptr=508,
+    foreign_revision="close-if-incompatible",
+    segment_alignment="informative",
+)
+
+_RFC6581 = _RFC5044._replace(
+    name="rfc6581",
+    title="RFC 6581",
+    revision=2,
+    error_codes=(1, 2, 3, 4, 5, 6, 7),
+    foreign_revision="accept-1",
+    enhanced=True,
+)
+
+PROFILES: dict[str, Profile] = {p.name: p for p in (_CULLEY_02, _RDDP_01, _RFC5044, _RFC6581)}
+"""The profiles by name, oldest first."""
+
+
+def profile_of_revision(rev: int) -> Profile:
+    """The profile that a startup frame with this Rev follows: 0 rddp-01, 1 rfc5044, 2 and above rfc6581."""
+    return _RFC6581 if rev > 1 else _RFC5044 if rev == 1 else _RDDP_01
+
+
+# Sections. "" marks what a specification does not have: the draft that has no startup frames says in §8.1 how
+# MPA starts instead, and only RFC 6581 knows enhanced frames.
+_CLAUSES: dict[str, tuple[str, str, str, str]] = {
+    # topic:          culley-02, rddp-01, RFC 5044, RFC 6581
+    "fpdu-format": ("6", "4", "4.1", ""),
+    "ulpdu-length": ("5.2", "3.2", "3", ""),
+    "marker-format": ("6.1", "4.1", "4.2", ""),
+    "markers": ("7.1", "5.1", "4.3", ""),
+    "crc": ("7.2", "5.2", "4.4", ""),
+    "mulpdu": ("7.3.2", "5.3.2", "4.5", ""),
+    "segmentation": ("7.3", "5.3", "5.1", ""),
+    "receiver": ("7.4", "5.4", "6", ""),
+    "startup-frame": ("8.1", "6.1.1", "7.1.1", "6"),
+    "startup-rules": ("8.1", "6.1", "7.1.2", ""),
+    "teardown": ("8.2", "6.2", "7.2", ""),
+    "errors": ("9", "7", "8", ""),
+    "enhanced": ("", "", "", "9"),
+    "enhanced-errors": ("", "", "", "8"),
+    "ird-ord": ("", "", "", "9.1"),
+    "peer-to-peer": ("", "", "", "9.2"),
+    "interoperability": ("8.1", "6.1.1", "7.1.1", "10"),
+}
+
+TOPICS: tuple[str, ...] = tuple(_CLAUSES)
+"""What `clause` can be asked for."""
+
+_COLUMN = {name: column for column, name in enumerate(PROFILES)}
+
+
+def clause(profile_name: str, topic: str) -> str:
+    """Where the specification says it, as in "RFC 5044 §4.4".
+
+    Where RFC 6581 changes nothing it is RFC 5044's clause; what only RFC 6581 has is RFC 6581's for every
+    profile. Raises KeyError for an unknown profile or topic.
+    """
+    sections = _CLAUSES[topic]
+    section = sections[_COLUMN[profile_name]]
+    if not section:
+        profile_name = "rfc5044" if sections[_COLUMN["rfc5044"]] else "rfc6581"
+        section = sections[_COLUMN[profile_name]]
+    return f"{PROFILES[profile_name].title} §{section}"

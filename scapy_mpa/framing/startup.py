@@ -1,0 +1,189 @@
+"""The startup frames: MPA Request Frame and MPA Reply Frame (RFC 5044 §7.1.1, RFC 6581 §6 and §9).
+
+`StartupFrame` holds a frame as it is on the wire and encodes exactly what it is given, right or wrong; the
+builder `startup_frame` computes what it is not given. `decode_startup_frame` reads one;
+`startup_frame_problems` says what makes it one that a receiver must refuse (error code 4).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Literal, NamedTuple
+
+from ..errors import FramingError
+from .markers import Octets
+from .profiles import Profile, profile_of_revision
+
+REQUEST_KEY = b"MPA ID Req Frame"
+REPLY_KEY = b"MPA ID Rep Frame"
+KEY_PREFIX = b"MPA ID Re"
+"""What the two Keys begin with."""
+KEY_LENGTH = 16
+STARTUP_HEADER_LENGTH = 20
+"""Octets before the Private Data (RFC 5044 §7.1.1)."""
+
+M = 0x80
+"""In the flags octet: the sender requires Markers in what it receives."""
+C = 0x40
+"""The sender prefers CRCs."""
+R = 0x20
+"""In a Reply: rejected."""
+S = 0x10
+"""Private Data begins with enhanced data (RFC 6581 §6); reserved before Rev 2."""
+RES = 0x0F
+"""Reserved, with S taken out of it."""
+
+ENHANCED_DATA_LENGTH = 4
+"""Octets of the enhanced data at the beginning of the Private Data (RFC 6581 §9)."""
+NOT_NEGOTIATED = 0x3FFF
+"""An IRD or ORD with this value is left to the ULP (RFC 6581 §9.1)."""
+
+Kind = Literal["request", "reply"]
+
+_HEADER = Struct(">16sBBH")
+_ENHANCED = Struct(">HH")
+_HIGH, _SECOND, _DEPTH = 0x8000, 0x4000, 0x3FFF
+
+
+class EnhancedData(NamedTuple):
+    """Enhanced RDMA connection establishment data: four Control Flags and two queue depths (RFC 6581 §9)."""
+
+    a: int = 0
+    """Peer-to-peer connection model."""
+    b: int = 0
+    """RTR message: a zero-length Send."""
+    c: int = 0
+    """RTR message: a zero-length RDMA Write."""
+    d: int = 0
+    """RTR message: a zero-length RDMA Read."""
+    ird: int = 0
+    """Inbound RDMA Read Queue Depth, 14 bits."""
+    ord: int = 0
+    """Outbound RDMA Read Queue Depth, 14 bits."""
+
+    def encode(self) -> bytes:
+        """The 4 octets. Raises FramingError if IRD or ORD does not fit 14 bits."""
+        if not (0 <= self.ird <= _DEPTH and 0 <= self.ord <= _DEPTH):
+            raise FramingError(f"IRD {self.ird} and ORD {self.ord} must each fit 14 bits")
+        return _ENHANCED.pack(
+            (_HIGH if self.a else 0) | (_SECOND if self.b else 0) | self.ird,
+            (_HIGH if self.c else 0) | (_SECOND if self.d else 0) | self.ord,
+        )
+
+    @classmethod
+    def decode(cls, octets: Octets) -> EnhancedData:
+        """Read the first 4 octets. Raises FramingError if there are fewer."""
+        if len(octets) < ENHANCED_DATA_LENGTH:
+            raise FramingError(f"enhanced data has {ENHANCED_DATA_LENGTH} octets, not {len(octets)}")
+        first, second = _ENHANCED.unpack_from(octets)
+        return cls(
+            first >> 15, first >> 14 & 1, second >> 15, second >> 14 & 1, first & _DEPTH, second & _DEPTH
+        )
+
+
+class StartupFrame(NamedTuple):
+    """A Request or Reply as it is on the wire: flags 0 or 1, `res` the low four bits, lengths in octets."""
+
+    kind: Kind
+    m: int
+    c: int
+    r: int
+    s: int
+    res: int
+    rev: int
+    pd_length: int
+    """What the PD_Length field says."""
+    private_data: bytes
+
+    @property
+    def enhanced(self) -> EnhancedData | None:
+        """The enhanced data, if S says there is some, Rev knows S, and it is there (RFC 6581 §6, §9)."""
+        expected = self.s and profile_of_revision(self.rev).enhanced
+        if not expected or len(self.private_data) < ENHANCED_DATA_LENGTH:
+            return None
+        return EnhancedData.decode(self.private_data)
+
+    @property
+    def wire_length(self) -> int:
+        """Octets of the frame as `encode` gives it."""
+        return STARTUP_HEADER_LENGTH + len(self.private_data)
+
+    def encode(self) -> bytes:
+        """The octets of the fields as they are. Raises FramingError if one does not fit. RFC 5044 §7.1.1."""
+        limits = ("Res", self.res, RES), ("Rev", self.rev, 0xFF), ("PD_Length", self.pd_length, 0xFFFF)
+        for name, value, top in limits:
+            if not 0 <= value <= top:
+                raise FramingError(f"{name} {value} is not within 0 to {top}")
+        flags = self.res
+        for bit, value in ((M, self.m), (C, self.c), (R, self.r), (S, self.s)):
+            flags |= bit if value else 0
+        key = REQUEST_KEY if self.kind == "request" else REPLY_KEY
+        return _HEADER.pack(key, flags, self.rev, self.pd_length) + self.private_data
+
+
+def startup_frame(
+    kind: Kind,
+    *,
+    m: int = 0,
+    c: int = 0,
+    r: int = 0,
+    s: int | None = None,
+    res: int = 0,
+    rev: int | None = None,
+    private_data: bytes = b"",
+    enhanced: EnhancedData | None = None,
+    pd_length: int | None = None,
+) -> StartupFrame:
+    """Build a frame; what is None is computed, what is given is kept.
+
+    `enhanced` is put in front of `private_data`, the ULP's own; S then becomes 1 and Rev 2, otherwise 0 and
+    1. PD_Length becomes the length of both, and if that passes 65535 FramingError is raised by `encode`.
+    """
+    data = private_data if enhanced is None else enhanced.encode() + private_data
+    if s is None:
+        s = 0 if enhanced is None else 1
+    if rev is None:
+        rev = 2 if s else 1
+    return StartupFrame(kind, m, c, r, s, res, rev, len(data) if pd_length is None else pd_length, data)
+
+
+def decode_startup_frame(octets: Octets) -> StartupFrame | None:
+    """The startup frame at the beginning of `octets`; None if more octets are needed.
+
+    Private Data is as many octets as PD_Length says; what follows is not looked at. Raises FramingError as
+    soon as the octets can be neither Key (RFC 5044 §7.1.1).
+    """
+    key = bytes(octets[:KEY_LENGTH])
+    if not (REQUEST_KEY.startswith(key) or REPLY_KEY.startswith(key)):
+        raise FramingError(f"neither an MPA Request nor an MPA Reply: the Key is {key!r}")
+    if len(octets) < STARTUP_HEADER_LENGTH:
+        return None
+    _, flags, rev, pd_length = _HEADER.unpack_from(octets)
+    end = STARTUP_HEADER_LENGTH + pd_length
+    if len(octets) < end:
+        return None
+    kind: Kind = "request" if key == REQUEST_KEY else "reply"
+    private_data = bytes(octets[STARTUP_HEADER_LENGTH:end])
+    m, c, r, s = flags >> 7, flags >> 6 & 1, flags >> 5 & 1, flags >> 4 & 1
+    return StartupFrame(kind, m, c, r, s, flags & RES, rev, pd_length, private_data)
+
+
+def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) -> tuple[str, ...]:
+    """What makes `frame` invalid to a receiver that follows `profile` (None: the one its own Rev names).
+
+    Each is a short phrase; together they are error code 4 (RFC 5044 §8). Reserved bits, and R in a Request,
+    are not checked on reception and no problem here (RFC 5044 §7.1.1).
+    """
+    if profile is None or not profile.startup_frames:
+        profile = profile_of_revision(frame.rev)
+    problems = []
+    limit = profile.private_data_limit
+    if limit is not None and frame.pd_length > limit:
+        problems.append(f"PD_Length {frame.pd_length} is above {limit}")
+    if frame.pd_length != len(frame.private_data):
+        problems.append(f"PD_Length {frame.pd_length} with {len(frame.private_data)} octets of Private Data")
+    if profile.enhanced and frame.rev >= 2 and frame.s and frame.pd_length < ENHANCED_DATA_LENGTH:
+        problems.append(f"S is set but PD_Length {frame.pd_length} leaves no room for enhanced data")
+    if profile.foreign_revision == "close" and frame.rev != profile.revision:
+        problems.append(f"Rev {frame.rev} where only {profile.revision} is accepted")
+    return tuple(problems)

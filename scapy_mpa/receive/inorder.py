@@ -1,0 +1,282 @@
+"""The fast path of Full Operation: octets in order, with nothing held back.
+
+An FPDU is its length, its CRC and, with Markers, the FPDUPTRs that must point at it.  No object is made for a
+packet and no octet copied; records are made when somebody asked for them.  The first surprise leaves a segment
+untouched and hands it to the slow path, which hands back when order is restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.receive import records
+from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.reader import CRC_RESIDUE
+from scapy_mpa.receive.records import ROW, Row, pack_frames
+from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segment
+
+_SEQ_MASK = 0xFFFFFFFF
+_TERMINATE = 7
+#: (first FPDUPTR, Markers) -> what reads the FPDUPTRs of consecutive Markers, and what they must be.
+_FPDUPTRS: dict[tuple[int, int], tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]] = {}
+
+
+def _fpduptrs(first: int, count: int) -> tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]:
+    read = Struct(">" + "510x".join("H" * count)).unpack_from
+    expected = tuple((first + MARKER_INTERVAL * index) & 0xFFFF for index in range(count))
+    _FPDUPTRS[first, count] = read, expected
+    return read, expected
+
+
+class InOrderOperation(FullOperation):
+    """What both fast paths share: keeping what they found."""
+
+    #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
+    _need = 0
+
+    def resume(self) -> None:
+        """Hand back to the fast path if nothing is out of order."""
+        stream = self.stream
+        if not self._placement.in_order:
+            self.half.next_seq = -1
+            return
+        self.half.next_seq = stream.seq_of(stream.next)
+        extent = self._reader.extent(stream.base, stream.next)
+        self._need = extent.end if extent is not None else 0
+
+    def _keep_part(self, seg: Segment) -> None:
+        """The segment brings a part of an FPDU, and neither begins nor ends it."""
+        stream, length = self.stream, seg[LENGTH]
+        stream.hold(seg, stream.next, stream.next + length, seg[START])
+        stream.next = stream.highest = stream.next + length
+        stream.captured += length
+        self.counts.segments += 1
+        self.half.next_seq = seg[SEQ] + length & _SEQ_MASK
+
+    def _keep(
+        self, seg: Segment, at: int, need: int, fpdus: int, ulpdu_octets: int, markers: int, aligned: bool
+    ) -> None:
+        """Count the FPDUs that the segment completed, up to ``at``, and hold what follows."""
+        stream, counts, length = self.stream, self.counts, seg[LENGTH]
+        counts.segments += 1
+        if fpdus:
+            counts.fpdus += fpdus
+            counts.ulpdu_octets += ulpdu_octets
+            counts.marker_count += markers
+            if self.gapped:
+                counts.undelivered += fpdus
+            self.complete = seg[FRAME]
+            if stream.pieces:
+                stream.consume_all()
+            stream.consumed.append(seg)
+            stream.base = stream.next + at - seg[START]
+        stream.next = stream.highest = stream.next + length
+        stream.captured += length
+        if at < seg[END]:
+            stream.hold(seg, stream.base, stream.next, at)
+        elif aligned:
+            counts.fpdu_aligned_segments += 1
+        if aligned:
+            counts.header_aligned_segments += 1
+        self._need = need
+        self.half.next_seq = seg[SEQ] + length & _SEQ_MASK
+
+    def _crc_of_held(self) -> int:
+        crc = 0
+        for start, end, index, seg in self.stream.pieces:
+            crc = crc32c(seg[6][index : index + end - start], crc)
+        return crc
+
+    def _record(self, seg: Segment, found: list[tuple[int, int, int]]) -> None:
+        """Record the FPDUs (offset, ULPDU_Length, opcode) that ``seg`` completed; earlier segments hold at most
+        the beginning of the first."""
+        frame, time = seg[FRAME], seg[TIME]
+        stream, log, sink = self.stream, self.log, self.sink
+        origin, with_markers = stream.origin, self.markers
+        crc = records.GOOD if self.crc else records.UNCHECKED
+        flag = records.flags(crc, records.LENGTH, self.first_error is not None)
+        delivered = 0 if self.gapped else frame
+        for offset, ulpdu_length, opcode in found:
+            body = ulpdu_length + 9 & ~3
+            header, markers = offset, 0
+            if with_markers:
+                room = -offset & 511
+                header = offset if room else offset + 4
+                markers = 0 if body <= room else 1 + (body - room - 1) // 508
+            frames: tuple[int, ...] = (frame,)
+            more = b""
+            if offset < stream.next and stream.pieces:
+                frames = (*sorted({piece[3][0] for piece in stream.pieces}), frame)
+                more = pack_frames(frames)
+            row: Row = (
+                origin + offset & _SEQ_MASK,
+                origin + header & _SEQ_MASK,
+                body + 4 * markers,
+                ulpdu_length,
+                markers,
+                flag if offset else records.flags(crc, records.START, self.first_error is not None),
+                opcode,
+                frame,
+                delivered,
+                time,
+                len(frames),
+                frames[0],
+            )
+            if log is not None:
+                log.octets += ROW.pack(*row) + more
+            if sink is not None:
+                sink(self, row, frames)
+
+
+class PlainOperation(InOrderOperation):
+    """Full Operation without Markers."""
+
+    def in_order(self, seg: Segment) -> bool:
+        """Take the next segment in order; False, with nothing done, if it holds a surprise."""
+        _, _, _, _, _, _, octets, start, end, _, length = seg
+        if end - start != length:
+            return False
+        stream, starts, crc_used = self.stream, self.starts, self.crc
+        pieces, shift, known = stream.pieces, stream.next - start, len(starts)
+        found: list[tuple[int, int, int]] | None = None if self.log is None and self.sink is None else []
+        at = start
+        fpdus = ulpdu_octets = need = 0
+        if pieces:
+            at = self._need - shift
+            if at > end:
+                self._keep_part(seg)
+                return True
+            offset, held_end, index, held = pieces[0]
+            if at <= start or held_end - offset < 4:
+                return False
+            view = held[6]
+            ulpdu_length, opcode = view[index] << 8 | view[index + 1], view[index + 3] & 0x0F
+            if opcode == _TERMINATE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+                return False
+            if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
+                return False
+            fpdus, ulpdu_octets = 1, ulpdu_length
+            starts.append(offset)
+            if found is not None:
+                found.append((offset, ulpdu_length, opcode))
+        while end - at >= 4:
+            ulpdu_length = octets[at] << 8 | octets[at + 1]
+            after = at + (ulpdu_length + 9 & ~3)
+            if after > end:
+                need = after + shift
+                break
+            opcode = octets[at + 3] & 0x0F
+            if (
+                opcode == _TERMINATE
+                or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH
+                or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
+            ):
+                del starts[known:]
+                return False
+            fpdus += 1
+            ulpdu_octets += ulpdu_length
+            starts.append(at + shift)
+            if found is not None:
+                found.append((at + shift, ulpdu_length, opcode))
+            at = after
+        if found:
+            self._record(seg, found)
+        self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
+        return True
+
+
+class MarkerOperation(InOrderOperation):
+    """Full Operation with Markers."""
+
+    def in_order(self, seg: Segment) -> bool:
+        """Take the next segment in order; False, with nothing done, if it holds a surprise."""
+        _, _, _, _, _, _, octets, start, end, _, length = seg
+        stream = self.stream
+        shift = stream.next - start
+        # A Marker cut by the end of a segment is left to the slow path.
+        if end - start != length or 0 < start + shift & 511 < 4 or 0 < end + shift & 511 < 4:
+            return False
+        starts, crc_used = self.starts, self.crc
+        pieces, known = stream.pieces, len(starts)
+        # What the drafts count more in an FPDU that begins with a Marker.
+        more = 4 if self._reader.origin == "first-octet" else 0
+        found: list[tuple[int, int, int]] | None = None if self.log is None and self.sink is None else []
+        at = start
+        fpdus = ulpdu_octets = marker_count = need = 0
+        if pieces:
+            offset, held_end, index, held = pieces[0]
+            header = offset if offset & 511 else offset + 4
+            at = self._need - shift
+            if at <= start or held_end < header + 4:
+                return False
+            if not self._point_at(octets, start, min(at, end), shift, header if header == offset else header - more):
+                return False
+            if at > end:
+                self._keep_part(seg)
+                return True
+            index += header - offset
+            view = held[6]
+            ulpdu_length, opcode = view[index] << 8 | view[index + 1], view[index + 3] & 0x0F
+            if opcode == _TERMINATE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+                return False
+            if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
+                return False
+            fpdus, ulpdu_octets = 1, ulpdu_length
+            marker_count = (self._need - offset - (ulpdu_length + 9 & ~3)) // 4
+            starts.append(offset)
+            if found is not None:
+                found.append((offset, ulpdu_length, opcode))
+        while True:
+            phase = at + shift & 511
+            header, room, pointer = (at, 512 - phase, 512 - phase) if phase else (at + 4, 508, 508 + more)
+            if end - header < 4:
+                break
+            ulpdu_length = octets[header] << 8 | octets[header + 1]
+            body = ulpdu_length + 9 & ~3
+            markers = 0 if body <= room else 1 + (body - room - 1) // 508
+            after = header + body + 4 * markers
+            if not phase and (octets[at + 2] or octets[at + 3]):
+                break
+            if after > end:
+                if self._point_at(octets, header, end, shift, header + shift + room - pointer):
+                    need = after + shift
+                break
+            opcode = octets[header + 3] & 0x0F
+            if (
+                opcode == _TERMINATE
+                or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH
+                or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
+            ):
+                break
+            if markers:
+                read, expected = _FPDUPTRS.get((pointer, markers)) or _fpduptrs(pointer, markers)
+                if read(octets, header + room + 2) != expected:
+                    break
+            fpdus += 1
+            ulpdu_octets += ulpdu_length
+            marker_count += markers if phase else markers + 1
+            starts.append(at + shift)
+            if found is not None:
+                found.append((at + shift, ulpdu_length, opcode))
+            at = after
+        if not need and end - (at if at + shift & 511 else at + 4) >= 4:
+            del starts[known:]
+            return False
+        if found:
+            self._record(seg, found)
+        self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
+        return True
+
+    @staticmethod
+    def _point_at(octets: memoryview, start: int, end: int, shift: int, counted_from: int) -> bool:
+        """Whether all Markers in ``octets[start:end]``, whose offsets are ``shift`` more, count from there."""
+        first = start + shift
+        for marker in range(first + (-first & 511), end + shift, MARKER_INTERVAL):
+            index = marker - shift + 2
+            if octets[index] << 8 | octets[index + 1] != marker - counted_from & 0xFFFF:
+                return False
+        return True

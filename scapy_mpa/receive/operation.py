@@ -1,0 +1,284 @@
+"""Full Operation of one half connection: segments in, FPDU records, counts and breaches out (RFC 5044 §4, §6, §8).
+
+This is the whole of it, for any segment.  :mod:`~scapy_mpa.receive.inorder` adds a fast path in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from scapy_mpa.framing.ddp import decode_terminate
+from scapy_mpa.receive import records
+from scapy_mpa.receive.counts import Counts
+from scapy_mpa.receive.placement import CHAIN, Located, Outcome, Placement
+from scapy_mpa.receive.reader import FPDUReader
+from scapy_mpa.receive.records import ROW, FPDULog, Row, pack_frames
+from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segment, checksum_is_wrong
+from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
+
+if TYPE_CHECKING:
+    from scapy_mpa.receive.tcp import Half
+    from scapy_mpa.rules.findings import Findings
+
+Direction: TypeAlias = Literal["initiator", "responder"]
+#: What is handed each FPDU when it is placed (or found bad): its row and its frames.
+PlacedSink: TypeAlias = "Callable[[FullOperation, Row, tuple[int, ...]], None]"
+
+_DROPPED = "TCP checksum wrong: taken as dropped by the receiver"
+
+
+class FullOperation:
+    """One half connection after the startup frames.
+
+    ``counts`` and ``log`` grow as segments come; ``log`` is None unless records are wanted, ``sink`` unless each
+    FPDU is wanted as it is placed.  Breaches go to ``findings``.  ``floor`` is (frame, nanoseconds) at which both
+    startup frames were there; ``held_limit`` how many octets out of order are held back at most.
+    """
+
+    def __init__(
+        self,
+        half: Half,
+        direction: Direction,
+        reader: FPDUReader,
+        floor: tuple[int, int],
+        findings: Findings,
+        held_limit: int,
+        log: FPDULog | None = None,
+        sink: PlacedSink | None = None,
+    ) -> None:
+        self.half = half
+        self.direction: Direction = direction
+        self.stream: Stream = reader.stream
+        self.markers = reader.markers
+        self.crc = reader.crc
+        self.findings = findings
+        self.counts = Counts()
+        self.log = log
+        self.sink = sink
+        self.floor = floor
+        #: Whether octets below were never captured, so that nothing more is delivered.
+        self.gapped = False
+        #: The largest complete frame of all FPDUs the chain has passed.
+        self.complete = 0
+        #: (frame, offset) of the first error of code 2 or 3.
+        self.first_error: tuple[int, int] | None = None
+        #: Where FPDUs begin, and where the slow path saw one end, in the last two blocks of the capture.
+        self.starts: list[int] = []
+        self._known_starts: set[int] = set()
+        self._earlier_starts: set[int] = set()
+        self._ends: set[int] = set()
+        self._earlier_ends: set[int] = set()
+        #: (end, start) of segments whose alignment is told when the chain has passed them.
+        self._unjudged: list[tuple[int, int]] = []
+        self._held_limit = held_limit
+        self._reader = reader
+        self._placement = Placement(self.stream, reader, floor)
+        half.next_seq = -1
+
+    def in_order(self, seg: Segment) -> bool:
+        """Take the next segment in order; False, with nothing done, if it must go to :meth:`receive`."""
+        return False
+
+    def receive(self, seg: Segment) -> None:
+        """Take any segment with payload."""
+        stream, counts = self.stream, self.counts
+        self._placement.catch_up()
+        start = stream.offset_of(seg[SEQ])
+        end = start + seg[END] - seg[START]
+        if start + seg[LENGTH] <= 0:
+            return  # the startup phase, once more
+        now = max((seg[FRAME], seg[TIME]), self.floor)
+        reach = max(stream.highest, stream.offset_of(self.half.peer.ack))
+        if start > reach + MAX_WINDOW or end < stream.next - MAX_WINDOW:
+            detail = f"{start - stream.next} octets from those in order"
+            self._find("outside-window", start, seg[FRAME], seg[TIME], detail)
+            return
+        counts.segments += 1
+        if is_cut(seg):
+            cut = seg[LENGTH] - seg[END] + seg[START]
+            self._find("capture-cut", end, seg[FRAME], seg[TIME], f"{cut} octets of the payload are not captured")
+        highest = stream.highest
+        new: list[tuple[int, int]] = []
+        # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
+        keep_alive = seg[LENGTH] == 1 and end == stream.next
+        if start < end and (keep_alive or self._agrees(seg, start, end)):
+            new = stream.commit(seg, start, end)
+        if not new:
+            counts.retransmitted_segments += 1
+        elif new[0][0] < highest:
+            counts.out_of_order_segments += 1
+        if start >= 0:
+            heappush(self._unjudged, (end, start))
+        if new:
+            self._account(self._placement.work(now, new))
+            while stream.held > self._held_limit and stream.islands:
+                detail = f"more than {self._held_limit} octets held back for a gap"
+                self._find("limit", stream.next, *now, detail)
+                self._skip_gap(now)
+        self._judge_passed(stream.base)
+        self.resume()
+
+    def resume(self) -> None:
+        """Decide whether the next segment may take the fast path."""
+
+    def release(self) -> None:
+        """The block of the capture that segments lie in goes: keep only what is still needed of it."""
+        self._know_starts()
+        self._earlier_starts, self._known_starts = self._known_starts, set()
+        self._earlier_ends, self._ends = self._ends, set()
+        self.stream.release()
+
+    def finish(self, now: tuple[int, int], closed: tuple[str, int, int] | None) -> None:
+        """The half connection is over; ``closed`` says by what ("FIN", "RST"), at which frame and time."""
+        stream, placement = self.stream, self._placement
+        placement.catch_up()
+        while stream.islands:
+            self._skip_gap(now)
+        self._account(placement.flush(now))
+        fin = self.half.fin
+        fin_offset = stream.offset_of(fin[0]) if fin is not None else None
+        if fin is not None and fin_offset is not None and fin_offset > stream.next:
+            missing = fin_offset - stream.next
+            detail = f"{missing} octets before the FIN were not captured"
+            acknowledged = stream.offset_of(self.half.peer.ack) >= fin_offset
+            self._find("capture-gap" if acknowledged else "gap", stream.next, fin[1], fin[2], detail)
+            placement.cut += 1 if placement.state is CHAIN and placement.at < stream.next else 0
+        elif closed is not None and placement.state is CHAIN and placement.at < stream.next:
+            how, frame, time = closed
+            latest = max((piece[3][FRAME], piece[3][TIME]) for piece in stream.pieces)
+            held = stream.next - placement.at
+            detail = f"{how} {held} octets into an FPDU"
+            if how == "FIN" or frame >= latest[0]:
+                self._find("connection-lost", placement.at, *max((frame, time), latest), detail)
+        counts = self.counts
+        counts.cut_fpdus = placement.cut
+        counts.stream_octets = stream.captured
+        counts.missing_octets = stream.highest - stream.captured
+        self._judge_passed(stream.highest)
+
+    def row(self, located: Located) -> Row:
+        """The row of an FPDU that was located."""
+        extent, stream = located.extent, self.stream
+        frame, time = located.placed or located.complete
+        after_error = self.first_error is not None and (frame, located.offset) > self.first_error
+        return (
+            stream.seq_of(extent.offset),
+            stream.seq_of(extent.header),
+            extent.end - extent.offset,
+            extent.ulpdu_length,
+            extent.markers,
+            records.flags(located.crc, located.located_by, after_error),
+            located.opcode,
+            located.placed[0] if located.placed else 0,
+            located.delivered,
+            time,
+            len(located.frames),
+            located.frames[0],
+        )
+
+    # --- octets ---
+
+    def _agrees(self, seg: Segment, start: int, end: int) -> bool:
+        """Whether a segment may be committed; octets that differ from those at hand are looked into."""
+        stream = self.stream
+        if start >= stream.highest:
+            return True
+        differences = stream.differences(seg, start, end)
+        if differences and checksum_is_wrong(seg):
+            self._find("tcp-checksum", start, seg[FRAME], seg[TIME], _DROPPED)
+            return False
+        for offset, other in differences:
+            if checksum_is_wrong(other):
+                self._placement.withdraw([other], offset)
+            else:
+                detail = f"an octet differs from what frame {other[FRAME]} brought; the first copy is kept"
+                self._find("overlap", offset, seg[FRAME], seg[TIME], detail)
+        return True
+
+    def _skip_gap(self, now: tuple[int, int]) -> None:
+        stream = self.stream
+        start, end = stream.next, stream.islands[0][0]
+        beyond = stream.pieces_of(end, end + 1)[0][3]
+        acknowledged = stream.offset_of(self.half.peer.ack) >= end
+        detail = f"{end - start} octets were not captured"
+        if acknowledged:
+            detail += ", though the peer acknowledged them"
+        self._find("capture-gap" if acknowledged else "gap", start, beyond[FRAME], beyond[TIME], detail)
+        self._account(self._placement.skip_gap(now), passed_gap=True)
+
+    # --- what came of them ---
+
+    def _account(self, outcome: Outcome, passed_gap: bool = False) -> None:
+        """Count, record and report what a frame changed."""
+        for breach in outcome.breaches:
+            self._find(breach.rule, breach.offset, breach.frame, breach.time, breach.detail)
+            if breach.rule in ("crc", "marker-length"):
+                place = breach.frame, breach.offset
+                if self.first_error is None or place < self.first_error:
+                    self.first_error = place
+        self.gapped = self.gapped or passed_gap
+        for located in outcome.settled:
+            self._settle(located)
+        for located in outcome.placed:
+            if located.terminate:
+                self._find_terminate(located)
+            if self.sink is not None:
+                self.sink(self, self.row(located), located.frames)
+
+    def _settle(self, located: Located) -> None:
+        counts = self.counts
+        counts.fpdus += 1
+        counts.ulpdu_octets += located.extent.ulpdu_length
+        counts.marker_count += located.extent.markers
+        self.starts.append(located.offset)
+        self._ends.add(located.end)
+        self.complete = max(self.complete, located.complete[0])
+        if located.placed is None:
+            counts.crc_errors += 1
+        elif self.gapped:
+            counts.undelivered += 1
+        else:
+            located.delivered = self.complete
+            if located.placed[0] < located.delivered:
+                counts.delivered_late += 1
+        if self.log is not None:
+            self.log.octets += ROW.pack(*self.row(located)) + pack_frames(located.frames)
+
+    def _find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
+        self.findings.add(rule, self.direction, frame, time, self.stream.seq_of(offset), detail)
+
+    def _find_terminate(self, located: Located) -> None:
+        terminate = decode_terminate(located.terminate)
+        if terminate is None:
+            return
+        place = located.offset, *(located.placed or located.complete)
+        detail = f"{terminate.meaning} (layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x})"
+        self._find("terminate", *place, detail)
+        if terminate.layout == "siw":
+            self._find("terminate-layout", *place, "control word laid out from the least significant bit, as siw does")
+
+    # --- alignment of segments (RFC 5044 §2) ---
+
+    def _judge_passed(self, offset: int) -> None:
+        while self._unjudged and self._unjudged[0][0] <= offset:
+            end, start = heappop(self._unjudged)
+            self._know_starts()
+            if start in self._known_starts or start in self._earlier_starts:
+                self.counts.header_aligned_segments += 1
+                if self._is_boundary(end):
+                    self.counts.fpdu_aligned_segments += 1
+
+    def _know_starts(self) -> None:
+        if self.starts:
+            self._known_starts.update(self.starts)
+            self.starts.clear()
+
+    def _is_boundary(self, offset: int) -> bool:
+        if offset == self.stream.base and self._placement.state is CHAIN:
+            return True
+        return any(
+            offset in offsets
+            for offsets in (self._known_starts, self._earlier_starts, self._ends, self._earlier_ends)
+        )

@@ -1,0 +1,167 @@
+"""The receiver: segments of any number of connections in, MPA connections out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scapy_mpa.receive.operation import PlacedSink
+from scapy_mpa.receive.records import FPDULog
+from scapy_mpa.receive.segment import (
+    ACK,
+    ACK_FLAG,
+    END,
+    FIN,
+    FLAGS,
+    FRAME,
+    KEY,
+    LENGTH,
+    RST,
+    SEQ,
+    START,
+    STATE_FLAGS,
+    SYN,
+    TIME,
+    Segment,
+    reverse_key,
+)
+from scapy_mpa.receive.startup import StartupPhase
+from scapy_mpa.receive.tcp import Half, MPAConnection, TCPConnection
+from scapy_mpa.rules.findings import Findings
+
+#: Octets out of order that one half connection holds back at most.
+HELD_LIMIT = 16 * 1024 * 1024
+#: TCP connections that are followed at a time.
+CONNECTION_LIMIT = 65536
+
+_SEQ_MASK = 0xFFFFFFFF
+
+
+class Receiver:
+    """Follows the TCP connections of a capture.
+
+    Feed it segments in the order of capture, a list at a time; call :meth:`finish` at the end.  ``connections``
+    are the MPA connections, numbered when they are known; ``findings`` are those of no connection.  With
+    ``records`` each half connection keeps a log of its FPDUs; ``sink`` is handed each as it is placed.
+    """
+
+    def __init__(
+        self,
+        *,
+        records: bool = False,
+        sink: PlacedSink | None = None,
+        held_limit: int = HELD_LIMIT,
+        connection_limit: int = CONNECTION_LIMIT,
+    ) -> None:
+        self.connections: list[MPAConnection] = []
+        self.findings = Findings()
+        self.held_limit = held_limit
+        self.connection_limit = connection_limit
+        self.sink = sink
+        self._records = records
+        self._halves: dict[bytes, Half] = {}
+        self._numbered = 0
+        self._now = (0, 0)
+
+    def new_log(self) -> FPDULog | None:
+        """A log for a half connection, None if records are not wanted."""
+        return FPDULog() if self._records else None
+
+    def number(self, mpa: MPAConnection) -> None:
+        """Give a connection its number."""
+        mpa.number = self._numbered
+        self._numbered += 1
+
+    def feed(self, segments: Iterable[Segment]) -> None:
+        """Take segments in the order of capture."""
+        halves = self._halves
+        seg: Segment | None = None
+        for seg in segments:
+            half = halves.get(seg[KEY])
+            if half is None:
+                half = self._open(seg)
+                if half is None:
+                    continue
+            flags = seg[FLAGS]
+            if flags & STATE_FLAGS:
+                self._change_state(half, seg)
+                continue
+            half.ack = seg[ACK]
+            if not seg[LENGTH]:
+                continue
+            if seg[SEQ] == half.next_seq and half.in_order(seg):
+                continue
+            half.phase.receive(seg)
+        if seg is not None:
+            self._now = seg[FRAME], seg[TIME]
+
+    def release(self) -> None:
+        """Let go of the buffers of all segments fed so far; what is still needed of them is copied."""
+        for half in self._halves.values():
+            half.phase.release()
+
+    def finish(self) -> None:
+        """The capture is over."""
+        for connection in list({id(half.connection): half.connection for half in self._halves.values()}.values()):
+            connection.finish(self._now)
+        self._halves.clear()
+        self.connections.sort(key=lambda mpa: mpa.order)
+        for number, mpa in enumerate(self.connections):
+            mpa.number = number
+
+    # --- TCP connections ---
+
+    def _open(self, seg: Segment) -> Half | None:
+        """A half connection for a key not met yet; None for a segment that begins none."""
+        if not seg[LENGTH] and not seg[FLAGS] & SYN:
+            return None
+        if len(self._halves) >= 2 * self.connection_limit:
+            self._close_oldest(seg)
+        return self._new(seg)
+
+    def _new(self, seg: Segment) -> Half:
+        key = seg[KEY]
+        connection = TCPConnection(key, reverse_key(key), self)
+        for half in connection.halves:
+            half.enter(StartupPhase(half, seg[SEQ] if half.key == key else seg[ACK], False, self.held_limit))
+            self._halves[half.key] = half
+        return connection.halves[0]
+
+    def _close_oldest(self, seg: Segment) -> None:
+        connection = next(iter(self._halves.values())).connection
+        connection.finish((seg[FRAME], seg[TIME]))
+        for half in connection.halves:
+            self._halves.pop(half.key, None)
+        detail = f"more than {self.connection_limit} TCP connections at a time"
+        self.findings.add("limit", None, seg[FRAME], seg[TIME], seg[SEQ], detail)
+
+    def _change_state(self, half: Half, seg: Segment) -> None:
+        """A SYN, FIN or RST, and what payload comes with it."""
+        flags = seg[FLAGS]
+        connection = half.connection
+        if flags & RST:
+            connection.rst = seg[FRAME], seg[TIME]
+            return
+        if flags & SYN:
+            half = self._synchronize(half, seg)
+            seg = (*seg[:SEQ], (seg[SEQ] + 1) & _SEQ_MASK, *seg[ACK:])
+        if flags & ACK_FLAG:
+            half.ack = seg[ACK]
+        if flags & FIN:
+            half.fin = half.fin or ((seg[SEQ] + seg[LENGTH]) & _SEQ_MASK, seg[FRAME], seg[TIME])
+        if seg[END] > seg[START] or seg[LENGTH]:
+            half.phase.receive(seg)
+
+    def _synchronize(self, half: Half, seg: Segment) -> Half:
+        """A SYN: of this connection, or of a new one on the same addresses and ports."""
+        origin = (seg[SEQ] + 1) & _SEQ_MASK
+        if half.origin == origin:
+            return half
+        if half.origin is None and isinstance(half.phase, StartupPhase) and half.phase.anchor(origin):
+            half.origin = origin
+            return half
+        half.connection.finish((seg[FRAME], seg[TIME]))
+        half = self._new(seg)
+        assert isinstance(half.phase, StartupPhase)
+        half.phase.anchor(origin)
+        half.origin = origin
+        return half

@@ -1,0 +1,155 @@
+"""What is told of each FPDU, and a compact log of it.
+
+:class:`FPDURecord` is what callers see.  A capture holds millions, so a half connection keeps its own in a
+:class:`FPDULog`: packed octets, in the order of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Literal, NamedTuple, TypeAlias
+
+from scapy_mpa.framing.ddp import OPCODE_NAMES
+
+LocatedBy: TypeAlias = Literal["start", "length", "marker", "scan"]
+CrcVerdict: TypeAlias = Literal["good", "bad", "unchecked"]
+
+#: Their places are the codes of a log row.
+LOCATED_BY: tuple[LocatedBy, ...] = ("start", "length", "marker", "scan")
+CRC_VERDICTS: tuple[CrcVerdict, ...] = ("good", "bad", "unchecked")
+START, LENGTH, MARKER, SCAN = range(4)
+GOOD, BAD, UNCHECKED = range(3)
+#: No opcode: a ULPDU under 2 octets.
+NO_OPCODE = 15
+#: Bit of a row's flags octet: the FPDU comes after the half connection's first error.
+AFTER_ERROR = 0x80
+
+
+class FPDURecord(NamedTuple):
+    """One FPDU, with the keys of ``scapy-mpa fpdus``.
+
+    ``seq`` and ``header_seq`` are TCP sequence numbers of its first octet and of its ULPDU_Length, lengths are
+    octets, ``frames`` the frames that first brought its octets.  ``placed_frame`` is None if its CRC is bad,
+    ``delivered_frame`` if it is, or if octets before it were never captured.  ``time`` is in seconds since the
+    epoch, of the placed frame, else of the frame that completed it; ``time_ns`` the same in nanoseconds.
+    """
+
+    connection: int
+    direction: Literal["initiator", "responder"]
+    seq: int
+    header_seq: int
+    ulpdu_length: int
+    wire_length: int
+    markers: int
+    crc: CrcVerdict
+    located_by: LocatedBy
+    frames: tuple[int, ...]
+    placed_frame: int | None
+    delivered_frame: int | None
+    time_ns: int
+    after_error: bool
+    opcode: str | None
+
+    @property
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        return self.time_ns / 1_000_000_000
+
+    def as_dict(self) -> dict[str, object]:
+        """The record with the keys, in the order, of ``scapy-mpa fpdus``."""
+        values = self._asdict()
+        return {
+            ("time" if name == "time_ns" else name): (
+                self.time if name == "time_ns" else list(value) if name == "frames" else value
+            )
+            for name, value in values.items()
+        }
+
+
+#: seq, header_seq, wire_length, ulpdu_length, markers, flags, placed, delivered, time, number of frames, first
+#: frame; the other frames follow.  Flags: opcode in the low four bits of the second octet; CRC verdict and
+#: located_by in the first.
+ROW = Struct("<IIIHHBBIIQII")
+#: A row of :data:`ROW`: what the receiver writes and the log reads.
+Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+
+_MORE_FRAMES = Struct("<I")
+
+
+def flags(crc: int, located_by: int, after_error: bool) -> int:
+    """The flags octet of a row."""
+    return crc | located_by << 2 | (AFTER_ERROR if after_error else 0)
+
+
+def pack_frames(frames: tuple[int, ...]) -> bytes:
+    """The frames after the first: steps of one octet, 0 before four octets of a frame number."""
+    packed = bytearray()
+    last = frames[0]
+    for frame in frames[1:]:
+        if frame - last < 256:
+            packed.append(frame - last)
+        else:
+            packed += b"\0" + _MORE_FRAMES.pack(frame)
+        last = frame
+    return bytes(packed)
+
+
+class FPDULog:
+    """FPDUs of one half connection in the order of the stream: about 50 octets each."""
+
+    __slots__ = ("octets",)
+
+    def __init__(self) -> None:
+        self.octets = bytearray()
+
+    def rows(self) -> Iterator[tuple[Row, tuple[int, ...]]]:
+        """Yield each row with the frames of its FPDU."""
+        octets = self.octets
+        size, end, at = ROW.size, len(self.octets), 0
+        unpack = ROW.unpack_from
+        while at < end:
+            row: Row = unpack(octets, at)  # type: ignore[assignment]
+            at += size
+            count, last = row[10], row[11]
+            if count == 1:
+                yield row, (last,)
+                continue
+            frames = [last]
+            for _ in range(count - 1):
+                step = octets[at]
+                at += 1
+                if step:
+                    last += step
+                else:
+                    (last,) = _MORE_FRAMES.unpack_from(octets, at)
+                    at += 4
+                frames.append(last)
+            yield row, tuple(frames)
+
+
+def record_of(
+    row: Row,
+    frames: tuple[int, ...],
+    connection: int,
+    direction: Literal["initiator", "responder"],
+) -> FPDURecord:
+    """The record of a row."""
+    seq, header_seq, wire_length, ulpdu_length, markers, flag, opcode, placed, delivered, time, _, _ = row
+    return FPDURecord(
+        connection,
+        direction,
+        seq,
+        header_seq,
+        ulpdu_length,
+        wire_length,
+        markers,
+        CRC_VERDICTS[flag & 3],
+        LOCATED_BY[flag >> 2 & 3],
+        frames,
+        placed or None,
+        delivered or None,
+        time,
+        bool(flag & AFTER_ERROR),
+        OPCODE_NAMES[opcode],
+    )

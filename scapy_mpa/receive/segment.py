@@ -1,0 +1,105 @@
+"""What the receiver is handed: one captured TCP segment.
+
+A segment travels as a plain tuple, because one is made for every packet of a capture and the in-order
+path must not pay for more.  Its fields, in order:
+
+======== =============== ==============================================================================
+FRAME    int             number of the frame in the capture, from 1
+TIME     int             nanoseconds since the epoch
+KEY      bytes           source address, destination address, source port, destination port (12 or 36 octets)
+SEQ      int             sequence number of its first octet (of the SYN, if it carries one)
+ACK      int             acknowledgement number
+FLAGS    int             the low eight flag bits of the TCP header
+BUFFER   memoryview      octets that hold the packet
+START    int             index in BUFFER of the first payload octet
+END      int             index in BUFFER after the last captured payload octet
+TCP      int             index in BUFFER of the TCP header, -1 where the header is not kept
+LENGTH   int             payload octets on the wire; more than END - START where the capture cut the packet
+======== =============== ==============================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+Segment: TypeAlias = tuple[int, int, bytes, int, int, int, memoryview, int, int, int, int]
+
+FRAME, TIME, KEY, SEQ, ACK, FLAGS, BUFFER, START, END, TCP, LENGTH = range(11)
+
+FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
+#: A segment with one of these changes the state of the TCP connection; all others only bring octets.
+STATE_FLAGS = FIN | SYN | RST
+
+
+def segment(
+    frame: int,
+    key: bytes,
+    seq: int,
+    payload: bytes = b"",
+    *,
+    ack: int = 0,
+    flags: int = ACK_FLAG,
+    time: int | None = None,
+    length: int | None = None,
+) -> Segment:
+    """A segment from its values, for callers that have no packet around the payload.
+
+    ``time`` is in nanoseconds and defaults to ``frame`` seconds; ``length`` is the number of payload octets
+    on the wire and defaults to ``len(payload)``.
+    """
+    if time is None:
+        time = frame * 1_000_000_000
+    if length is None:
+        length = len(payload)
+    return (frame, time, key, seq, ack, flags, memoryview(payload), 0, len(payload), -1, length)
+
+
+def detached(seg: Segment) -> Segment:
+    """The same segment over a buffer of its own, so that the one it was read in can be let go."""
+    start = seg[START] if seg[TCP] < 0 else seg[TCP]
+    octets = memoryview(bytes(seg[BUFFER][start : seg[END]]))
+    tcp = -1 if seg[TCP] < 0 else 0
+    return (*seg[:BUFFER], octets, seg[START] - start, seg[END] - start, tcp, seg[LENGTH])
+
+
+def reverse_key(key: bytes) -> bytes:
+    """The key of the opposite direction."""
+    address = (len(key) - 4) // 2
+    return key[address : 2 * address] + key[:address] + key[-2:] + key[-4:-2]
+
+
+def endpoints(key: bytes) -> tuple[str, str]:
+    """Source and destination as ``address:port``, IPv6 addresses in brackets (RFC 5952 form)."""
+    from ipaddress import IPv4Address, IPv6Address
+
+    size = (len(key) - 4) // 2
+    names = []
+    for index in (0, 1):
+        octets = key[index * size : (index + 1) * size]
+        port = int.from_bytes(key[2 * size + 2 * index : 2 * size + 2 * index + 2], "big")
+        address = f"[{IPv6Address(octets)}]" if size == 16 else str(IPv4Address(octets))
+        names.append(f"{address}:{port}")
+    return names[0], names[1]
+
+
+def checksum_is_wrong(seg: Segment) -> bool:
+    """Whether a receiver would have dropped this segment for its TCP checksum.
+
+    True only where that can be told: the whole segment was captured, and its checksum is neither right, nor
+    zero, nor the sum over the pseudo-header alone that a host with checksum offload leaves in the field.
+    """
+    tcp, end = seg[TCP], seg[END]
+    if tcp < 0 or end - seg[START] != seg[LENGTH]:
+        return False
+    octets = seg[BUFFER][tcp:end]
+    found = octets[16] << 8 | octets[17]
+    if found == 0:
+        return False
+    key = seg[KEY]
+    # Folding to 16 bits is a remainder modulo 65535, so the words need not be added one by one (RFC 1071).
+    pseudo = int.from_bytes(key[:-4], "big") + 6 + len(octets)
+    padded = bytes(octets) + b"\0" * (len(octets) & 1)
+    if (int.from_bytes(padded, "big") + pseudo) % 0xFFFF == 0:
+        return False
+    # Large-send offload leaves the sum without the length (it differs for each segment that goes out).
+    return (found - pseudo) % 0xFFFF != 0 and (found - pseudo + len(octets)) % 0xFFFF != 0

@@ -1,0 +1,285 @@
+"""One half of a TCP connection, put in order: which octets were captured, at which frame, and where they are.
+
+Sequence numbers become 64-bit offsets.  Octets are committed once: a later copy never overwrites what is held.
+A gap stays a gap: nothing is ever filled in.  Octets are not copied; a *piece* says where a run of them lies.
+
+The stream is ordered up to ``next``; what was captured beyond lies in ``islands``.  Its owner consumes octets
+from the front (:meth:`Stream.consume`) and keeps the rest; consumed segments stay at hand for a while, so that
+a retransmission can be compared with what it repeats.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TypeAlias
+
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TCP, Segment, detached
+
+#: (first offset, offset after the last, index of the first octet in the segment's buffer, segment)
+Piece: TypeAlias = "tuple[int, int, int, Segment]"
+
+#: No TCP window is larger (RFC 7323 §2.3), so nothing farther ahead can belong to the connection.
+MAX_WINDOW = 1 << 30
+_SEQ_MASK = 0xFFFFFFFF
+#: ``next`` and ``base`` of a stream whose first octet is not known: below every offset it can have.
+UNANCHORED = -(1 << 40)
+#: A buffer larger than any packet is a block of the capture file.
+_LARGEST_PACKET = 1 << 17
+
+
+class Stream:
+    """The captured octets of one half connection.
+
+    ``origin`` is the sequence number of offset 0; ``base`` the first offset not consumed; ``next`` the end of
+    what was captured without a gap; ``highest`` the end of the last octet captured; ``captured`` counts octets,
+    once each; ``held`` counts the octets that pieces hold.
+    """
+
+    __slots__ = (
+        "base",
+        "captured",
+        "consumed",
+        "held",
+        "highest",
+        "islands",
+        "next",
+        "origin",
+        "pieces",
+        "previously_consumed",
+        "starts",
+    )
+
+    def __init__(self, origin: int, anchored: bool) -> None:
+        self.origin = origin
+        self.base = self.next = 0 if anchored else UNANCHORED
+        self.highest = 0 if anchored else UNANCHORED
+        self.captured = 0
+        self.held = 0
+        #: Captured ranges beyond ``next``, sorted, neither touching nor overlapping.
+        self.islands: list[list[int]] = []
+        #: Pieces from ``base`` on, sorted; ``starts`` are their first offsets.
+        self.pieces: list[Piece] = []
+        self.starts: list[int] = []
+        #: Segments consumed since the last block of the capture, and in the one before, by offset.
+        self.consumed: list[Segment] = []
+        self.previously_consumed: list[Segment] = []
+
+    @property
+    def anchored(self) -> bool:
+        """Whether it is known where the stream begins."""
+        return self.next != UNANCHORED
+
+    def offset_of(self, seq: int) -> int:
+        """The offset with this sequence number nearest to what was captured last."""
+        near = self.next if self.next != UNANCHORED else max(self.highest, 0)
+        return near + ((seq - self.origin - near + 0x80000000) & _SEQ_MASK) - 0x80000000
+
+    def seq_of(self, offset: int) -> int:
+        """The sequence number of an offset."""
+        return (self.origin + offset) & _SEQ_MASK
+
+    # --- capturing ---
+
+    def missing(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts of [start, end) not captured yet."""
+        at = max(start, self.next)
+        if at >= end:
+            return []
+        found = []
+        islands = self.islands
+        index = bisect_right(islands, at, key=lambda island: island[1])
+        while at < end and index < len(islands):
+            first, last = islands[index]
+            if first >= end:
+                break
+            if at < first:
+                found.append((at, first))
+            at = max(at, last)
+            index += 1
+        if at < end:
+            found.append((at, end))
+        return found
+
+    def commit(self, seg: Segment, start: int, end: int) -> list[tuple[int, int]]:
+        """Hold what [start, end) of ``seg``, whose first octet is at ``start``, brings that is new.
+
+        Returns the new ranges.
+        """
+        new = self.missing(start, end)
+        for first, last in new:
+            self._insert((first, last, seg[START] + first - start, seg))
+            self._mark(first, last)
+            self.captured += last - first
+        if end > self.highest:
+            self.highest = end
+        return new
+
+    def hold(self, seg: Segment, start: int, end: int, index: int) -> None:
+        """Hold [start, end), which follow all that is held, from ``index`` of the segment's buffer."""
+        self.pieces.append((start, end, index, seg))
+        self.starts.append(start)
+        self.held += end - start
+
+    def _insert(self, piece: Piece) -> None:
+        at = bisect_left(self.starts, piece[0])
+        self.starts.insert(at, piece[0])
+        self.pieces.insert(at, piece)
+        self.held += piece[1] - piece[0]
+
+    def _mark(self, start: int, end: int) -> None:
+        islands = self.islands
+        if start <= self.next:
+            self.next = max(self.next, end)
+            while islands and islands[0][0] <= self.next:
+                self.next = max(self.next, islands.pop(0)[1])
+            return
+        first = bisect_left(islands, start, key=lambda island: island[1])
+        last = first
+        while last < len(islands) and islands[last][0] <= end:
+            start, end = min(start, islands[last][0]), max(end, islands[last][1])
+            last += 1
+        islands[first:last] = [[start, end]]
+
+    def withdraw(self, segments: list[Segment]) -> None:
+        """Forget the octets that these segments brought, as if they had not been captured."""
+        kept = [piece for piece in self.pieces if not any(piece[3] is seg for seg in segments)]
+        held = sum(b - a for a, b, _, _ in kept)
+        self.captured -= self.held - held
+        self.held = held
+        self.pieces = kept
+        self.starts = [piece[0] for piece in kept]
+        self.next = self.base
+        self.islands = []
+        for a, b, _, _ in kept:
+            self._mark(a, b)
+
+    def skip_to(self, offset: int) -> None:
+        """Give up what is missing below ``offset``, the start of the first island."""
+        self.next = max(self.next, offset)
+        while self.islands and self.islands[0][0] <= self.next:
+            self.next = max(self.next, self.islands.pop(0)[1])
+
+    # --- reading what is held ---
+
+    def island(self, offset: int) -> tuple[int, int] | None:
+        """The captured range that holds ``offset``; the one in order begins at ``base``."""
+        if offset < self.next:
+            return (self.base, self.next) if offset >= self.base else None
+        index = bisect_right(self.islands, offset, key=lambda island: island[1])
+        if index < len(self.islands) and self.islands[index][0] <= offset:
+            return self.islands[index][0], self.islands[index][1]
+        return None
+
+    def pieces_of(self, start: int, end: int) -> list[Piece]:
+        """The pieces that hold octets of [start, end)."""
+        first = max(bisect_right(self.starts, start) - 1, 0)
+        last = bisect_left(self.starts, end)
+        pieces = self.pieces[first:last]
+        if pieces and pieces[0][1] <= start:
+            del pieces[0]
+        return pieces
+
+    def views(self, start: int, end: int) -> list[memoryview]:
+        """The octets of [start, end), as they lie in the segments; all of them must be held."""
+        return [
+            seg[BUFFER][index + max(start - a, 0) : index + min(end, b) - a]
+            for a, b, index, seg in self.pieces_of(start, end)
+        ]
+
+    def read(self, start: int, end: int) -> bytes:
+        """A copy of the octets of [start, end); all of them must be held."""
+        return b"".join(self.views(start, end))
+
+    # --- letting go ---
+
+    def consume(self, offset: int) -> None:
+        """Let go of what lies below ``offset``."""
+        count = 0
+        for a, b, index, seg in self.pieces:
+            if b > offset:
+                if a < offset:
+                    self.pieces[count] = (offset, b, index + offset - a, seg)
+                    self.starts[count] = offset
+                    self.held -= offset - a
+                break
+            if not self.consumed or self.consumed[-1] is not seg:
+                self.consumed.append(seg)
+            self.held -= b - a
+            count += 1
+        if count:
+            del self.pieces[:count]
+            del self.starts[:count]
+        self.base = max(self.base, offset)
+
+    def consume_all(self) -> None:
+        """Let go of everything that is held; only for a stream without islands."""
+        consumed = self.consumed
+        for _, _, _, seg in self.pieces:
+            if not consumed or consumed[-1] is not seg:
+                consumed.append(seg)
+        self.pieces, self.starts, self.held = [], [], 0
+
+    def differences(self, seg: Segment, start: int, end: int) -> list[tuple[int, Segment]]:
+        """Where [start, end) of ``seg`` differs from octets at hand: (first such offset, the other segment)."""
+        found = []
+        if start < self.next or self.islands:
+            for a, b, index, other in self.pieces_of(max(start, self.base), end):
+                difference = _first_difference(seg, start, other, a, b, index)
+                if difference is not None:
+                    found.append((difference, other))
+        if start < self.base:
+            for other in self._consumed_between(start, min(end, self.base)):
+                first = self.offset_of(other[SEQ])
+                last = first + other[END] - other[START]
+                difference = _first_difference(seg, start, other, first, last, other[START])
+                if difference is not None and difference < self.base:
+                    found.append((difference, other))
+        return found
+
+    def _consumed_between(self, start: int, end: int) -> list[Segment]:
+        found: list[Segment] = []
+        for segments in (self.previously_consumed, self.consumed):
+            index = bisect_right(segments, start, key=lambda seg: self.offset_of(seg[SEQ]))
+            # Retransmissions with other boundaries overlap, so the one before may not be the first.
+            index = max(index - 4, 0)
+            while index < len(segments) and self.offset_of(segments[index][SEQ]) < end:
+                found.append(segments[index])
+                index += 1
+        return found
+
+    def release(self) -> None:
+        """Let go of the capture's block: copy what is still held, drop what was consumed before the last one."""
+        self.previously_consumed, self.consumed = self.consumed, []
+        copies: dict[int, Segment] = {}
+        for at, (a, b, index, seg) in enumerate(self.pieces):
+            if seg[BUFFER].nbytes > _LARGEST_PACKET:
+                copy = copies.get(id(seg))
+                if copy is None:
+                    copy = copies[id(seg)] = detached(seg)
+                shift = seg[START] if seg[TCP] < 0 else seg[TCP]
+                self.pieces[at] = (a, b, index - shift, copy)
+
+
+def frames_of(pieces: list[Piece]) -> tuple[int, ...]:
+    """The frames that brought these pieces, ascending."""
+    if len(pieces) == 1:
+        return (pieces[0][3][FRAME],)
+    return tuple(sorted({piece[3][FRAME] for piece in pieces}))
+
+
+def is_cut(seg: Segment) -> bool:
+    """Whether the capture cut this segment's payload."""
+    return seg[END] - seg[START] < seg[LENGTH]
+
+
+def _first_difference(seg: Segment, start: int, other: Segment, a: int, b: int, index: int) -> int | None:
+    """The first offset at which ``seg``, from ``start``, differs from [a, b) of ``other``, from ``index``."""
+    first = max(start, a)
+    last = min(start + seg[END] - seg[START], b)
+    if first >= last:
+        return None
+    mine = bytes(seg[BUFFER][seg[START] + first - start : seg[START] + last - start])
+    theirs = bytes(other[BUFFER][index + first - a : index + last - a])
+    if mine == theirs:
+        return None
+    return first + next(i for i, (x, y) in enumerate(zip(mine, theirs, strict=True)) if x != y)

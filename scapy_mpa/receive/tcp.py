@@ -1,0 +1,270 @@
+"""A TCP connection and the MPA connections on it, one after another.
+
+The Initiator is whoever sends the MPA Request, which need not be the side that sent the SYN (RFC 5044 §2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from scapy_mpa.framing.fpdu import decode_fpdu
+from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.startup import startup_frame_problems
+from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
+from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.reader import LONGEST_FPDU, FPDUReader
+from scapy_mpa.receive.segment import END, FRAME, SEQ, START, TIME, Segment, endpoints
+from scapy_mpa.receive.startup import FoundFrame, StartupPhase
+from scapy_mpa.receive.stream import Stream
+from scapy_mpa.rules.findings import Findings
+
+if TYPE_CHECKING:
+    from scapy_mpa.receive.receiver import Receiver
+
+_SEQ_MASK = 0xFFFFFFFF
+
+
+class Half:
+    """One direction of a TCP connection, as the receiver's loop knows it.
+
+    A segment whose sequence number is ``next_seq`` (-1: none) may be offered to ``in_order``; any other goes to
+    ``phase.receive``.  ``ack`` is the last acknowledgement number this side sent.
+    """
+
+    __slots__ = ("ack", "connection", "fin", "in_order", "key", "next_seq", "origin", "peer", "phase")
+
+    peer: Half
+    phase: StartupPhase | FullOperation
+    in_order: Callable[[Segment], bool]
+
+    def __init__(self, key: bytes, connection: TCPConnection) -> None:
+        self.key = key
+        self.connection = connection
+        self.next_seq = -1
+        self.ack = 0
+        #: Sequence number of the first octet after the SYN, None if no SYN was captured.
+        self.origin: int | None = None
+        #: Sequence number of the FIN, its frame and time (nanoseconds).
+        self.fin: tuple[int, int, int] | None = None
+
+    def enter(self, phase: StartupPhase | FullOperation) -> None:
+        """Begin a phase."""
+        self.phase = phase
+        self.in_order = phase.in_order
+
+
+class MPAConnection:
+    """An MPA connection: two startup frames, or one, and the Full Operation of both half connections."""
+
+    def __init__(self, initiator: Half) -> None:
+        self.number = -1
+        self.initiator, self.responder = endpoints(initiator.key)
+        self.halves = {"initiator": initiator, "responder": initiator.peer}
+        self.request: FoundFrame | None = None
+        self.reply: FoundFrame | None = None
+        self.rejected = False
+        self.inferred = False
+        self.crc = False
+        self.operations: dict[str, FullOperation] = {}
+        self.findings = Findings()
+
+    @property
+    def profile(self) -> Profile:
+        """The specification that its Reply, else its Request, names."""
+        found = self.reply or self.request
+        return profile_of_revision(found.startup.rev) if found is not None else PROFILES["rfc5044"]
+
+    @property
+    def order(self) -> int:
+        """The frame that connections are numbered by: of the Request, else of the Reply."""
+        found = self.request or self.reply
+        return found.frame if found is not None else 0
+
+
+class TCPConnection:
+    """Both directions of a TCP connection."""
+
+    def __init__(self, key: bytes, peer_key: bytes, receiver: Receiver) -> None:
+        first, second = Half(key, self), Half(peer_key, self)
+        first.peer, second.peer = second, first
+        self.halves = first, second
+        self.receiver = receiver
+        #: The MPA connection that is being set up or in Full Operation.
+        self.mpa: MPAConnection | None = None
+        #: (frame, nanoseconds) of the last RST.
+        self.rst: tuple[int, int] | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is to be expected: an RST, or a FIN in both directions."""
+        return self.rst is not None or all(half.fin is not None for half in self.halves)
+
+    # --- startup ---
+
+    def startup_frame(self, phase: StartupPhase) -> None:
+        """A half connection has found its startup frame."""
+        half, found = phase.half, phase.found
+        assert found is not None
+        kind = found.startup.kind
+        mpa = self.mpa
+        if mpa is None:
+            initiator = half if kind == "request" else half.peer
+            mpa = self.mpa = MPAConnection(initiator)
+            self.receiver.connections.append(mpa)
+        role: Direction = "initiator" if mpa.halves["initiator"] is half else "responder"
+        if role != ("initiator" if kind == "request" else "responder"):
+            what = "a second MPA Request" if kind == "request" else "an MPA Reply from the Initiator"
+            mpa.findings.add(
+                "startup-frame", role, found.frame, found.time, found.seq, f"{what}: both sides are in the same role"
+            )
+            return
+        if kind == "request":
+            mpa.request = found
+            self.receiver.number(mpa)
+        else:
+            mpa.reply = found
+        mpa.findings.profile = mpa.profile.name
+        for problem in startup_frame_problems(found.startup):
+            mpa.findings.add(
+                "startup-frame", role, found.frame, found.time, found.seq, f"MPA {kind.capitalize()}: {problem}"
+            )
+        other = half.peer.phase
+        if mpa.request is not None and mpa.reply is not None:
+            self._both_known(mpa)
+        elif isinstance(other, StartupPhase):
+            if kind == "request":
+                other.answers = (found.seq + found.end - found.start) & _SEQ_MASK
+            else:
+                # The Responder acknowledged the whole Request before it replied.
+                other.wait_behind(other.stream.offset_of(found.ack))
+            other.watch()
+
+    def stop_waiting(self) -> bool:
+        """More is waiting for a startup frame than may be held; True if it need not wait any longer."""
+        return self._infer_request()
+
+    def _both_known(self, mpa: MPAConnection) -> None:
+        assert mpa.request is not None and mpa.reply is not None
+        request, reply = mpa.request.startup, mpa.reply.startup
+        mpa.crc = bool(request.c or reply.c)
+        if reply.r:
+            # MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow.
+            mpa.rejected = True
+            self.mpa = None
+            for half in self.halves:
+                old = half.phase
+                assert isinstance(old, StartupPhase) and old.found is not None
+                phase = StartupPhase(half, old.stream.seq_of(old.found.end), True, self.receiver.held_limit)
+                half.enter(phase)
+                for seg in old.waiting:
+                    half.phase.receive(seg)
+            return
+        floor = max((mpa.request.frame, mpa.request.time), (mpa.reply.frame, mpa.reply.time))
+        # M asks for Markers in what its sender receives (RFC 5044 §7.1.1).
+        self._begin(mpa, floor, {"initiator": bool(reply.m), "responder": bool(request.m)})
+
+    def _begin(self, mpa: MPAConnection, floor: tuple[int, int], markers: dict[str, bool]) -> None:
+        """Enter Full Operation in both directions."""
+        waiting = []
+        receiver = self.receiver
+        directions: tuple[Direction, Direction] = ("initiator", "responder")
+        for direction in directions:
+            half = mpa.halves[direction]
+            old = half.phase
+            assert isinstance(old, StartupPhase) and old.wait_from is not None
+            stream = Stream(old.stream.seq_of(old.wait_from), True)
+            reader = FPDUReader(stream, markers[direction], mpa.crc, mpa.profile.fpduptr_origin)
+            kind = MarkerOperation if markers[direction] else PlainOperation
+            operation = kind(
+                half, direction, reader, floor, mpa.findings, receiver.held_limit, receiver.new_log(), receiver.sink
+            )
+            operation.mpa = mpa
+            mpa.operations[direction] = operation
+            half.enter(operation)
+            operation.resume()
+            waiting.append((operation, old.waiting))
+        for operation, segments in waiting:
+            for seg in segments:
+                operation.receive(seg)
+
+    # --- a Request that was not captured ---
+
+    def _infer_request(self) -> bool:
+        """Begin Full Operation with the Reply alone: the Responder's Markers, and CRC, are read off its octets."""
+        mpa = self.mpa
+        if mpa is None or mpa.request is not None or mpa.reply is None or mpa.operations:
+            return False
+        reply = mpa.reply.startup
+        if reply.r:
+            mpa.rejected = True
+            return False
+        guesses: list[tuple[Direction, bool]] = [("responder", False), ("responder", True)]
+        begins = {direction: self._beginning(mpa.halves[direction]) for direction in ("initiator", "responder")}
+        if any(phase_octets is None for phase_octets in begins.values()):
+            return False
+        markers = begins["responder"][:4] == bytes(4)
+        crc = bool(reply.c)
+        guesses.append(("initiator", bool(reply.m)))
+        for direction, with_markers in guesses:
+            fpdu = decode_fpdu(begins[direction], 0 if with_markers else None)
+            if fpdu is not None and fpdu.crc_good:
+                crc = True
+                if direction == "responder":
+                    markers = with_markers
+                    break
+        mpa.crc, mpa.inferred = crc, True
+        self.receiver.number(mpa)
+        self._begin(mpa, (mpa.reply.frame, mpa.reply.time), {"initiator": bool(reply.m), "responder": markers})
+        return True
+
+    @staticmethod
+    def _beginning(half: Half) -> bytes:
+        """The first octets that wait for Full Operation of a half connection, as far as there is no gap."""
+        phase = half.phase
+        assert isinstance(phase, StartupPhase) and phase.wait_from is not None
+        stream = Stream(phase.stream.seq_of(phase.wait_from), True)
+        for seg in phase.waiting:
+            start = stream.offset_of(seg[SEQ])
+            stream.commit(seg, start, start + seg[END] - seg[START])
+        return stream.read(0, min(stream.next, LONGEST_FPDU))
+
+    # --- the end ---
+
+    def finish(self, now: tuple[int, int]) -> None:
+        """Nothing more comes for this connection."""
+        self._infer_request()
+        mpa = self.mpa
+        for half in self.halves:
+            phase = half.phase
+            if isinstance(phase, FullOperation):
+                phase.finish(now, self._closed(half))
+            else:
+                self._finish_startup(half, phase, mpa)
+        self.mpa = None
+
+    def _closed(self, half: Half) -> tuple[str, int, int] | None:
+        if half.fin is not None:
+            return "FIN", half.fin[1], half.fin[2]
+        return ("RST", *self.rst) if self.rst is not None else None
+
+    def _finish_startup(self, half: Half, phase: StartupPhase, mpa: MPAConnection | None) -> None:
+        closed = self._closed(half)
+        pending = phase.pending()
+        findings = mpa.findings if mpa is not None else self.receiver.findings
+        role = None
+        if mpa is not None:
+            role = "initiator" if mpa.halves["initiator"] is half else "responder"
+        if pending is not None and closed is not None:
+            seq, octets = pending
+            how, frame, time = closed
+            detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[8:11] == b'Req' else 'Reply'}"
+            findings.add("startup-frame", role, frame, time, seq, detail)
+        elif mpa is not None and phase.unexpected is not None and mpa.reply is None:
+            seg = phase.unexpected
+            begins = bytes(seg[6][seg[START] : min(seg[END], seg[START] + 16)])
+            findings.add(
+                "startup-frame", role, seg[FRAME], seg[TIME], seg[SEQ], f"no MPA Reply: it begins with {begins!r}"
+            )
+
+

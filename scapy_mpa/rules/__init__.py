@@ -1,0 +1,1 @@
+"""The rules the analysis judges by, and the findings it makes."""

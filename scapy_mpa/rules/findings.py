@@ -1,0 +1,91 @@
+"""Findings: breaches of rules, gathered so that a rule broken a thousand times is one line.
+
+One finding stands for one rule in one direction of one connection.  It keeps the first place and counts the
+rest, so memory follows the number of rules and connections, not the capture.
+"""
+
+from __future__ import annotations
+
+from scapy_mpa.framing.profiles import clause
+from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
+
+
+class Finding:
+    """A rule broken ``count`` times in one direction of a connection.
+
+    ``frame``, ``time_ns`` (nanoseconds since the epoch), ``seq`` and ``detail`` are of the first breach in the
+    order of frames, ``last_frame`` of the last one.
+    """
+
+    __slots__ = ("count", "detail", "direction", "frame", "last_frame", "profile", "rule", "seq", "time_ns")
+
+    def __init__(
+        self, rule: Rule, profile: str, direction: str | None, frame: int, time_ns: int, seq: int, detail: str
+    ) -> None:
+        self.rule = rule
+        self.profile = profile
+        self.direction = direction
+        self.count = 1
+        self.frame = self.last_frame = frame
+        self.time_ns = time_ns
+        self.seq = seq
+        self.detail = detail
+
+    @property
+    def severity(self) -> Severity:
+        """``error``, ``warning`` or ``note``."""
+        return self.rule.severity
+
+    @property
+    def clause(self) -> str | None:
+        """The clause of the connection's specification, None where no specification speaks."""
+        if self.rule.topic:
+            return clause(self.profile, self.rule.topic)
+        return self.rule.clause or None
+
+    def as_dict(self) -> dict[str, object]:
+        """The finding with the keys of the report's JSON."""
+        return {
+            "rule": self.rule.id,
+            "clause": self.clause,
+            "requirement": self.rule.requirement or None,
+            "code": self.rule.code,
+            "severity": self.severity,
+            "count": self.count,
+            "direction": self.direction,
+            "frame": self.frame,
+            "last_frame": self.last_frame,
+            "time": self.time_ns / 1_000_000_000,
+            "seq": self.seq,
+            "detail": self.detail,
+        }
+
+
+class Findings:
+    """The findings of one connection."""
+
+    def __init__(self) -> None:
+        self.profile = "rfc5044"
+        self._found: dict[tuple[str, str | None], Finding] = {}
+
+    def add(self, rule_id: str, direction: str | None, frame: int, time_ns: int, seq: int, detail: str) -> None:
+        """Count one breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``."""
+        found = self._found.get((rule_id, direction))
+        if found is None:
+            self._found[rule_id, direction] = Finding(
+                RULES[rule_id], self.profile, direction, frame, time_ns, seq, detail
+            )
+            return
+        found.count += 1
+        found.last_frame = max(found.last_frame, frame)
+        if frame < found.frame:
+            found.frame, found.time_ns, found.seq, found.detail = frame, time_ns, seq, detail
+
+    def sorted(self) -> list[Finding]:
+        """All findings, the gravest first, then by frame."""
+        for found in self._found.values():
+            found.profile = self.profile
+        return sorted(
+            self._found.values(),
+            key=lambda f: (SEVERITIES.index(f.severity), f.frame, f.rule.id, f.direction or ""),
+        )

@@ -1,0 +1,464 @@
+#!/usr/bin/env python3
+"""Measure scapy-mpa against tshark, and against the floor, on captures made for the purpose.
+
+    python scripts/benchmark.py                          # all scenarios at 100 MB
+    python scripts/benchmark.py --size 1GB -s plain      # one of them at 1 GB
+    python scripts/benchmark.py --make -s plain          # make the capture, print its name
+
+Whole processes are measured, imports included, one after the other in turn, so that a busy machine troubles
+all of them alike; the best and the median of the rounds are printed. Peak memory is the process's own, as the
+kernel counted it. The floor is a Python process that reads the file in blocks of 1 MiB and runs CRC32c over
+it.
+
+The captures carry the acknowledgements a real connection has; without them tshark's TCP analysis is twice as
+slow. The same seed gives the same octets. They are kept in the cache folder until the code that makes them
+changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # measure this checkout, wherever the command is run
+
+UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+TSHARK_OPTIONS = (
+    "-o",
+    "tcp.reassemble_out_of_order:TRUE",
+    "-o",
+    "tcp.try_heuristic_first:TRUE",
+    "-T",
+    "fields",
+)
+TSHARK_FIELDS = (
+    "frame.number",
+    "tcp.stream",
+    "tcp.seq_raw",
+    "iwarp_mpa.ulpdulength",
+    "iwarp_mpa.crc_check",
+    "iwarp_rdma.opcode",
+)
+ULPDU_LENGTH_COLUMN = TSHARK_FIELDS.index("iwarp_mpa.ulpdulength")
+
+FLOOR = """
+import sys
+from scapy_mpa.framing.crc import crc32c
+crc = 0
+with open(sys.argv[1], "rb", buffering=0) as file:
+    while block := file.read(1 << 20):
+        crc = crc32c(block, crc)
+"""
+
+# A child's peak memory begins with that of the process it was forked from, so this small one stands between.
+SPAWN = """
+import json, os, sys, time
+out, err, *command = sys.argv[1:]
+flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+actions = [(os.POSIX_SPAWN_OPEN, 1, out, flags, 0o644), (os.POSIX_SPAWN_OPEN, 2, err, flags, 0o644)]
+start = time.perf_counter()
+child = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
+_, status, usage = os.wait4(child, 0)
+print(json.dumps([time.perf_counter() - start, os.waitstatus_to_exitcode(status), usage.ru_maxrss]))
+"""
+
+START = 1_700_000_000_000_000_000  # the captures begin in November 2023
+STEP = 12_000  # nanoseconds a packet: about 10 Gbit/s of full segments
+RECORD_HEADER = 16
+
+
+# ---------------------------------------------------------------------------------------------- captures
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What a capture holds: `plan` as keywords of BulkPlan, and how many connections take turns."""
+
+    title: str
+    plan: dict[str, object] = field(default_factory=dict)
+    connections: int = 1
+
+
+SCENARIOS = {
+    "plain": Scenario("in order, without Markers"),
+    "markers": Scenario("in order, with Markers", {"markers": True}),
+    "reordered": Scenario(
+        "Markers, re-segmented, 3 % reordered",
+        {"markers": True, "segmentation": "anywhere", "reordered": 0.03, "round_octets": 1 << 20},
+    ),
+    "small": Scenario(
+        "many small FPDUs, packed", {"segmentation": "packed", "write_octets": 38, "write_spread": 16}
+    ),
+    "thousand": Scenario("a thousand connections", {"round_octets": 1 << 13}, connections=1000),
+}
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A capture made for the measurement, and what was laid in it."""
+
+    scenario: str
+    path: str
+    octets: int
+    packets: int
+    fpdus: int
+    connections: int
+    sha256: str
+
+
+def write_capture(scenario: str, path: Path, size: int, seed: int) -> Capture:
+    """Make a capture of at least `size` octets: every connection in it is complete."""
+    from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
+    from scapy_mpa.craft.pcapfile import Packet, PcapWriter
+    from scapy_mpa.craft.segments import below
+
+    setup = SCENARIOS[scenario]
+    plan = BulkPlan(**setup.plan)  # type: ignore[arg-type]
+    clock = itertools.count(START, STEP)
+    rng = random.Random(seed)
+    connections = [BulkConnection(plan, clock=clock, seed=seed, number=n) for n in range(setup.connections)]
+
+    def interleaved() -> Iterator[Packet]:
+        octets = 0
+        running = [connection.packets() for connection in connections]
+        while running:
+            turn = below(rng, len(running))
+            burst = 1 + below(rng, 8) if len(running) > 1 else None
+            taken = 0
+            for packet in itertools.islice(running[turn], burst):
+                yield packet
+                taken += 1
+                octets += RECORD_HEADER + len(packet[1])
+                if octets >= size:
+                    for connection in connections:
+                        connection.ending = True
+            if burst is None or taken < burst:
+                running[turn] = running[-1]
+                running.pop()
+
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "wb", buffering=1 << 20) as file:
+        packets = PcapWriter(file).write(interleaved())
+    digest = hashlib.sha256()
+    with open(partial, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    fpdus = sum(sum(connection.fpdus.values()) for connection in connections)
+    capture = Capture(
+        scenario, str(path), partial.stat().st_size, packets, fpdus, setup.connections, digest.hexdigest()
+    )
+    partial.replace(path)
+    path.with_suffix(".json").write_text(json.dumps(asdict(capture)))
+    return capture
+
+
+def maker_version() -> str:
+    """A digest of the code that decides about the captures' octets."""
+    sources = [Path(__file__), *sorted((ROOT / "scapy_mpa" / "craft").glob("*.py"))]
+    sources += sorted((ROOT / "scapy_mpa" / "framing").glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+
+
+def cached_capture(scenario: str, cache: Path, size: int, seed: int) -> Capture:
+    """The capture from the cache folder; made first, by a process of its own, if it is not there."""
+    path = cache / f"{scenario}-{size}-{seed}-{maker_version()}.pcap"
+    if not (path.exists() and path.with_suffix(".json").exists()):
+        for outdated in cache.glob(f"{scenario}-{size}-{seed}-*"):
+            outdated.unlink()
+        command = [sys.executable, __file__, "--write", str(path), "-s", scenario, "--size", str(size)]
+        subprocess.run([*command, "--seed", str(seed)], check=True)
+    return Capture(**json.loads(path.with_suffix(".json").read_text()))
+
+
+# ---------------------------------------------------------------------------------------------- measuring
+
+
+@dataclass
+class Result:
+    """What the rounds of one command on one capture gave: seconds, octets of memory, FPDUs found."""
+
+    command: str
+    seconds: list[float] = field(default_factory=list)
+    memory: int = 0
+    fpdus: int | None = None
+    failure: str | None = None
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def commands(path: str) -> dict[str, list[str]]:
+    """The command lines by name, without what is not installed."""
+    lines = {
+        "analyze": [sys.executable, "-m", "scapy_mpa", "analyze", "--format", "json", path],
+        "fpdus": [sys.executable, "-m", "scapy_mpa", "fpdus", "--format", "jsonl", path],
+        "floor": [sys.executable, "-c", FLOOR, path],
+    }
+    tshark = shutil.which("tshark")
+    if tshark:
+        fields = [word for name in TSHARK_FIELDS for word in ("-e", name)]
+        lines["tshark"] = [tshark, "-r", path, *TSHARK_OPTIONS, *fields]
+        lines["tshark-plain"] = [tshark, "-r", path]
+    return lines
+
+
+def run(command: list[str], out: Path, err: Path) -> tuple[float, int, int]:
+    """Seconds, exit status and peak memory in octets of one process."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
+    spawn = [sys.executable, "-I", "-S", "-c", SPAWN, str(out), str(err), *command]
+    seconds, status, memory = json.loads(
+        subprocess.check_output(spawn, env={**os.environ, "PYTHONPATH": path})
+    )
+    return seconds, status, memory * (1 if sys.platform == "darwin" else 1024)
+
+
+def found(name: str, out: Path) -> int | None:
+    """How many FPDUs a command's output names."""
+    if name == "analyze":
+        report = json.loads(out.read_bytes())
+        return sum(int(half["fpdus"]) for each in report["connections"] for half in each["halves"].values())
+    if name not in ("fpdus", "tshark"):
+        return None
+    count = 0
+    with open(out, "rb") as lines:
+        for line in lines:
+            if name == "fpdus":
+                count += 1
+            else:
+                value = line.split(b"\t")[ULPDU_LENGTH_COLUMN]
+                count += value.count(b",") + 1 if value else 0
+    return count
+
+
+def measure(capture: Capture, names: list[str], repeat: int, folder: Path) -> list[Result]:
+    """Run the commands in turn, `repeat` times each, the file in the page cache from the start."""
+    lines = commands(capture.path)
+    results = {name: Result(name) for name in names if name in lines}
+    run(lines["floor"], folder / "out", folder / "err")
+    for _ in range(repeat):
+        for name, result in results.items():
+            if result.failure:
+                continue
+            seconds, status, memory = run(lines[name], folder / "out", folder / "err")
+            # analyze and fpdus exit with 1 if they find an error, but so does Python after a traceback.
+            ours = name in ("analyze", "fpdus")
+            if status not in ((0, 1) if ours else (0,)) or (ours and not (folder / "out").stat().st_size):
+                result.failure = failure_of(status, folder / "err")
+                continue
+            result.seconds.append(seconds)
+            result.memory = max(result.memory, memory)
+            if result.fpdus is None:
+                try:
+                    result.fpdus = found(name, folder / "out")
+                except (ValueError, KeyError, IndexError) as problem:
+                    result.failure = f"output not understood: {problem!r}"
+    return list(results.values())
+
+
+def failure_of(status: int, err: Path) -> str:
+    """Why a command failed, in one line."""
+    lines = err.read_text(errors="replace").strip().splitlines()
+    return f"exit {status}: {lines[-1] if lines else 'no message'}"
+
+
+# ---------------------------------------------------------------------------------------------- the table
+
+COLUMNS = (
+    "command",
+    "best s",
+    "median s",
+    "tshark / this",
+    "this / floor",
+    "packets/s",
+    "peak MB",
+    "FPDUs found",
+)
+
+
+def rows(capture: Capture, results: list[Result]) -> list[tuple[str, ...]]:
+    """One row a command. Ratios are of best times: how many times as fast as tshark, how many floors long."""
+    times = {result.command: result.best for result in results if result.seconds and not result.failure}
+    table = []
+    for result in results:
+        if result.command not in times:
+            table.append((result.command, "failed", *[""] * (len(COLUMNS) - 2)))
+            continue
+        best = times[result.command]
+        count = "-" if result.fpdus is None else f"{result.fpdus:,}"
+        if result.fpdus is not None and result.fpdus != capture.fpdus:
+            count += f" ({100 * result.fpdus / capture.fpdus:.1f} %)"
+        table.append(
+            (
+                result.command,
+                f"{best:.3f}",
+                f"{result.median:.3f}",
+                f"{times['tshark'] / best:.2f}" if "tshark" in times else "-",
+                f"{best / times['floor']:.1f}" if "floor" in times else "-",
+                f"{capture.packets / best:,.0f}",
+                f"{result.memory / 1e6:.0f}",
+                count,
+            )
+        )
+    return table
+
+
+def heading(capture: Capture) -> str:
+    """What a capture is, in one line."""
+    return (
+        f"{capture.scenario}: {SCENARIOS[capture.scenario].title}; {capture.octets / 1e6:,.0f} MB, "
+        f"{capture.packets:,} packets, {capture.fpdus:,} FPDUs, {capture.connections} connection(s)"
+    )
+
+
+def as_json(capture: Capture, results: list[Result]) -> dict[str, object]:
+    """Everything measured on a capture."""
+    return {"capture": asdict(capture), "results": [asdict(result) for result in results]}
+
+
+def print_table(capture: Capture, results: list[Result], style: str) -> None:
+    """Markdown if `style` is md; else a drawn table on a terminal, columns of plain text elsewhere."""
+    table = rows(capture, results)
+    if style == "md":
+        print(f"\n{heading(capture)}\n")
+        print("| " + " | ".join(COLUMNS) + " |")
+        print("| --- |" + " ---: |" * (len(COLUMNS) - 1))
+        for row in table:
+            print("| " + " | ".join(row) + " |")
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        shown = Table(title=heading(capture), title_justify="left")
+        for number, column in enumerate(COLUMNS):
+            shown.add_column(column, justify="right" if number else "left")
+        for row in table:
+            shown.add_row(*row)
+        Console().print(shown)
+    else:
+        print(f"\n{heading(capture)}")
+        widths = [max(map(len, column)) for column in zip(COLUMNS, *table, strict=True)]
+        for row in [COLUMNS, *table]:
+            cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+            print("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+    for result in results:
+        if result.failure:
+            print(f"{result.command} failed: {result.failure}")
+    sys.stdout.flush()
+
+
+# ---------------------------------------------------------------------------------------------- the command
+
+
+def parse_size(text: str) -> int:
+    """A size as 100MB or 1GB, powers of ten, in octets."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) *([KMG]B)?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise click.BadParameter(f"{text!r} is not a size such as 100MB or 1GB")
+    return int(float(match[1]) * UNITS[(match[2] or "").upper()])
+
+
+@click.command()
+@click.option(
+    "--size",
+    type=parse_size,
+    metavar="SIZE",
+    default="100MB",
+    show_default=True,
+    help="Octets of each capture.",
+)
+@click.option(
+    "-s",
+    "--scenario",
+    "scenarios",
+    multiple=True,
+    type=click.Choice(list(SCENARIOS)),
+    help="Default: all of them.",
+)
+@click.option(
+    "-c",
+    "--command",
+    "names",
+    multiple=True,
+    type=click.Choice(["analyze", "fpdus", "tshark", "tshark-plain", "floor"]),
+    default=("analyze", "fpdus", "tshark", "floor"),
+    help="What to run. Default: all but tshark-plain.",
+)
+@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Rounds.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(tempfile.gettempdir()) / "scapy-mpa-benchmark",
+    help="Folder for the captures. Default: one in the folder for temporary files.",
+)
+@click.option(
+    "--format", "style", type=click.Choice(["table", "md", "json"]), default="table", show_default=True
+)
+@click.option("--make", is_flag=True, help="Only make the captures and print their names.")
+@click.option(
+    "--write",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the capture of one scenario to this file.",
+)
+def main(
+    size: int,
+    scenarios: tuple[str, ...],
+    names: tuple[str, ...],
+    repeat: int,
+    seed: int,
+    cache: Path,
+    style: str,
+    make: bool,
+    write: Path | None,
+) -> None:
+    """Measure scapy-mpa against tshark and against the floor, on captures made for the purpose."""
+    chosen = scenarios or tuple(SCENARIOS)
+    if write:
+        if len(chosen) != 1:
+            raise click.UsageError("--write takes one scenario (-s)")
+        write_capture(chosen[0], write, size, seed)
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    if not make and any(name.startswith("tshark") for name in names) and not shutil.which("tshark"):
+        click.echo("tshark is not installed: its rows and the ratios to it are left out", err=True)
+    report = []
+    failed = False
+    for scenario in chosen:
+        capture = cached_capture(scenario, cache, size, seed)
+        if make:
+            click.echo(capture.path)
+            continue
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            results = measure(capture, list(names), repeat, Path(folder))
+        failed |= any(result.failure for result in results)
+        if style == "json":
+            report.append(as_json(capture, results))
+        else:
+            print_table(capture, results, style)
+    if report:
+        click.echo(json.dumps(report, indent=2))
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What every test may need: where things are, which captures have a truth, and hypothesis's profiles.
+
+`from tests.conftest import REPO, PCAPS, captures, truth` is for tables of cases, the fixture `pcap` for
+single tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+REPO = Path(__file__).resolve().parent.parent
+PCAPS = REPO / "pcaps"
+
+# More and larger captures may lie beside the checkout: used if they are there, not needed.
+MORE_CAPTURES = REPO.parent / "shared" / "captures"
+
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def captures(*, with_truth: bool = False) -> list[Path]:
+    """Every capture at hand, by name, of two of one name that in pcaps/; with a truth beside it, if asked."""
+    by_name: dict[str, Path] = {}
+    for folder in (MORE_CAPTURES, PCAPS):
+        by_name.update({path.stem: path for path in folder.glob("*.pcap*")})
+    paths = [path for _, path in sorted(by_name.items())]
+    return [path for path in paths if truth_path(path).exists()] if with_truth else paths
+
+
+def truth_path(capture: Path) -> Path:
+    """Where the independently computed FPDU records of a capture are, if there are any."""
+    return capture.with_name(f"{capture.stem}.fpdus.jsonl")
+
+
+def truth(capture: Path) -> list[dict[str, Any]]:
+    """The independently computed FPDU records of a capture, in the order of `fpdus`."""
+    return [json.loads(line) for line in truth_path(capture).read_text().splitlines()]
+
+
+@pytest.fixture(scope="session")
+def pcap() -> Callable[[str], Path]:
+    """`pcap("siw-rping")` is the path of that capture; the test skips if it is not at hand."""
+
+    def find(name: str) -> Path:
+        for folder in (PCAPS, MORE_CAPTURES):
+            if (path := folder / f"{name}.pcap").exists():
+                return path
+        pytest.skip(f"{name}.pcap is not at hand")
+
+    return find

@@ -1,0 +1,48 @@
+"""The benchmark runs, and counts what it should, on captures of a few packets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import REPO
+
+SCRIPT = REPO / "scripts" / "benchmark.py"
+
+
+def benchmark(*arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_a_round_on_every_scenario(tmp_path: Path) -> None:
+    arguments = [
+        "--size",
+        "50KB",
+        "--cache",
+        str(tmp_path),
+        "-c",
+        "floor",
+        "--repeat",
+        "2",
+        "--format",
+        "json",
+    ]
+    report = json.loads(benchmark(*arguments, "-s", "plain", "-s", "small"))
+    assert [entry["capture"]["scenario"] for entry in report] == ["plain", "small"]
+    for entry in report:
+        capture, (floor,) = entry["capture"], entry["results"]
+        assert Path(capture["path"]).stat().st_size == capture["octets"] >= 50_000
+        assert len(floor["seconds"]) == 2
+        assert floor["failure"] is None
+        assert 0 < floor["memory"] < 64e6
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_the_same_seed_gives_the_same_capture(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        benchmark("--size", "50KB", "-s", "thousand", "--write", str(tmp_path / f"{name}.pcap"))
+    assert (tmp_path / "one.pcap").read_bytes() == (tmp_path / "two.pcap").read_bytes()

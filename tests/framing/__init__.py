@@ -1,0 +1,1 @@
+"""Tests of scapy_mpa.framing."""
