@@ -101,9 +101,7 @@ SCENARIOS = {
         "Markers, re-segmented, 3 % reordered",
         {"markers": True, "segmentation": "anywhere", "reordered": 0.03, "round_octets": 1 << 20},
     ),
-    "small": Scenario(
-        "many small FPDUs, packed", {"segmentation": "packed", "write_octets": 38, "write_spread": 16}
-    ),
+    "small": Scenario("many small FPDUs, packed", {"segmentation": "packed", "write_octets": 38, "write_spread": 16}),
     "thousand": Scenario("a thousand connections", {"round_octets": 1 << 13}, connections=1000),
 }
 
@@ -226,9 +224,7 @@ def run(command: list[str], out: Path, err: Path) -> tuple[float, int, int]:
     """Seconds, exit status and peak memory in octets of one process."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
     spawn = [sys.executable, "-I", "-S", "-c", SPAWN, str(out), str(err), *command]
-    seconds, status, memory = json.loads(
-        subprocess.check_output(spawn, env={**os.environ, "PYTHONPATH": path})
-    )
+    seconds, status, memory = json.loads(subprocess.check_output(spawn, env={**os.environ, "PYTHONPATH": path}))
     return seconds, status, memory * (1 if sys.platform == "darwin" else 1024)
 
 
@@ -411,9 +407,7 @@ def parse_size(text: str) -> int:
     default=Path(tempfile.gettempdir()) / "scapy-mpa-benchmark",
     help="Folder for the captures. Default: one in the folder for temporary files.",
 )
-@click.option(
-    "--format", "style", type=click.Choice(["table", "md", "json"]), default="table", show_default=True
-)
+@click.option("--format", "style", type=click.Choice(["table", "md", "json"]), default="table", show_default=True)
 @click.option("--make", is_flag=True, help="Only make the captures and print their names.")
 @click.option(
     "--write",

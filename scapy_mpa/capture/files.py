@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeAlias
 
 from scapy_mpa.capture.pcap import PcapReader
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import FRAME, KEY, TIME, Segment
+from scapy_mpa.receive.segment import KEY, TIME, Segment
 
 #: What names a capture: a path, or an open binary file.
 CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -32,7 +32,11 @@ class Captures:
 
     def __init__(self, sources: CaptureSource | Sequence[CaptureSource]) -> None:
         """Open all sources; raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read."""
-        given = list(sources) if isinstance(sources, (list, tuple)) else [sources]
+        given: list[CaptureSource] = []
+        if isinstance(sources, Sequence) and not isinstance(sources, str):
+            given.extend(sources)
+        else:
+            given.append(sources)
         self.damage: list[str] = []
         with ExitStack() as stack:
             self._readers = [self._open(source, stack) for source in given]
@@ -45,7 +49,7 @@ class Captures:
             path = Path(source)
             try:
                 # The reader takes whole blocks: a buffer below it would only copy.
-                file: BinaryIO = stack.enter_context(open(path, "rb", buffering=0))  # type: ignore[assignment]
+                file = stack.enter_context(path.open("rb", buffering=0))
                 return PcapReader(file, str(source))
             except OSError as error:
                 raise CaptureError(f"{source}: {error.strerror or error}") from error
@@ -84,17 +88,16 @@ class Captures:
         frame = 0
         batch: list[Segment] = []
         while True:
-            chosen = -1
-            for index, head in enumerate(heads):
-                if head is not None and (chosen < 0 or head[TIME] < earliest):
-                    chosen, earliest = index, head[TIME]
-            if chosen < 0:
+            # min() takes the first of equals: ties in the order given.
+            there = [(head[TIME], index) for index, head in enumerate(heads) if head is not None]
+            if not there:
                 break
+            chosen = min(there)[1]
             seg = heads[chosen]
             assert seg is not None
             frame += 1
             if seg[KEY]:
-                batch.append((frame, *seg[FRAME + 1 :]))
+                batch.append((frame, *seg[TIME:]))
                 if len(batch) == _MERGED_BATCH:
                     yield batch
                     batch = []

@@ -71,7 +71,6 @@ def random_cuts(start: int, end: int, rng: random.Random, shortest: int, longest
 def displace(items: Sequence[T], rng: random.Random, probability: float, distance: int) -> list[T]:
     """Reorder locally: an item is late with `probability`, by 1 to `distance` of the items behind it."""
     places = [
-        index + 1.5 + below(rng, distance) if rng.random() < probability else index
-        for index in range(len(items))
+        index + 1.5 + below(rng, distance) if rng.random() < probability else index for index in range(len(items))
     ]
     return [items[index] for index in sorted(range(len(items)), key=places.__getitem__)]

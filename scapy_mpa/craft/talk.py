@@ -130,9 +130,7 @@ class TcpTalk:
         receiver.unacknowledged += 1
         return receiver.unacknowledged == 2
 
-    def _packet(
-        self, sender: _Party, receiver: _Party, payload: bytes = b"", *, flags: int, seq: int
-    ) -> Packet:
+    def _packet(self, sender: _Party, receiver: _Party, payload: bytes = b"", *, flags: int, seq: int) -> Packet:
         """One packet, stamped and with everything acknowledged that its sender has received in order."""
         time = next(self._clock)
         options = self._options(sender, receiver, flags, time)
@@ -156,7 +154,5 @@ class TcpTalk:
         else:
             stamps = b""
         if flags & SYN:
-            return (
-                struct.pack("!BBH", 2, 4, self._mss) + stamps + struct.pack("!BBBB", 1, 3, 3, _WINDOW_SHIFT)
-            )
+            return struct.pack("!BBH", 2, 4, self._mss) + stamps + struct.pack("!BBBB", 1, 3, 3, _WINDOW_SHIFT)
         return stamps

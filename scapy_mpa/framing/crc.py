@@ -54,9 +54,7 @@ def _usable(function: Any) -> Any:
     except RuntimeError:
 
         def refuse(data: Octets, value: int = 0) -> int:
-            raise MPAError(
-                "CRC32c: this processor has no instruction for it, and CRC32C_SW_MODE=none forbids software"
-            )
+            raise MPAError("CRC32c: this processor has no instruction for it, and CRC32C_SW_MODE=none forbids software")
 
         return refuse
     return function

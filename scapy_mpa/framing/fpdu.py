@@ -95,9 +95,7 @@ def encode_fpdu(
         end = offset + body_length + MARKER_LENGTH * marker_count(offset, body_length)
         counted_from = header_offset(offset) if origin == "header" else offset
         if any(position - counted_from > _MAX_FIELD for position in marker_positions(offset, end)):
-            raise FramingError(
-                f"FPDUPTR would pass {_MAX_FIELD}: a ULPDU of {len(ulpdu)} octets is too large"
-            )
+            raise FramingError(f"FPDUPTR would pass {_MAX_FIELD}: a ULPDU of {len(ulpdu)} octets is too large")
     wire = bytearray(insert_markers(covered + bytes(CRC_LENGTH), offset, origin))
     field = len(covered) + MARKER_LENGTH * marker_count(offset, len(covered) + 1)
     value = crc_field(_crc_value(crc, memoryview(wire)[:field]))

@@ -76,9 +76,7 @@ class EnhancedData(NamedTuple):
         if len(octets) < ENHANCED_DATA_LENGTH:
             raise FramingError(f"enhanced data has {ENHANCED_DATA_LENGTH} octets, not {len(octets)}")
         first, second = _ENHANCED.unpack_from(octets)
-        return cls(
-            first >> 15, first >> 14 & 1, second >> 15, second >> 14 & 1, first & _DEPTH, second & _DEPTH
-        )
+        return cls(first >> 15, first >> 14 & 1, second >> 15, second >> 14 & 1, first & _DEPTH, second & _DEPTH)
 
 
 class StartupFrame(NamedTuple):

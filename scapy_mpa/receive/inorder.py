@@ -51,6 +51,8 @@ class InOrderOperation(FullOperation):
     def _keep_part(self, seg: Segment) -> None:
         """The segment brings a part of an FPDU, and neither begins nor ends it."""
         stream, length = self.stream, seg[LENGTH]
+        if not self._touched:
+            self.touch()
         stream.hold(seg, stream.next, stream.next + length, seg[START])
         stream.next = stream.highest = stream.next + length
         stream.captured += length
@@ -62,6 +64,8 @@ class InOrderOperation(FullOperation):
     ) -> None:
         """Count the FPDUs that the segment completed, up to ``at``, and hold what follows."""
         stream, counts, length = self.stream, self.counts, seg[LENGTH]
+        if not self._touched:
+            self.touch()
         counts.segments += 1
         if fpdus:
             counts.fpdus += fpdus

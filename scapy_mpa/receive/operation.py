@@ -19,8 +19,7 @@ from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segm
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 
 if TYPE_CHECKING:
-    from scapy_mpa.receive.tcp import Half
-    from scapy_mpa.rules.findings import Findings
+    from scapy_mpa.receive.tcp import Half, MPAConnection
 
 Direction: TypeAlias = Literal["initiator", "responder"]
 #: What is handed each FPDU when it is placed (or found bad): its row and its frames.
@@ -39,21 +38,22 @@ class FullOperation:
 
     def __init__(
         self,
+        mpa: MPAConnection,
         half: Half,
         direction: Direction,
         reader: FPDUReader,
         floor: tuple[int, int],
-        findings: Findings,
         held_limit: int,
         log: FPDULog | None = None,
         sink: PlacedSink | None = None,
     ) -> None:
+        self.mpa = mpa
         self.half = half
         self.direction: Direction = direction
         self.stream: Stream = reader.stream
         self.markers = reader.markers
         self.crc = reader.crc
-        self.findings = findings
+        self.findings = mpa.findings
         self.counts = Counts()
         self.log = log
         self.sink = sink
@@ -75,7 +75,14 @@ class FullOperation:
         self._held_limit = held_limit
         self._reader = reader
         self._placement = Placement(self.stream, reader, floor)
+        #: Whether the receiver knows that there is something to release.
+        self._touched = False
         half.next_seq = -1
+
+    def touch(self) -> None:
+        """Have :meth:`release` called when the block of the capture goes."""
+        self._touched = True
+        self.half.connection.receiver.touched.append(self)
 
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it must go to :meth:`receive`."""
@@ -84,6 +91,8 @@ class FullOperation:
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
         stream, counts = self.stream, self.counts
+        if not self._touched:
+            self.touch()
         self._placement.catch_up()
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
@@ -123,12 +132,17 @@ class FullOperation:
     def resume(self) -> None:
         """Decide whether the next segment may take the fast path."""
 
-    def release(self) -> None:
-        """The block of the capture that segments lie in goes: keep only what is still needed of it."""
+    def release(self) -> bool:
+        """The block of the capture that segments lie in goes: keep only what is still needed of it.
+
+        True if something is left that has to go with the next block.
+        """
         self._know_starts()
         self._earlier_starts, self._known_starts = self._known_starts, set()
         self._earlier_ends, self._ends = self._ends, set()
         self.stream.release()
+        self._touched = bool(self.stream.previously_consumed or self._earlier_starts)
+        return self._touched
 
     def finish(self, now: tuple[int, int], closed: tuple[str, int, int] | None) -> None:
         """The half connection is over; ``closed`` says by what ("FIN", "RST"), at which frame and time."""
@@ -279,6 +293,5 @@ class FullOperation:
         if offset == self.stream.base and self._placement.state is CHAIN:
             return True
         return any(
-            offset in offsets
-            for offsets in (self._known_starts, self._earlier_starts, self._ends, self._earlier_ends)
+            offset in offsets for offsets in (self._known_starts, self._earlier_starts, self._ends, self._earlier_ends)
         )

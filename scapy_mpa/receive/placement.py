@@ -34,7 +34,18 @@ class Located:
     ``complete`` and ``placed`` are (frame, nanoseconds); ``placed`` is None if its CRC is bad.
     """
 
-    __slots__ = ("complete", "crc", "delivered", "extent", "frames", "located_by", "offset", "opcode", "placed", "terminate")
+    __slots__ = (
+        "complete",
+        "crc",
+        "delivered",
+        "extent",
+        "frames",
+        "located_by",
+        "offset",
+        "opcode",
+        "placed",
+        "terminate",
+    )
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scapy_mpa.receive.operation import PlacedSink
+from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
     ACK,
@@ -60,6 +60,8 @@ class Receiver:
         self._records = records
         self._halves: dict[bytes, Half] = {}
         self._numbered = 0
+        #: The phases that hold segments of the last blocks of the capture.
+        self.touched: list[StartupPhase | FullOperation] = []
         self._now = (0, 0)
 
     def new_log(self) -> FPDULog | None:
@@ -96,8 +98,7 @@ class Receiver:
 
     def release(self) -> None:
         """Let go of the buffers of all segments fed so far; what is still needed of them is copied."""
-        for half in self._halves.values():
-            half.phase.release()
+        self.touched = [phase for phase in self.touched if phase.release()]
 
     def finish(self) -> None:
         """The capture is over."""

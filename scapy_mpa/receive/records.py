@@ -109,7 +109,7 @@ class FPDULog:
         size, end, at = ROW.size, len(self.octets), 0
         unpack = ROW.unpack_from
         while at < end:
-            row: Row = unpack(octets, at)  # type: ignore[assignment]
+            row: Row = unpack(octets, at)
             at += size
             count, last = row[10], row[11]
             if count == 1:

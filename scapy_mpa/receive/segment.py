@@ -20,11 +20,21 @@ LENGTH   int             payload octets on the wire; more than END - START where
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Segment: TypeAlias = tuple[int, int, bytes, int, int, int, memoryview, int, int, int, int]
 
-FRAME, TIME, KEY, SEQ, ACK, FLAGS, BUFFER, START, END, TCP, LENGTH = range(11)
+FRAME: Final = 0
+TIME: Final = 1
+KEY: Final = 2
+SEQ: Final = 3
+ACK: Final = 4
+FLAGS: Final = 5
+BUFFER: Final = 6
+START: Final = 7
+END: Final = 8
+TCP: Final = 9
+LENGTH: Final = 10
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
 #: A segment with one of these changes the state of the TCP connection; all others only bring octets.

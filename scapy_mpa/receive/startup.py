@@ -65,6 +65,7 @@ class StartupPhase:
         self.unexpected: Segment | None = None
         self._candidate: int | None = None
         self._waiting_octets = 0
+        self._touched = False
         self._held_limit = held_limit
         self._set_next()
 
@@ -99,6 +100,9 @@ class StartupPhase:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
+        if not self._touched:
+            self._touched = True
+            self.half.connection.receiver.touched.append(self)
         stream = self.stream
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
@@ -120,16 +124,16 @@ class StartupPhase:
             self._let_go()
         self._set_next()
 
-    def release(self) -> None:
-        """The block of the capture that segments lie in goes."""
+    def release(self) -> bool:
+        """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
         stream = self.stream
         if stream.pieces or stream.consumed:
             stream.release()
             stream.previously_consumed.clear()
         if self.waiting and self.waiting[-1][BUFFER].nbytes > _LARGEST_PACKET:
-            self.waiting = [
-                detached(seg) if seg[BUFFER].nbytes > _LARGEST_PACKET else seg for seg in self.waiting
-            ]
+            self.waiting = [detached(seg) if seg[BUFFER].nbytes > _LARGEST_PACKET else seg for seg in self.waiting]
+        self._touched = False
+        return False
 
     def wait_behind(self, offset: int) -> None:
         """Keep the segments with octets from ``offset`` on, those at hand included."""
@@ -158,10 +162,8 @@ class StartupPhase:
     def _search(self, first: int, last: int) -> None:
         """Look for a startup frame that holds octets of [first, last)."""
         stream = self.stream
-        if self._candidate is not None:
-            self._try(self._candidate)
-            if self._candidate is not None or self.found is not None:
-                return
+        if self._candidate is not None and self._try(self._candidate):
+            return
         island = stream.island(first)
         if island is None:
             return
@@ -169,39 +171,39 @@ class StartupPhase:
         octets = stream.read(low, min(island[1], last + len(KEY_PREFIX) - 1))
         at = octets.find(KEY_PREFIX)
         while at >= 0:
-            self._try(low + at)
-            if self._candidate is not None or self.found is not None:
+            if self._try(low + at):
                 return
             at = octets.find(KEY_PREFIX, at + 1)
 
-    def _try(self, offset: int) -> None:
-        """Is there a startup frame at ``offset``?  Sets ``found``, or ``_candidate`` if octets are missing."""
+    def _try(self, offset: int) -> bool:
+        """Whether there is, or may be, a startup frame at ``offset``: sets ``found``, or ``_candidate``."""
         stream = self.stream
         self._candidate = None
         island = stream.island(offset)
         if island is None:
-            return
+            return False
         octets = stream.read(offset, min(island[1], offset + _LONGEST_FRAME))
         try:
             startup = decode_startup_frame(octets)
         except FramingError:
-            return
+            return False
         pieces = stream.pieces_of(offset, offset + 1)
         at_segment = stream.offset_of(pieces[0][3][SEQ]) == offset
         if startup is None:
             if at_segment or len(octets) < STARTUP_HEADER_LENGTH or _is_plausible(octets):
                 self._candidate = offset
-            return
+            return self._candidate is not None
         end = offset + startup.wire_length
         # In the middle of other data a Key may be text about MPA; there the frame has to look like one.
         if not at_segment and (startup_frame_problems(startup) or startup.rev > 2 or end != island[1]):
-            return
+            return False
         latest = max((piece[3] for piece in stream.pieces_of(offset, end)), key=lambda seg: seg[FRAME])
         seq = stream.seq_of(offset)
         self.found = FoundFrame(startup, offset, end, seq, latest[FRAME], latest[TIME], latest[ACK])
         if self.wait_from is None or self.wait_from < end:
             self.wait_behind(end)
         self.half.connection.startup_frame(self)
+        return True
 
     def _let_go(self) -> None:
         """Drop what cannot be part of a startup frame any more."""

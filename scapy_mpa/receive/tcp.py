@@ -177,9 +177,8 @@ class TCPConnection:
             reader = FPDUReader(stream, markers[direction], mpa.crc, mpa.profile.fpduptr_origin)
             kind = MarkerOperation if markers[direction] else PlainOperation
             operation = kind(
-                half, direction, reader, floor, mpa.findings, receiver.held_limit, receiver.new_log(), receiver.sink
+                mpa, half, direction, reader, floor, receiver.held_limit, receiver.new_log(), receiver.sink
             )
-            operation.mpa = mpa
             mpa.operations[direction] = operation
             half.enter(operation)
             operation.resume()
@@ -266,5 +265,3 @@ class TCPConnection:
             findings.add(
                 "startup-frame", role, seg[FRAME], seg[TIME], seg[SEQ], f"no MPA Reply: it begins with {begins!r}"
             )
-
-

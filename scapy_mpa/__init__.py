@@ -1,0 +1,51 @@
+"""scapy-mpa: reads, checks, makes and breaks MPA traffic (RFC 5044), the framing of iWARP on TCP.
+
+The names below are loaded when they are first touched, so that ``import scapy_mpa`` costs nothing and Scapy is
+only imported by what needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scapy_mpa.errors import CaptureError as CaptureError
+    from scapy_mpa.errors import FramingError as FramingError
+    from scapy_mpa.errors import MPAError as MPAError
+    from scapy_mpa.framing.mulpdu import mulpdu as mulpdu
+    from scapy_mpa.receive.records import FPDURecord as FPDURecord
+    from scapy_mpa.report.analysis import Limits as Limits
+    from scapy_mpa.report.analysis import Selection as Selection
+    from scapy_mpa.report.analysis import analyze as analyze
+    from scapy_mpa.report.analysis import iter_fpdus as iter_fpdus
+    from scapy_mpa.report.model import Report as Report
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "CaptureError": "scapy_mpa.errors",
+    "FramingError": "scapy_mpa.errors",
+    "MPAError": "scapy_mpa.errors",
+    "mulpdu": "scapy_mpa.framing.mulpdu",
+    "FPDURecord": "scapy_mpa.receive.records",
+    "Limits": "scapy_mpa.report.analysis",
+    "Selection": "scapy_mpa.report.analysis",
+    "analyze": "scapy_mpa.report.analysis",
+    "iter_fpdus": "scapy_mpa.report.analysis",
+    "Report": "scapy_mpa.report.model",
+}
+
+__all__ = [*_WHERE]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'scapy_mpa' has no attribute {name!r}")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

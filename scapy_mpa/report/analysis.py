@@ -1,0 +1,126 @@
+"""The two ways to read a capture from Python: :func:`analyze` and :func:`iter_fpdus`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from scapy_mpa.capture.files import Captures, CaptureSource
+from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.receiver import CONNECTION_LIMIT, HELD_LIMIT, Receiver
+from scapy_mpa.receive.records import FPDURecord, Row, record_of
+from scapy_mpa.receive.segment import FRAME, KEY, Segment
+from scapy_mpa.report.model import Connection, Report
+
+
+class Selection(NamedTuple):
+    """Which segments of a capture are looked at: frames (first, last), and TCP ports; None takes all."""
+
+    frames: tuple[int, int | None] | None = None
+    ports: tuple[int, ...] | None = None
+
+    def of(self, segments: list[Segment]) -> Iterable[Segment]:
+        """The selected segments."""
+        if self.frames is not None:
+            first, last = self.frames
+            segments = [seg for seg in segments if seg[FRAME] >= first and (last is None or seg[FRAME] <= last)]
+        if self.ports is not None:
+            ports = {port.to_bytes(2, "big") for port in self.ports}
+            segments = [seg for seg in segments if seg[KEY][-2:] in ports or seg[KEY][-4:-2] in ports]
+        return segments
+
+
+class Limits(NamedTuple):
+    """What the analysis holds back at most: octets out of order in a half connection, TCP connections."""
+
+    held_octets: int = HELD_LIMIT
+    connections: int = CONNECTION_LIMIT
+
+
+EVERYTHING = Selection()
+DEFAULT_LIMITS = Limits()
+
+
+def analyze(
+    capture: CaptureSource | Sequence[CaptureSource],
+    *,
+    fpdus: bool = True,
+    selection: Selection = EVERYTHING,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Report:
+    """Analyse a capture, or several merged by time.
+
+    ``capture`` is a path or an open binary file, or a list of them.  With ``fpdus`` the half connections of the
+    report hold a record of every FPDU (about 50 octets each); without, counts and findings only.  Raises
+    :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
+    """
+    receiver = Receiver(records=fpdus, held_limit=limits.held_octets, connection_limit=limits.connections)
+    with Captures(capture) as captures:
+        for segments in captures.batches():
+            receiver.feed(segments if selection is EVERYTHING else selection.of(segments))
+            receiver.release()
+    receiver.finish()
+    return Report(
+        captures.names,
+        captures.packets,
+        [Connection(mpa) for mpa in receiver.connections],
+        receiver.findings.sorted(),
+        captures.damage,
+    )
+
+
+class PlacedFPDUs:
+    """The FPDUs of a capture one by one, in the order of placement, in bounded memory.
+
+    Iterate once; ``report`` is the report without FPDUs, after the last one.
+    """
+
+    def __init__(
+        self,
+        capture: CaptureSource | Sequence[CaptureSource],
+        selection: Selection = EVERYTHING,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._captures = Captures(capture)
+        self._selection = selection
+        self._limits = limits
+        self._placed: list[FPDURecord] = []
+        self.report: Report | None = None
+
+    def __iter__(self) -> Iterator[FPDURecord]:
+        """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
+        limits, placed = self._limits, self._placed
+        receiver = Receiver(sink=self._sink, held_limit=limits.held_octets, connection_limit=limits.connections)
+        with self._captures as captures:
+            for segments in captures.batches():
+                receiver.feed(self._selection.of(segments))
+                receiver.release()
+                yield from placed
+                placed.clear()
+        receiver.finish()
+        yield from placed
+        self.report = Report(
+            captures.names,
+            captures.packets,
+            [Connection(mpa) for mpa in receiver.connections],
+            receiver.findings.sorted(),
+            captures.damage,
+        )
+
+    def _sink(self, operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
+        self._placed.append(record_of(row, frames, operation.mpa.number, operation.direction))
+
+
+def iter_fpdus(
+    capture: CaptureSource | Sequence[CaptureSource],
+    *,
+    selection: Selection = EVERYTHING,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Iterator[FPDURecord]:
+    """Yield the FPDUs of a capture, or of several merged by time, in the order of placement.
+
+    Memory is bounded whatever the size of the capture.  ``delivered_frame`` is None in a record that is
+    delivered later than it is yielded; an FPDU with a bad CRC is yielded when that is known.  Raises
+    :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
+    """
+    return iter(PlacedFPDUs(capture, selection, limits))

@@ -1,0 +1,200 @@
+"""What :func:`scapy_mpa.analyze` returns: a report, its connections, their half connections and FPDUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from scapy_mpa.framing.profiles import Profile
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receive.counts import Counts
+from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
+from scapy_mpa.receive.startup import FoundFrame
+from scapy_mpa.receive.tcp import MPAConnection
+from scapy_mpa.rules.findings import Finding
+
+SCHEMA_VERSION = 1
+DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
+
+#: The counts of a half connection in the report's JSON, in its order.
+COUNT_KEYS = (
+    "fpdus",
+    "placed",
+    "delivered",
+    "placed_out_of_order",
+    "marker_count",
+    "crc_errors",
+    "ulpdu_octets",
+    "stream_octets",
+    "missing_octets",
+    "segments",
+    "header_aligned_segments",
+    "fpdu_aligned_segments",
+    "out_of_order_segments",
+    "retransmitted_segments",
+    "cut_fpdus",
+)
+
+
+class FPDUs(Sequence[FPDURecord]):
+    """The FPDUs of one half connection, in the order of the stream; made when they are looked at."""
+
+    def __init__(self, log: FPDULog | None, connection: int, direction: Direction) -> None:
+        self._log = log
+        self._connection = connection
+        self._direction: Direction = direction
+        self._records: list[FPDURecord] | None = None
+
+    def __iter__(self) -> Iterator[FPDURecord]:
+        """Yield the records without keeping them."""
+        if self._log is not None:
+            for row, frames in self._log.rows():
+                yield record_of(row, frames, self._connection, self._direction)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> FPDURecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[FPDURecord]: ...
+    def __getitem__(self, index: int | slice) -> FPDURecord | list[FPDURecord]:
+        """One record, or some."""
+        return self._all()[index]
+
+    def _all(self) -> list[FPDURecord]:
+        if self._records is None:
+            self._records = list(self)
+        return self._records
+
+
+class HalfConnection:
+    """One direction of a connection.
+
+    ``endpoint`` is who sent it (``address:port``), ``markers`` whether Markers are in use, ``counts`` what was
+    counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
+    """
+
+    def __init__(self, endpoint: str, operation: FullOperation | None, number: int, direction: Direction) -> None:
+        self.endpoint = endpoint
+        self.markers = operation.markers if operation is not None else False
+        self.counts = operation.counts if operation is not None else Counts()
+        self.fpdus = FPDUs(operation.log if operation is not None else None, number, direction)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The half connection with the keys of the report's JSON."""
+        return {"markers": self.markers} | {key: getattr(self.counts, key) for key in COUNT_KEYS}
+
+
+class Connection:
+    """One MPA connection.
+
+    ``request`` and ``reply`` are its startup frames, None where not captured, ``request_frame`` and
+    ``reply_frame`` the numbers of the frames that completed them.
+    """
+
+    def __init__(self, mpa: MPAConnection) -> None:
+        self.number = mpa.number
+        self.profile: Profile = mpa.profile
+        self.crc = mpa.crc
+        self.inferred = mpa.inferred
+        self.rejected = mpa.rejected
+        self.request, self.request_frame = _startup(mpa.request)
+        self.reply, self.reply_frame = _startup(mpa.reply)
+        self.initiator = HalfConnection(mpa.initiator, mpa.operations.get("initiator"), mpa.number, "initiator")
+        self.responder = HalfConnection(mpa.responder, mpa.operations.get("responder"), mpa.number, "responder")
+        self.findings: list[Finding] = mpa.findings.sorted()
+
+    @property
+    def revision(self) -> int | None:
+        """Rev of the Reply, else of the Request."""
+        startup = self.reply or self.request
+        return startup.rev if startup is not None else None
+
+    def half(self, direction: Direction) -> HalfConnection:
+        """The half connection that ``direction`` sent."""
+        return self.initiator if direction == "initiator" else self.responder
+
+    def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
+        """The connection with the keys of the report's JSON, with these half connections."""
+        return {
+            "connection": self.number,
+            "initiator": self.initiator.endpoint,
+            "responder": self.responder.endpoint,
+            "profile": self.profile.name,
+            "revision": self.revision,
+            "crc": self.crc,
+            "inferred": self.inferred,
+            "rejected": self.rejected,
+            "request": _startup_as_dict(self.request, self.request_frame),
+            "reply": _startup_as_dict(self.reply, self.reply_frame),
+            "halves": {direction: self.half(direction).as_dict() for direction in directions},
+            "findings": [found.as_dict() for found in self.findings if found.direction in (None, *directions)],
+        }
+
+
+class Report:
+    """The analysis of one or more captures.
+
+    ``packets`` counts the records read; ``findings`` are those of no connection; ``damage`` has a line for each
+    capture that could only be read in part.
+    """
+
+    def __init__(
+        self,
+        captures: list[str],
+        packets: int,
+        connections: list[Connection],
+        findings: list[Finding],
+        damage: list[str],
+    ) -> None:
+        self.captures = captures
+        self.packets = packets
+        self.connections = connections
+        self.findings = findings
+        self.damage = damage
+
+    def all_findings(self) -> Iterator[Finding]:
+        """The findings of all connections and of none."""
+        for connection in self.connections:
+            yield from connection.findings
+        yield from self.findings
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there is a finding of severity error."""
+        return any(found.severity == "error" for found in self.all_findings())
+
+    def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
+        """The report as ``scapy-mpa analyze --format json`` prints it."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "captures": self.captures,
+            "packets": self.packets,
+            "connections": [connection.as_dict(directions) for connection in self.connections],
+            "findings": [found.as_dict() for found in self.findings],
+        }
+
+
+def _startup(found: FoundFrame | None) -> tuple[StartupFrame | None, int | None]:
+    return (found.startup, found.frame) if found is not None else (None, None)
+
+
+def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:
+    if startup is None:
+        return None
+    enhanced = startup.enhanced
+    return {
+        "frame": frame,
+        "m": startup.m,
+        "c": startup.c,
+        "r": startup.r,
+        "s": startup.s,
+        "res": startup.res,
+        "rev": startup.rev,
+        "pd_length": startup.pd_length,
+        "private_data": startup.private_data.hex(),
+        "enhanced": enhanced._asdict() if enhanced is not None else None,
+    }

@@ -1,0 +1,119 @@
+"""A report as text: one line a connection that can be pasted into a mail, then what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from scapy_mpa.receive.operation import Direction
+from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import SEVERITIES
+
+#: Given a severity and a text, the text as the terminal should show it.
+Styler = Callable[[str, str], str]
+
+
+def _plain(_severity: str, text: str) -> str:
+    return text
+
+
+def report_lines(report: Report, directions: Sequence[Direction] = DIRECTIONS, style: Styler = _plain) -> Iterator[str]:
+    """Yield the lines of a report."""
+    for connection in report.connections:
+        yield connection_line(connection)
+        for found in connection.findings:
+            if found.direction in (None, *directions):
+                yield from finding_lines(found, style)
+    for found in report.findings:
+        yield from finding_lines(found, style)
+    yield summary_line(report)
+
+
+def connection_line(connection: Connection) -> str:
+    """One line that says who spoke, what was negotiated, and what came of it."""
+    parts = [
+        f"#{connection.number}",
+        f"{connection.initiator.endpoint} > {connection.responder.endpoint}",
+        connection.profile.name,
+        f"rev {connection.revision}",
+        "C" if connection.crc else "no CRC",
+        f"markers {_markers(connection.initiator)}/{_markers(connection.responder)}",
+        *_enhanced(connection),
+    ]
+    return " ".join(parts) + " | " + ", ".join(_outcome(connection))
+
+
+def _markers(half: HalfConnection) -> str:
+    return "M" if half.markers else "-"
+
+
+def _enhanced(connection: Connection) -> Iterator[str]:
+    """IRD and ORD as the Reply, else the Request, has them, and the RTR message (RFC 6581 §9)."""
+    request, reply = connection.request, connection.reply
+    asked = request.enhanced if request is not None else None
+    answered = reply.enhanced if reply is not None else None
+    data = answered or asked
+    if data is None:
+        return
+    yield f"ird {data.ird}"
+    yield f"ord {data.ord}"
+    if data.a:
+        yield "p2p"
+        for name, bit in (("send-rtr", data.b), ("write-rtr", data.c), ("read-rtr", data.d)):
+            if bit:
+                yield name
+
+
+def _outcome(connection: Connection) -> Iterator[str]:
+    if connection.rejected:
+        yield "rejected"
+        return
+    if connection.request is None:
+        yield "no Request captured"
+    if connection.reply is None:
+        yield "no Reply captured"
+        return
+    halves = connection.initiator.counts, connection.responder.counts
+    total = "+".join(str(counts.fpdus) for counts in halves)
+    yield f"{total} FPDUs"
+    for what, attribute in (
+        ("placed early", "placed_out_of_order"),
+        ("bad CRC", "crc_errors"),
+        ("cut", "cut_fpdus"),
+        ("octets missing", "missing_octets"),
+    ):
+        count = sum(getattr(counts, attribute) for counts in halves)
+        if count:
+            yield f"{count} {what}"
+
+
+def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
+    """The lines of one finding: where and what; then by which clause."""
+    where = f"frame {found.frame}"
+    if found.count > 1:
+        where += f" to {found.last_frame}, {found.count} times"
+    who = f" {found.direction}," if found.direction is not None else ""
+    yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where},{who} seq {found.seq}: {found.detail}"
+    grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
+    if found.rule.code is not None:
+        grounds.append(f"error code {found.rule.code}")
+    expected = found.rule.summary + (f" ({', '.join(grounds)})" if grounds else "")
+    yield f"    expected: {expected}"
+
+
+def summary_line(report: Report) -> str:
+    """The last line: how much was read, and how many findings of each severity."""
+    found = Counter(finding.severity for finding in report.all_findings())
+    counted = ", ".join(_plural(found[severity], severity) for severity in SEVERITIES if found[severity])
+    connections = _plural(len(report.connections), "MPA connection")
+    return f"{_plural(report.packets, 'packet')}, {connections}, {counted or 'nothing to report'}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def joined(lines: Iterable[str]) -> str:
+    """Lines as one text."""
+    return "".join(f"{line}\n" for line in lines)
