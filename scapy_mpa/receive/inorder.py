@@ -41,11 +41,14 @@ class InOrderOperation(FullOperation):
     def resume(self) -> None:
         """Hand back to the fast path if nothing is out of order."""
         stream = self.stream
+        self.half.next_seq = -1
         if not self._placement.in_order:
-            self.half.next_seq = -1
+            return
+        extent = self._reader.extent(stream.base, stream.next)
+        # The fast path has no memory: what Markers of this FPDU said already must not be forgotten.
+        if extent is not None and self._reader.disagreement(extent, stream.next) is not None:
             return
         self.half.next_seq = stream.seq_of(stream.next)
-        extent = self._reader.extent(stream.base, stream.next)
         self._need = extent.end if extent is not None else 0
 
     def _keep_part(self, seg: Segment) -> None:

@@ -5,6 +5,8 @@ This is the whole of it, for any segment.  :mod:`~scapy_mpa.receive.inorder` add
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -25,6 +27,8 @@ Direction: TypeAlias = Literal["initiator", "responder"]
 #: What is handed each FPDU when it is placed (or found bad): its row and its frames.
 PlacedSink: TypeAlias = "Callable[[FullOperation, Row, tuple[int, ...]], None]"
 
+#: A repeated segment is known to begin with an FPDU if that is among so many last ones.
+REMEMBERED_BOUNDARIES = 4096
 _DROPPED = "TCP checksum wrong: taken as dropped by the receiver"
 
 
@@ -64,12 +68,9 @@ class FullOperation:
         self.complete = 0
         #: (frame, offset) of the first error of code 2 or 3.
         self.first_error: tuple[int, int] | None = None
-        #: Where FPDUs begin, and where the slow path saw one end, in the last two blocks of the capture.
-        self.starts: list[int] = []
-        self._known_starts: set[int] = set()
-        self._earlier_starts: set[int] = set()
-        self._ends: set[int] = set()
-        self._earlier_ends: set[int] = set()
+        #: Where the last FPDUs begin, and where the slow path saw one end; both ascend.
+        self.starts = array("q")
+        self._ends = array("q")
         #: (end, start) of segments whose alignment is told when the chain has passed them.
         self._unjudged: list[tuple[int, int]] = []
         self._held_limit = held_limit
@@ -90,6 +91,27 @@ class FullOperation:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
+        new = self._commit(seg)
+        if new:
+            self._place(max((seg[FRAME], seg[TIME]), self.floor), new)
+        self._judge_passed(self.stream.base)
+        self.resume()
+
+    def replay(self, segments: list[Segment]) -> None:
+        """Take the segments that waited for the startup frames: until then nothing of them was complete."""
+        new: list[tuple[int, int]] = []
+        waited = [seg for seg in segments if seg[FRAME] <= self.floor[0]]
+        for seg in waited:
+            new += self._commit(seg)
+        if new:
+            self._place(self.floor, new)
+        self._judge_passed(self.stream.base)
+        self.resume()
+        for seg in segments[len(waited) :]:
+            self.receive(seg)
+
+    def _commit(self, seg: Segment) -> list[tuple[int, int]]:
+        """Hold what a segment brings, and count it; returns the ranges of new octets."""
         stream, counts = self.stream, self.counts
         if not self._touched:
             self.touch()
@@ -97,13 +119,12 @@ class FullOperation:
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
         if start + seg[LENGTH] <= 0:
-            return  # the startup phase, once more
-        now = max((seg[FRAME], seg[TIME]), self.floor)
+            return []  # the startup phase, once more
         reach = max(stream.highest, stream.offset_of(self.half.peer.ack))
         if start > reach + MAX_WINDOW or end < stream.next - MAX_WINDOW:
             detail = f"{start - stream.next} octets from those in order"
             self._find("outside-window", start, seg[FRAME], seg[TIME], detail)
-            return
+            return []
         counts.segments += 1
         if is_cut(seg):
             cut = seg[LENGTH] - seg[END] + seg[START]
@@ -120,14 +141,15 @@ class FullOperation:
             counts.out_of_order_segments += 1
         if start >= 0:
             heappush(self._unjudged, (end, start))
-        if new:
-            self._account(self._placement.work(now, new))
-            while stream.held > self._held_limit and stream.islands:
-                detail = f"more than {self._held_limit} octets held back for a gap"
-                self._find("limit", stream.next, *now, detail)
-                self._skip_gap(now)
-        self._judge_passed(stream.base)
-        self.resume()
+        return new
+
+    def _place(self, now: tuple[int, int], new: list[tuple[int, int]]) -> None:
+        stream = self.stream
+        self._account(self._placement.work(now, new))
+        while stream.held > self._held_limit and stream.islands:
+            detail = f"more than {self._held_limit} octets held back for a gap"
+            self._find("limit", stream.next, *now, detail)
+            self._skip_gap(now)
 
     def resume(self) -> None:
         """Decide whether the next segment may take the fast path."""
@@ -137,11 +159,11 @@ class FullOperation:
 
         True if something is left that has to go with the next block.
         """
-        self._know_starts()
-        self._earlier_starts, self._known_starts = self._known_starts, set()
-        self._earlier_ends, self._ends = self._ends, set()
-        self.stream.release()
-        self._touched = bool(self.stream.previously_consumed or self._earlier_starts)
+        for boundaries in (self.starts, self._ends):
+            if len(boundaries) > 2 * REMEMBERED_BOUNDARIES:
+                del boundaries[:-REMEMBERED_BOUNDARIES]
+        self.stream.release({})
+        self._touched = bool(self.stream.previously_consumed)
         return self._touched
 
     def finish(self, now: tuple[int, int], closed: tuple[str, int, int] | None) -> None:
@@ -247,7 +269,7 @@ class FullOperation:
         counts.ulpdu_octets += located.extent.ulpdu_length
         counts.marker_count += located.extent.markers
         self.starts.append(located.offset)
-        self._ends.add(located.end)
+        self._ends.append(located.end)
         self.complete = max(self.complete, located.complete[0])
         if located.placed is None:
             counts.crc_errors += 1
@@ -278,20 +300,17 @@ class FullOperation:
     def _judge_passed(self, offset: int) -> None:
         while self._unjudged and self._unjudged[0][0] <= offset:
             end, start = heappop(self._unjudged)
-            self._know_starts()
-            if start in self._known_starts or start in self._earlier_starts:
+            if _holds(self.starts, start):
                 self.counts.header_aligned_segments += 1
                 if self._is_boundary(end):
                     self.counts.fpdu_aligned_segments += 1
 
-    def _know_starts(self) -> None:
-        if self.starts:
-            self._known_starts.update(self.starts)
-            self.starts.clear()
-
     def _is_boundary(self, offset: int) -> bool:
         if offset == self.stream.base and self._placement.state is CHAIN:
             return True
-        return any(
-            offset in offsets for offsets in (self._known_starts, self._earlier_starts, self._ends, self._earlier_ends)
-        )
+        return _holds(self.starts, offset) or _holds(self._ends, offset)
+
+
+def _holds(ascending: array[int], offset: int) -> bool:
+    index = bisect_left(ascending, offset)
+    return index < len(ascending) and ascending[index] == offset

@@ -36,6 +36,9 @@ END: Final = 8
 TCP: Final = 9
 LENGTH: Final = 10
 
+#: A buffer larger than any packet is a block of the capture file.
+_LARGEST_PACKET = 1 << 17
+
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
 #: A segment with one of these changes the state of the TCP connection; all others only bring octets.
 STATE_FLAGS = FIN | SYN | RST
@@ -70,6 +73,16 @@ def detached(seg: Segment) -> Segment:
     octets = memoryview(bytes(seg[BUFFER][start : seg[END]]))
     tcp = -1 if seg[TCP] < 0 else 0
     return (*seg[:BUFFER], octets, seg[START] - start, seg[END] - start, tcp, seg[LENGTH])
+
+
+def small_copy(seg: Segment, copies: dict[int, Segment]) -> Segment:
+    """The segment itself if its buffer is its own, else a detached one: the same for the same ``copies``."""
+    if seg[BUFFER].nbytes <= _LARGEST_PACKET:
+        return seg
+    copy = copies.get(id(seg))
+    if copy is None:
+        copy = copies[id(seg)] = detached(seg)
+    return copy
 
 
 def reverse_key(key: bytes) -> bytes:

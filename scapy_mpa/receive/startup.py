@@ -14,12 +14,14 @@ from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.startup import (
     KEY_LENGTH,
     KEY_PREFIX,
+    REPLY_KEY,
+    REQUEST_KEY,
     STARTUP_HEADER_LENGTH,
     StartupFrame,
     decode_startup_frame,
     startup_frame_problems,
 )
-from scapy_mpa.receive.segment import ACK, BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, detached
+from scapy_mpa.receive.segment import ACK, BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, detached, small_copy
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 #: Octets of streaming data held back for a gap, or because it is not known where the stream begins.
 STREAMING_HELD_LIMIT = 64 * 1024
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
-_LARGEST_PACKET = 1 << 17
 _SEQ_MASK = 0xFFFFFFFF
+_FIRST_PRINTABLE = 0x20
 
 
 class FoundFrame(NamedTuple):
@@ -58,11 +60,12 @@ class StartupPhase:
         self.stream = Stream(origin, anchored)
         self.found: FoundFrame | None = None
         self.waiting: list[Segment] = []
-        #: From this offset on segments are kept in ``waiting``.
+        #: Where Full Operation begins: behind the frame, or where the other half's Reply lets it be supposed.
         self.wait_from: int | None = None
-        #: The sequence number that ends the Request this half has to answer, and what it sent in place of a Reply.
-        self.answers: int | None = None
+        #: What this half sent in place of the Reply that it had to send.
         self.unexpected: Segment | None = None
+        #: Sequence numbers: the end of the Request to be answered, and where the Reply was to begin then.
+        self._answers: tuple[int, int] | None = None
         self._candidate: int | None = None
         self._waiting_octets = 0
         self._touched = False
@@ -108,42 +111,77 @@ class StartupPhase:
         end = start + seg[END] - seg[START]
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
             return
-        if self.wait_from is not None and start + seg[LENGTH] > self.wait_from:
-            self._wait(seg)
+        if start + seg[LENGTH] > self._keep_from():
+            self.waiting.append(seg)
+            self._waiting_octets += seg[END] - seg[START]
+            if self._waiting_octets > self._held_limit and not self._make_room():
+                return
         if self.found is not None:
             return
-        if self.answers is not None and self.unexpected is None:
-            acknowledged = (seg[ACK] - self.answers) & _SEQ_MASK < 0x80000000
-            begins = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + KEY_LENGTH)])
-            if acknowledged and start >= stream.highest and not _may_be_key(begins):
-                self.unexpected = detached(seg)
+        answers = self.unexpected is None and self._is_answer(seg, start)
         for first, last in stream.commit(seg, start, end):
             if self.found is None:
                 self._search(first, last)
+        if self.half.phase is not self:
+            return
         if self.found is None:
             self._let_go()
+            if answers and self._candidate is None and stream.base == stream.next:
+                self.unexpected = detached(seg)
         self._set_next()
+
+    def expect_reply(self, request_end: int, begins: int) -> None:
+        """The other half's Request ends at the sequence number ``request_end``, when ``begins`` was next here."""
+        self._answers = request_end, begins
+        self._set_next()
+
+    def _is_answer(self, seg: Segment, start: int) -> bool:
+        """Whether a segment begins what was sent knowing the Request: nothing before it is missing."""
+        if self._answers is None:
+            return False
+        request_end, begins = self._answers
+        if (seg[ACK] - request_end) & _SEQ_MASK >= 0x80000000:
+            return False
+        if self.stream.anchored:
+            return start == self.stream.next
+        octets = bytes(seg[BUFFER][seg[START] : seg[END]][:KEY_LENGTH])
+        return seg[SEQ] == begins and not (REPLY_KEY.startswith(octets) or REQUEST_KEY.startswith(octets))
 
     def release(self) -> bool:
         """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
-        stream = self.stream
-        if stream.pieces or stream.consumed:
-            stream.release()
-            stream.previously_consumed.clear()
-        if self.waiting and self.waiting[-1][BUFFER].nbytes > _LARGEST_PACKET:
-            self.waiting = [detached(seg) if seg[BUFFER].nbytes > _LARGEST_PACKET else seg for seg in self.waiting]
+        copies: dict[int, Segment] = {}
+        self.waiting = [small_copy(seg, copies) for seg in self.waiting]
+        self.stream.release(copies)
+        self.stream.previously_consumed.clear()
         self._touched = False
         return False
 
     def wait_behind(self, offset: int) -> None:
-        """Keep the segments with octets from ``offset`` on, those at hand included."""
+        """Full Operation is known, or supposed, to begin at ``offset``."""
         self.wait_from = offset
-        segments: dict[int, Segment] = {}
-        for _, last, _, seg in self.stream.pieces:
-            if last > offset:
-                segments[id(seg)] = seg
-        self.waiting = sorted(segments.values(), key=lambda seg: (seg[FRAME], seg[SEQ]))
+        self._forget_waiting()
+        self._set_next()
+
+    def _keep_from(self) -> int:
+        """Segments that end here or before need not wait."""
+        if self.wait_from is None:
+            return self.stream.base
+        return self.wait_from if self.found is not None else min(self.stream.base, self.wait_from)
+
+    def _forget_waiting(self) -> None:
+        keep, offset_of = self._keep_from(), self.stream.offset_of
+        self.waiting = [seg for seg in self.waiting if offset_of(seg[SEQ]) + seg[LENGTH] > keep]
         self._waiting_octets = sum(seg[END] - seg[START] for seg in self.waiting)
+
+    def _make_room(self) -> bool:
+        """More waits than may; False if the last segment has been dealt with."""
+        connection = self.half.connection
+        if connection.stop_waiting():
+            return False  # what waited, the last segment included, has been taken by Full Operation
+        seg = self.waiting.pop()
+        self._waiting_octets -= seg[END] - seg[START]
+        connection.limit_reached(seg, f"more than {self._held_limit} octets wait for a startup frame")
+        return self.found is None
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more is there: its sequence number and octets."""
@@ -153,7 +191,7 @@ class StartupPhase:
         if island is None:
             return None
         octets = self.stream.read(self._candidate, min(island[1], self._candidate + _LONGEST_FRAME))
-        if len(octets) < KEY_LENGTH:
+        if len(octets) < KEY_LENGTH or not self._may_begin(self._candidate, octets):
             return None
         return self.stream.seq_of(self._candidate), octets
 
@@ -162,7 +200,9 @@ class StartupPhase:
     def _search(self, first: int, last: int) -> None:
         """Look for a startup frame that holds octets of [first, last)."""
         stream = self.stream
-        if self._candidate is not None and self._try(self._candidate):
+        candidate = self._candidate
+        # What came before may hold a Key too: then this one stands in its Private Data.
+        if candidate is not None and first > candidate and self._try(candidate):
             return
         island = stream.island(first)
         if island is None:
@@ -174,6 +214,8 @@ class StartupPhase:
             if self._try(low + at):
                 return
             at = octets.find(KEY_PREFIX, at + 1)
+        if candidate is not None and first <= candidate:
+            self._try(candidate)
 
     def _try(self, offset: int) -> bool:
         """Whether there is, or may be, a startup frame at ``offset``: sets ``found``, or ``_candidate``."""
@@ -190,61 +232,68 @@ class StartupPhase:
         pieces = stream.pieces_of(offset, offset + 1)
         at_segment = stream.offset_of(pieces[0][3][SEQ]) == offset
         if startup is None:
-            if at_segment or len(octets) < STARTUP_HEADER_LENGTH or _is_plausible(octets):
+            if len(octets) < STARTUP_HEADER_LENGTH or self._may_begin(offset, octets):
                 self._candidate = offset
             return self._candidate is not None
         end = offset + startup.wire_length
         # In the middle of other data a Key may be text about MPA; there the frame has to look like one.
-        if not at_segment and (startup_frame_problems(startup) or startup.rev > 2 or end != island[1]):
+        if not self._may_begin(offset, octets):
+            return False
+        if not at_segment and (startup_frame_problems(startup) or end != island[1]):
             return False
         latest = max((piece[3] for piece in stream.pieces_of(offset, end)), key=lambda seg: seg[FRAME])
         seq = stream.seq_of(offset)
         self.found = FoundFrame(startup, offset, end, seq, latest[FRAME], latest[TIME], latest[ACK])
-        if self.wait_from is None or self.wait_from < end:
-            self.wait_behind(end)
+        self.wait_behind(end)
+        stream.forget()
         self.half.connection.startup_frame(self)
         return True
+
+    def _may_begin(self, offset: int, octets: bytes) -> bool:
+        """Whether a Key at ``offset`` may begin a startup frame: at the connection's first octet whatever follows it,
+        behind other data only if what follows is not text."""
+        if self.stream.seq_of(offset) == self.half.origin:
+            return True
+        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] < _FIRST_PRINTABLE
 
     def _let_go(self) -> None:
         """Drop what cannot be part of a startup frame any more."""
         stream = self.stream
+        base = stream.base
         if self._candidate is not None:
             if stream.anchored:
                 stream.consume(min(self._candidate, stream.next))
         elif stream.anchored:
             tail = _beginning_of_key(stream.read(max(stream.base, stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
-        while stream.held > max(STREAMING_HELD_LIMIT, _LONGEST_FRAME if self._candidate is not None else 0):
-            if not stream.islands:
-                stream.consume(stream.next)
-                self._candidate = None
-                return
-            start = stream.islands[0][0]
-            stream.skip_to(start)
-            if self._candidate is not None and self._candidate < start:
-                self._candidate = None
-            tail = _beginning_of_key(stream.read(max(start, stream.next - len(KEY_PREFIX)), stream.next))
-            stream.consume(stream.next - tail)
+        likely = stream.anchored or self.half.connection.mpa is not None
+        limit = self._held_limit if likely else STREAMING_HELD_LIMIT
+        if stream.held > limit:
+            self._skip(limit)
+        if stream.base > base:
+            if not stream.pieces and self.wait_from is None:
+                self.waiting, self._waiting_octets = [], 0
+            else:
+                self._forget_waiting()
 
-    def _wait(self, seg: Segment) -> None:
-        self._waiting_octets += seg[END] - seg[START]
-        if self._waiting_octets > self._held_limit and not self.half.connection.stop_waiting():
-            self._waiting_octets -= seg[END] - seg[START]
-            return
-        if self.half.phase is self:
-            self.waiting.append(seg)
-        else:
-            self.half.phase.receive(seg)
+    def _skip(self, limit: int) -> None:
+        """More is held back than may be: give up what is missing, and the frame that may have begun before it."""
+        stream = self.stream
+        if stream.anchored:
+            seg = stream.pieces[-1][3]
+            self.half.connection.limit_reached(seg, f"more than {limit} octets held back in the startup phase")
+        self._candidate = None
+        while stream.held > limit:
+            if stream.islands:
+                stream.skip_to(stream.islands[0][0])
+            tail = _beginning_of_key(stream.read(max(stream.pieces[0][0], stream.next - len(KEY_PREFIX)), stream.next))
+            stream.consume(stream.next - tail)
 
     def _set_next(self) -> None:
         stream = self.stream
         passing = stream.anchored and not stream.pieces and not stream.islands
-        watched = self.found is not None or self.wait_from is not None or self.answers is not None
+        watched = self.found is not None or self.wait_from is not None or self._answers is not None
         self.half.next_seq = stream.seq_of(stream.next) if passing and not watched else -1
-
-    def watch(self) -> None:
-        """Look at every segment from now on."""
-        self._set_next()
 
 
 def _beginning_of_key(octets: bytes) -> int:
@@ -253,12 +302,3 @@ def _beginning_of_key(octets: bytes) -> int:
         if octets.endswith(KEY_PREFIX[:length]):
             return length
     return 0
-
-
-def _may_be_key(octets: bytes) -> bool:
-    return KEY_PREFIX.startswith(octets[: len(KEY_PREFIX)])
-
-
-def _is_plausible(octets: bytes) -> bool:
-    """Whether the header of a frame that is not complete could be one in the middle of streaming data."""
-    return octets[17] <= 2 and (octets[17] == 0 or octets[18] << 8 | octets[19] <= 512)

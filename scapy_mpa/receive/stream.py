@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TypeAlias
 
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TCP, Segment, detached
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, Segment, small_copy
 
 #: (first offset, offset after the last, index of the first octet in the segment's buffer, segment)
 Piece: TypeAlias = "tuple[int, int, int, Segment]"
@@ -23,8 +23,6 @@ MAX_WINDOW = 1 << 30
 _SEQ_MASK = 0xFFFFFFFF
 #: ``next`` and ``base`` of a stream whose first octet is not known: below every offset it can have.
 UNANCHORED = -(1 << 40)
-#: A buffer larger than any packet is a block of the capture file.
-_LARGEST_PACKET = 1 << 17
 
 
 class Stream:
@@ -247,17 +245,20 @@ class Stream:
                 index += 1
         return found
 
-    def release(self) -> None:
-        """Let go of the capture's block: copy what is still held, drop what was consumed before the last one."""
+    def forget(self) -> None:
+        """Let go of everything, whether in order or not."""
+        self.pieces, self.starts, self.consumed, self.previously_consumed, self.held = [], [], [], [], 0
+
+    def release(self, copies: dict[int, Segment]) -> None:
+        """Let go of the capture's block: copy what is still held, drop what was consumed before the last one.
+
+        ``copies`` are the segments copied already, by the identity of what they are copies of.
+        """
         self.previously_consumed, self.consumed = self.consumed, []
-        copies: dict[int, Segment] = {}
         for at, (a, b, index, seg) in enumerate(self.pieces):
-            if seg[BUFFER].nbytes > _LARGEST_PACKET:
-                copy = copies.get(id(seg))
-                if copy is None:
-                    copy = copies[id(seg)] = detached(seg)
-                shift = seg[START] if seg[TCP] < 0 else seg[TCP]
-                self.pieces[at] = (a, b, index - shift, copy)
+            copy = small_copy(seg, copies)
+            if copy is not seg:
+                self.pieces[at] = (a, b, index - seg[START] + copy[START], copy)
 
 
 def frames_of(pieces: list[Piece]) -> tuple[int, ...]:

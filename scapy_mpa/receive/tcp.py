@@ -134,15 +134,19 @@ class TCPConnection:
             self._both_known(mpa)
         elif isinstance(other, StartupPhase):
             if kind == "request":
-                other.answers = (found.seq + found.end - found.start) & _SEQ_MASK
+                other.expect_reply((found.seq + found.end - found.start) & _SEQ_MASK, found.ack)
             else:
                 # The Responder acknowledged the whole Request before it replied.
                 other.wait_behind(other.stream.offset_of(found.ack))
-            other.watch()
 
     def stop_waiting(self) -> bool:
         """More is waiting for a startup frame than may be held; True if it need not wait any longer."""
         return self._infer_request()
+
+    def limit_reached(self, seg: Segment, detail: str) -> None:
+        """Something had to be given up to keep memory bounded."""
+        findings = self.mpa.findings if self.mpa is not None else self.receiver.findings
+        findings.add("limit", None, seg[FRAME], seg[TIME], seg[SEQ], detail)
 
     def _both_known(self, mpa: MPAConnection) -> None:
         assert mpa.request is not None and mpa.reply is not None
@@ -184,8 +188,7 @@ class TCPConnection:
             operation.resume()
             waiting.append((operation, old.waiting))
         for operation, segments in waiting:
-            for seg in segments:
-                operation.receive(seg)
+            operation.replay(segments)
 
     # --- a Request that was not captured ---
 

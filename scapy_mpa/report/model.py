@@ -40,8 +40,9 @@ COUNT_KEYS = (
 class FPDUs(Sequence[FPDURecord]):
     """The FPDUs of one half connection, in the order of the stream; made when they are looked at."""
 
-    def __init__(self, log: FPDULog | None, connection: int, direction: Direction) -> None:
+    def __init__(self, log: FPDULog | None, count: int, connection: int, direction: Direction) -> None:
         self._log = log
+        self._count = count if log is not None else 0
         self._connection = connection
         self._direction: Direction = direction
         self._records: list[FPDURecord] | None = None
@@ -54,7 +55,7 @@ class FPDUs(Sequence[FPDURecord]):
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._all())
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> FPDURecord: ...
@@ -66,7 +67,7 @@ class FPDUs(Sequence[FPDURecord]):
 
     def _all(self) -> list[FPDURecord]:
         if self._records is None:
-            self._records = list(self)
+            self._records = list(iter(self))
         return self._records
 
 
@@ -81,7 +82,7 @@ class HalfConnection:
         self.endpoint = endpoint
         self.markers = operation.markers if operation is not None else False
         self.counts = operation.counts if operation is not None else Counts()
-        self.fpdus = FPDUs(operation.log if operation is not None else None, number, direction)
+        self.fpdus = FPDUs(operation.log if operation is not None else None, self.counts.fpdus, number, direction)
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""

@@ -123,13 +123,11 @@ def sides(draw: st.DrawFn, most: int = 12, crc: bool | None = None, markers: boo
             m=m[mine],
             c=c[mine],
             rev=rev,
-            private_data=draw(st.binary(max_size=40)),
+            private_data=draw(st.binary(max_size=40).filter(lambda octets: b"MPA" not in octets)),
             enhanced=enhanced,
         )
         streaming = draw(st.sampled_from([b"", b"", b"HELO " * 9]))
-        octets, sent = laid(
-            draw(ulpdus(most)), markers=bool(m[other]), crc=bool(c["request"] or c["reply"]), rev=rev
-        )
+        octets, sent = laid(draw(ulpdus(most)), markers=bool(m[other]), crc=bool(c["request"] or c["reply"]), rev=rev)
         both.append(Side(direction, draw(isns), streaming, frame.encode(), bool(any(c.values())), octets, sent))
     return both
 
@@ -155,9 +153,7 @@ class Scene:
         self.captured[side.direction].append(Captured(self.frame, start, end))
 
     def told(self, side: Side) -> Told:
-        startup = max(
-            max(first_frames(self.captured[s.direction], -len(s.startup), 0)) for s in self.sides
-        )
+        startup = max(max(first_frames(self.captured[s.direction], -len(s.startup), 0)) for s in self.sides)
         assert startup < NEVER
         return tell(
             side.sent,
@@ -256,9 +252,7 @@ def ack_of(rng: Random, both: Sequence[Side], planned: Planned) -> int:
     return (peer.seq_start + offset) % 2**32
 
 
-def captured(
-    rng: Random, both: list[Side], plan: Iterable[Planned], *, fin: bool = True, acks: bool = True
-) -> Scene:
+def captured(rng: Random, both: list[Side], plan: Iterable[Planned], *, fin: bool = True, acks: bool = True) -> Scene:
     """The capture of a plan; with or without SYN."""
     scene = Scene(both)
     if rng.randint(0, 1):
@@ -349,3 +343,99 @@ def test_any_segmentation_order_and_repetition_gives_the_reference(scene: Scene)
     receiver = receiver_of(scene)
     agree(scene, receiver)
     assert damage(receiver) == []
+
+
+# --- the fast path ---
+
+
+def never(self: object, seg: Segment) -> bool:
+    """An `in_order` that leaves everything to the slow path."""
+    return False
+
+
+@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@given(scenes())
+def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
+    fast = everything(receiver_of(scene))
+    with patch.object(PlainOperation, "in_order", never), patch.object(MarkerOperation, "in_order", never):
+        assert everything(receiver_of(scene)) == fast
+        with patch.object(StartupPhase, "in_order", never):
+            assert everything(receiver_of(scene)) == fast
+
+
+@settings(max_examples=40, suppress_health_check=TOO_SLOW)
+@given(scenes())
+def test_counts_do_not_depend_on_records(scene: Scene) -> None:
+    receiver = Receiver()
+    receiver.feed(scene.segments)
+    receiver.finish()
+    for side in scene.sides:
+        told = scene.told(side)
+        assert counters_of(receiver, side.direction, told.counters) == told.counters
+    assert findings_of(receiver) == findings_of(receiver_of(scene))
+
+
+# --- records as they are placed ---
+
+
+def yielded(scene: Scene) -> tuple[Receiver, list[dict[str, Any]]]:
+    """A receiver and what it handed its sink, in that order."""
+    found: list[dict[str, Any]] = []
+
+    def sink(operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
+        found.append(record_of(row, frames, 0, operation.direction).as_dict())
+
+    return receiver_of(scene, sink=sink), found
+
+
+def same_in_order_of_placement(scene: Scene) -> None:
+    """The sink is handed what the log holds, in order of placement; delivered_frame is None only where it is later."""
+    receiver, found = yielded(scene)
+    placed = [record["placed_frame"] for record in found if record["placed_frame"] is not None]
+    assert placed == sorted(placed)
+    expected = []
+    for direction in DIRECTIONS:
+        for record in records_of(receiver, direction):
+            later = record["placed_frame"] != record["delivered_frame"]
+            expected.append({**record, "delivered_frame": None} if later else record)
+
+    def place(record: dict[str, Any]) -> tuple[str, int]:
+        side = scene.sides[DIRECTIONS.index(record["direction"])]
+        return record["direction"], (record["seq"] - side.seq_start) % 2**32
+
+    assert sorted(found, key=place) == expected
+
+
+@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@given(scenes())
+def test_the_sink_is_handed_the_same_in_order_of_placement(scene: Scene) -> None:
+    same_in_order_of_placement(scene)
+
+
+# --- letting go of the capture ---
+
+
+def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
+    """Feed a capture block by block; what a block held is gone when it has been released."""
+    rest = list(scene.segments)
+    while rest:
+        batch, rest = rest[: (size := rng.choice([1, 2, 5, 20]))], rest[size:]
+        block = bytearray(1 << 17 | 1)
+        over_block: list[Segment] = []
+        for seg in batch:
+            start = len(block)
+            block += seg[BUFFER][seg[START] : seg[END]]
+            over_block.append((*seg[:BUFFER], memoryview(b""), start, len(block), *seg[END + 1 :]))
+        view = memoryview(block)
+        receiver.feed([(*seg[:BUFFER], view, *seg[START:]) for seg in over_block])
+        receiver.release()
+        block[:] = b"\xa5" * len(block)
+
+
+@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@given(scenes(), RANDOM)
+def test_batches_with_release_give_the_same(scene: Scene, rng: Random) -> None:
+    receiver = Receiver(records=True)
+    in_batches(rng, scene, receiver)
+    receiver.finish()
+    assert everything(receiver) == everything(receiver_of(scene))

@@ -1,0 +1,214 @@
+"""The command as it is run: what goes to stdout, what to stderr, the exit status, and what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scapy_mpa import __version__
+from scapy_mpa.cli import cli
+from tests.conftest import PCAPS, REPO
+
+REORDERED = str(PCAPS / "markers-reordered.pcap")
+FAULTY = str(PCAPS / "faulty-pad.pcap")
+THREE = str(PCAPS / "siw-three-in-a-row.pcap")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "scapy_mpa", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=REPO,
+        timeout=60,
+        check=False,
+    )
+
+
+def invoke(*arguments: str) -> Result:
+    """The command in this process, where coverage sees it."""
+    return CliRunner().invoke(cli, arguments, standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("analyze", REORDERED), 0),
+        (("analyze", FAULTY), 1),
+        (("fpdus", REORDERED), 0),
+        (("fpdus", FAULTY), 1),
+        (("fpdus", FAULTY, "--order", "placed"), 1),
+        (("analyze", REORDERED, FAULTY), 1),
+        (("analyze", THREE, "--connection", "2"), 0),
+    ],
+)
+def test_exit_status_says_whether_there_are_errors(arguments: tuple[str, ...], status: int) -> None:
+    result = invoke(*arguments)
+    assert result.return_value == status
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("analyze", "no-such.pcap"),
+        ("analyze", "README.md"),
+        ("fpdus", "pyproject.toml", "--order", "placed"),
+        ("analyze", str(PCAPS)),
+        ("analyze", REORDERED, "no-such.pcap"),
+    ],
+)
+def test_an_unreadable_capture_is_one_line_on_stderr_and_status_2(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("scapy-mpa: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("analyze",),
+        ("analyze", REORDERED, "--format", "xml"),
+        ("analyze", REORDERED, "--frames", "9-3"),
+        ("analyze", REORDERED, "--frames", "x"),
+        ("analyze", REORDERED, "--port", "70000"),
+        ("analyze", REORDERED, "--connection", "1"),
+        ("fpdus", REORDERED, "--connection", "1"),
+        ("nonsense",),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_status_2(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert result.stderr or result.stdout.startswith("Usage")
+
+
+def test_a_damaged_capture_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(Path(REORDERED).read_bytes()[:400_000])
+    result = run("analyze", "--format", "json", str(cut))
+    report = json.loads(result.stdout)
+    assert 0 < report["packets"] < 945
+    assert report["connections"][0]["halves"]["initiator"]["fpdus"] > 0
+    (line,) = result.stderr.splitlines()
+    assert "damaged after frame" in line
+    assert result.returncode == 0
+
+
+def test_a_capture_without_a_whole_packet_is_status_2(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(Path(REORDERED).read_bytes()[:50])
+    result = run("analyze", str(cut))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no packet can be read" in result.stderr
+
+
+def test_an_empty_capture_is_no_error(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(Path(REORDERED).read_bytes()[:24])
+    result = run("analyze", str(empty))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == "0 packets, 0 MPA connections, nothing to report\n"
+
+
+@pytest.mark.parametrize("order", ["stream", "placed"])
+def test_a_closed_stdout_ends_the_command_quietly(order: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.run(
+        [sys.executable, "-m", "scapy_mpa", "fpdus", REORDERED, "--order", order],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writer)
+    assert process.stderr == b""
+    assert process.returncode in (0, 1)
+
+
+def test_what_machines_read_is_all_of_stdout() -> None:
+    assert json.loads(run("analyze", "--format", "json", FAULTY).stdout)["schema"] == 1
+    lines = run("fpdus", "--format", "jsonl", REORDERED).stdout.splitlines()
+    assert len([json.loads(line) for line in lines]) == 700
+
+
+@pytest.mark.parametrize("arguments", [("analyze", REORDERED), ("fpdus", "--format", "jsonl", REORDERED)])
+def test_what_is_not_run_is_not_imported(arguments: tuple[str, ...]) -> None:
+    code = (
+        "import sys; from scapy_mpa.cli import cli; cli.main(sys.argv[1:], standalone_mode=False); "
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=REPO, timeout=60, check=True
+    )
+    imported = set(result.stderr.split())
+    unwanted = {"scapy", "pyshark", "numpy", "rich", "asyncio", "scapy_mpa.craft"}
+    assert "scapy_mpa.receive.receiver" in imported
+    assert not imported & unwanted
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import scapy_mpa; print(*sorted(set(sys.modules) - before))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=REPO, check=True)
+    assert set(result.stdout.split()) <= {"scapy_mpa", "typing", "__future__", "collections", "collections.abc"} | {
+        name for name in result.stdout.split() if not name.startswith(("scapy_mpa.", "scapy.", "click"))
+    }
+    assert "scapy_mpa.receive" not in result.stdout
+
+
+def test_version_and_help() -> None:
+    assert invoke("--version").stdout == f"scapy-mpa, version {__version__}\n"
+    for arguments in (("--help",), ("analyze", "--help"), ("fpdus", "--help")):
+        assert invoke(*arguments).stdout.startswith("Usage:")
+
+
+def test_connection_and_direction_select_what_is_shown() -> None:
+    report = json.loads(invoke("analyze", "--format", "json", "--connection", "1", THREE).stdout)
+    assert [connection["connection"] for connection in report["connections"]] == [1]
+    report = json.loads(invoke("analyze", "--format", "json", "--direction", "initiator", THREE).stdout)
+    assert len(report["connections"]) == 3
+    for connection in report["connections"]:
+        assert set(connection["halves"]) == {"initiator"}
+        assert all(found["direction"] != "responder" for found in connection["findings"])
+    arguments = ("fpdus", "--format", "jsonl", "--connection", "2", "--direction", "responder", THREE)
+    stream = [json.loads(line) for line in invoke(*arguments).stdout.splitlines()]
+    placed = [json.loads(line) for line in invoke(*arguments, "--order", "placed").stdout.splitlines()]
+    assert stream == placed
+    assert {(fpdu["connection"], fpdu["direction"]) for fpdu in stream} == {(2, "responder")}
+
+
+def test_captures_are_merged_by_time() -> None:
+    alone = json.loads(invoke("analyze", "--format", "json", THREE).stdout)
+    both = json.loads(invoke("analyze", "--format", "json", FAULTY, THREE).stdout)
+    assert both["packets"] == alone["packets"] + 41
+    assert both["captures"] == [FAULTY, THREE]
+    assert len(both["connections"]) == len(alone["connections"]) + 1
+
+
+@pytest.mark.parametrize(("frames", "expected"), [("1-", 3), ("-20", 2), ("15-30", 1), ("1-44", 3), ("2", 0)])
+def test_frames_select_what_is_looked_at(frames: str, expected: int) -> None:
+    report = json.loads(invoke("analyze", "--format", "json", "--frames", frames, THREE).stdout)
+    assert len(report["connections"]) == expected
+
+
+def test_the_example_script_runs() -> None:
+    script = REPO / "scripts" / "analyze_pcap.py"
+    assert len(script.read_text().splitlines()) < 40
+    result = subprocess.run(
+        [sys.executable, script, REORDERED], capture_output=True, text=True, cwd=REPO, timeout=60, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "127.0.0.1:40640 sent 400 FPDUs, 1023 Markers;" in result.stdout
+    assert subprocess.run([sys.executable, script, FAULTY], capture_output=True, cwd=REPO, check=False).returncode == 1

@@ -1,0 +1,255 @@
+"""Lost segments and corrupt FPDUs: what is left is told as `reference` computes it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scapy_mpa.framing.markers import marker_positions
+from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
+from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.receive.segment import ACK, ACK_FLAG, FIN, KEY, segment
+
+from .reference import NEVER, OPCODES, Sent, Told
+from .test_properties import (
+    RANDOM,
+    TOO_SLOW,
+    Scene,
+    Side,
+    agree,
+    captured,
+    counters_of,
+    damage,
+    everything,
+    findings_of,
+    in_batches,
+    never,
+    ordered,
+    receiver_of,
+    records_of,
+    same_in_order_of_placement,
+    sides,
+    time_ns,
+)
+
+EXACT = "header_aligned_segments", "fpdu_aligned_segments"
+
+
+def acknowledge(rng: Random, scene: Scene) -> dict[str, int]:
+    """Say at the end, from each side, what it received; or not. Returns the offsets acknowledged."""
+    said = {}
+    for side, peer in (scene.sides, scene.sides[::-1]):
+        edges = [0, len(peer.octets), *(edge for gap in holes(scene, peer) for edge in gap)]
+        offset = rng.choice(edges)
+        said[peer.direction] = offset
+        scene.capture(side, 0, 0, ack=(peer.seq_start + offset) % 2**32)
+    return said
+
+
+def holes(scene: Scene, side: Side) -> list[tuple[int, int]]:
+    """The octets of Full Operation that were sent and not captured, those after the last captured aside."""
+    return scene.told(side).gaps
+
+
+@st.composite
+def lossy(draw: st.DrawFn, crc: bool | None = None, markers: bool | None = None) -> tuple[Scene, dict[str, int]]:
+    """A capture that lacks some segments of Full Operation, and what each half's peer acknowledged at the end."""
+    both = draw(sides(20, crc, markers))
+    rng = draw(RANDOM)
+    plan = ordered(rng, both, repeats=bool(rng.randint(0, 1)))
+    lost = rng.choice([2, 4, 10])
+    plan = [planned for planned in plan if planned[1] < 0 or rng.randint(0, lost)]
+    scene = captured(rng, both, plan, fin=False, acks=False)
+    said = acknowledge(rng, scene)
+    if rng.randint(0, 1):
+        # What was acknowledged stays so, whatever comes late.
+        for side, peer in (both, both[::-1]):
+            scene.capture(side, 0, 0, ack=peer.seq_start)
+    return scene, said
+
+
+@settings(max_examples=120, suppress_health_check=TOO_SLOW)
+@given(lossy())
+def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]]) -> None:
+    scene, said = lossy
+    receiver = receiver_of(scene)
+    found = damage(receiver)
+    expected = []
+    for side in scene.sides:
+        told = scene.told(side)
+        assert records_of(receiver, side.direction) == told.records
+        counters = counters_of(receiver, side.direction, told.counters)
+        for name in EXACT:
+            # Whether a segment begins with an FPDU that was never complete cannot always be known.
+            assert counters.pop(name) <= told.counters.pop(name)
+        assert counters == told.counters
+        noted = sum(end <= said[side.direction] for _, end in told.gaps)
+        for rule, count in (("capture-gap", noted), ("gap", len(told.gaps) - noted)):
+            if count:
+                expected.append((rule, side.direction, count))
+    assert [entry[:3] for entry in found] == sorted(expected)
+
+
+@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@given(lossy())
+def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, dict[str, int]]) -> None:
+    scene, _ = lossy
+    fast = everything(receiver_of(scene))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlainOperation, "in_order", never)
+        patch.setattr(MarkerOperation, "in_order", never)
+        assert everything(receiver_of(scene)) == fast
+    same_in_order_of_placement(scene)
+
+
+@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@given(lossy(), RANDOM)
+def test_losses_look_the_same_in_batches(lossy: tuple[Scene, dict[str, int]], rng: Random) -> None:
+    scene, _ = lossy
+    receiver = Receiver(records=True)
+    in_batches(rng, scene, receiver)
+    receiver.finish()
+    assert everything(receiver) == everything(receiver_of(scene))
+
+
+# --- corruption ---
+
+
+def flip(rng: Random, side: Side, places: list[int]) -> int:
+    """Corrupt one octet of the half connection as it was sent; returns its offset."""
+    at = rng.choice(places)
+    octets = bytearray(side.octets)
+    octets[at] ^= rng.randint(1, 255)
+    side.octets = bytes(octets)
+    return at
+
+
+def corrupted(rng: Random, side: Side, what: str) -> int:
+    """Corrupt one FPDU of a side; returns its number."""
+    candidates = [k for k, f in enumerate(side.sent) if what != "marker" or f.markers]
+    assume(candidates)
+    k = rng.choice(candidates)
+    f = side.sent[k]
+    # Without Markers in use `markers` is 0 everywhere.
+    positions = list(marker_positions(f.offset, f.end)) if f.markers else []
+    of_markers = {at for position in positions for at in range(position, position + 4)}
+    if what == "marker":
+        flip(rng, side, sorted(of_markers))
+    elif what == "length":
+        flip(rng, side, [f.header, f.header + 1])
+    else:
+        flip(rng, side, [at for at in range(f.header + 2, f.end) if at not in of_markers])
+    opcode = OPCODES[side.octets[f.header + 3] & 15] if f.ulpdu_length > 1 else None
+    named = any(
+        int.from_bytes(side.octets[p + 2 : p + 4], "big") >> 2 == (p - f.header if p > f.offset else 0) >> 2
+        for p in positions
+    )
+    side.sent[k] = f._replace(bad=True, opcode=opcode, named=named)
+    return k
+
+
+@st.composite
+def spoiled(
+    draw: st.DrawFn, what: str, markers: bool | None = None, losses: bool = False
+) -> tuple[Scene, Side, int]:
+    """A capture with one corrupt FPDU: the side that sent it, and its number."""
+    both = draw(sides(16, True, markers).filter(lambda both: any(side.sent for side in both)))
+    rng = draw(RANDOM)
+    side = both[0] if not both[1].sent or (both[0].sent and rng.randint(0, 1)) else both[1]
+    k = corrupted(rng, side, what)
+    plan = ordered(rng, both)
+    if losses:
+        plan = [planned for planned in plan if planned[1] < 0 or rng.randint(0, 5)]
+    return captured(rng, both, plan, fin=not losses), side, k
+
+
+def crc_findings(receiver: Receiver) -> list[tuple[object, ...]]:
+    return [entry for entry in damage(receiver) if entry[0] not in ("gap", "capture-gap")]
+
+
+def expected_crc(scene: Scene, side: Side) -> list[tuple[object, ...]]:
+    error = scene.told(side).error
+    return [] if error is None else [("crc", side.direction, 1, error[0])]
+
+
+@settings(max_examples=120, suppress_health_check=TOO_SLOW)
+@given(spoiled("payload"))
+def test_a_bad_crc_is_told_as_the_reference(case: tuple[Scene, Side, int]) -> None:
+    scene, side, _ = case
+    receiver = receiver_of(scene)
+    agree(scene, receiver)
+    assert damage(receiver) == expected_crc(scene, side)
+
+
+@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@given(spoiled("marker", markers=True))
+def test_a_corrupt_marker_is_told_as_the_reference(case: tuple[Scene, Side, int]) -> None:
+    scene, side, _ = case
+    receiver = receiver_of(scene)
+    agree(scene, receiver)
+    assert damage(receiver) == expected_crc(scene, side)
+
+
+@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@given(spoiled("payload", markers=True, losses=True))
+def test_a_bad_crc_among_losses_is_told_as_the_reference(case: tuple[Scene, Side, int]) -> None:
+    scene, side, _ = case
+    receiver = receiver_of(scene)
+    for each in scene.sides:
+        assert records_of(receiver, each.direction) == scene.told(each).records
+    assert crc_findings(receiver) == expected_crc(scene, side)
+
+
+def promised(sent: list[Sent], told: Told, bad: int) -> list[dict[str, Any]]:
+    """What is told of the FPDUs that are found though the length of number `bad` cannot be trusted: those before
+    it, those with a Marker, and those that follow one of these."""
+    by_seq = {record["seq"]: record for record in told.records}
+    assert len(by_seq) == len(told.records)
+    first = told.records[0]["seq"] - sent[0].offset if told.records else 0
+    found, known = [], True
+    for k, f in enumerate(sent):
+        known = k != bad and (known or f.named)
+        if known and (record := by_seq.get((first + f.offset) % 2**32)) is not None:
+            found.append(record)
+    return found
+
+
+@settings(max_examples=120, suppress_health_check=TOO_SLOW)
+@given(spoiled("length"))
+def test_what_does_not_depend_on_a_corrupt_length_is_found(case: tuple[Scene, Side, int]) -> None:
+    scene, side, bad = case
+    receiver = receiver_of(scene)
+    found = {record["seq"]: record for record in records_of(receiver, side.direction)}
+    for expected in promised(side.sent, scene.told(side), bad):
+        record = found.get(expected["seq"])
+        assert record is not None
+        # Where the bad one ends is not known, so neither is when all before an FPDU was there.
+        for name in ("delivered_frame", "after_error"):
+            if (expected["seq"] - side.seq_start) % 2**32 > side.sent[bad].offset:
+                del expected[name], record[name]
+        assert record == expected
+    other = scene.sides[1 - scene.sides.index(side)]
+    assert records_of(receiver, other.direction) == scene.told(other).records
+    bad_seq = (side.seq_start + side.sent[bad].offset) % 2**32
+    assert bad_seq not in found or found[bad_seq]["crc"] == "bad"
+
+
+@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@given(st.sampled_from(["payload", "marker", "length"]).flatmap(lambda what: spoiled(what, markers=True)), RANDOM)
+def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(
+    case: tuple[Scene, Side, int], rng: Random
+) -> None:
+    scene, _, _ = case
+    fast = everything(receiver_of(scene))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlainOperation, "in_order", never)
+        patch.setattr(MarkerOperation, "in_order", never)
+        assert everything(receiver_of(scene)) == fast
+    receiver = Receiver(records=True)
+    in_batches(rng, scene, receiver)
+    receiver.finish()
+    assert everything(receiver) == fast
