@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from scapy_mpa.framing.ddp import decode_terminate
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.placement import CHAIN, Located, Outcome, Placement
@@ -228,9 +229,11 @@ class FullOperation:
         for offset, other in differences:
             if checksum_is_wrong(other):
                 self._placement.withdraw([other], offset)
-            else:
-                detail = f"an octet differs from what frame {other[FRAME]} brought; the first copy is kept"
-                self._find("overlap", offset, seg[FRAME], seg[TIME], detail)
+        differences = [place for place in differences if not checksum_is_wrong(place[1])]
+        if differences:
+            offset, other = min(differences, key=lambda place: place[0])
+            detail = f"an octet differs from what frame {other[FRAME]} brought; the first copy is kept"
+            self._find("overlap", offset, seg[FRAME], seg[TIME], detail)
         return True
 
     def _skip_gap(self, now: tuple[int, int]) -> None:
@@ -257,10 +260,8 @@ class FullOperation:
         self.gapped = self.gapped or passed_gap
         for located in outcome.settled:
             self._settle(located)
-        for located in outcome.placed:
-            if located.terminate:
-                self._find_terminate(located)
-            if self.sink is not None:
+        if self.sink is not None:
+            for located in outcome.placed:
                 self.sink(self, self.row(located), located.frames)
 
     def _settle(self, located: Located) -> None:
@@ -279,8 +280,21 @@ class FullOperation:
             located.delivered = self.complete
             if located.placed[0] < located.delivered:
                 counts.delivered_late += 1
+        self._look_into(located)
         if self.log is not None:
             self.log.octets += ROW.pack(*self.row(located)) + pack_frames(located.frames)
+
+    def _look_into(self, located: Located) -> None:
+        """Report what an FPDU says of itself; only now, since one that a Marker located may turn out to be none."""
+        length = located.extent.ulpdu_length
+        if located.placed is None:
+            return
+        if length == 0:
+            self._find("ulpdu-length-zero", located.offset, *located.placed, "ULPDU_Length 0")
+        elif length > MAX_ULPDU_LENGTH:
+            self._find("ulpdu-length-limit", located.offset, *located.placed, f"ULPDU_Length {length}")
+        if located.terminate:
+            self._find_terminate(located)
 
     def _find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
         self.findings.add(rule, self.direction, frame, time, self.stream.seq_of(offset), detail)

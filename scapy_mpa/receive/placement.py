@@ -410,10 +410,6 @@ class Placement:
         self.placed_ends.add(extent.end)
         if located.opcode == 7:
             located.terminate = self._reader.ulpdu(extent, 64)
-        if extent.ulpdu_length == 0:
-            self._report("ulpdu-length-zero", extent.offset, "ULPDU_Length 0")
-        elif extent.ulpdu_length > MAX_ULPDU_LENGTH:
-            self._report("ulpdu-length-limit", extent.offset, f"ULPDU_Length {extent.ulpdu_length}")
         return located
 
     def _settle(self, located: Located) -> None:

@@ -260,7 +260,7 @@ class TCPConnection:
         if pending is not None and closed is not None:
             seq, octets = pending
             how, frame, time = closed
-            detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[8:11] == b'Req' else 'Reply'}"
+            detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[7:10] == b'Req' else 'Reply'}"
             findings.add("startup-frame", role, frame, time, seq, detail)
         elif mpa is not None and phase.unexpected is not None and mpa.reply is None:
             seg = phase.unexpected

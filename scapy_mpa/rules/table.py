@@ -45,8 +45,8 @@ _ROWS = (
         "fpduptr-origin", "warning", "MUST", None, "marker-format", "",
         "FPDUPTR counts from the octet that the revision in use says",
     ),
-    Rule("ulpdu-length-zero", "warning", "MUST", None, "mulpdu", "", "a ULPDU holds at least one octet"),
-    Rule("ulpdu-length-limit", "error", "MUST NOT", None, "mulpdu", "", "a ULPDU holds at most 64768 octets"),
+    Rule("ulpdu-length-zero", "warning", "MUST", None, "ulpdu-length", "", "a ULPDU holds at least one octet"),
+    Rule("ulpdu-length-limit", "error", "MUST NOT", None, "ulpdu-length", "", "a ULPDU holds at most 64768 octets"),
     # --- the layers around MPA ---
     Rule("terminate", "note", "", None, "", "RFC 5040 §4.8", "the peer ends the RDMAP stream and says why"),
     Rule(

@@ -187,8 +187,8 @@ class Talk:
         self.initiator = initiator
         self.crc = crc
         for side in ("a", "b"):
-            self.origin[side] = self.startup[side][1]  # type: ignore[index]
-            self.streams[side] = HalfStream(markers=side in markers, crc=crc, origin=origin)  # type: ignore[index]
+            self.origin[side] = self.startup[side][1]
+            self.streams[side] = HalfStream(markers=side in markers, crc=crc, origin=origin)
         return self
 
     def startup_phase(
@@ -227,7 +227,7 @@ def pseudo_sum(key: bytes, length: int) -> int:
 
 def renumbered(segments: Iterable[Segment]) -> list[Segment]:
     """Segments captured in another order."""
-    return [(n, n * _SECOND, *seg[KEY:]) for n, seg in enumerate(segments, 1)]  # type: ignore[misc]
+    return [(n, n * _SECOND, *seg[KEY:]) for n, seg in enumerate(segments, 1)]
 
 
 def cut_small(talk: Talk, side: Side, octets: bytes, size: int) -> None:
@@ -293,6 +293,7 @@ def expected(
                     "frames": sorted(frame for frame in frames if frame),
                     "placed_frame": placed,
                     "delivered_frame": None if gapped else complete,
+                    "time": float(placed),
                     "after_error": False,
                 }
             )
@@ -318,7 +319,7 @@ def records(receiver: Receiver) -> list[FPDURecord]:
 def seen(receiver: Receiver) -> list[dict[str, Any]]:
     """The records, without what `expected` does not tell."""
     dicts = [record.as_dict() for record in records(receiver)]
-    return [{key: row[key] for key in row if key not in ("time", "opcode")} for row in dicts]
+    return [{key: row[key] for key in row if key != "opcode"} for row in dicts]
 
 
 def broken(findings: Findings) -> list[tuple[str, str | None, int, int]]:
@@ -411,15 +412,15 @@ def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = F
     if ways:
         reference = summary(receiver)
         one_by_one = summary(feed([[seg] for seg in segments], **options))
-        assert _lasting(one_by_one) == _lasting(reference), "a segment at a time"
+        assert lasting(one_by_one) == lasting(reference), "a segment at a time"
         for size in (1, 3):
             other = Receiver(records=True, **options)
             _in_blocks(segments, size, other)
-            assert _lasting(summary(other)) == _lasting(reference), f"blocks of {size}"
+            assert lasting(summary(other)) == lasting(reference), f"blocks of {size}"
     return receiver
 
 
-def _lasting(told: dict[str, Any]) -> dict[str, Any]:
+def lasting(told: dict[str, Any]) -> dict[str, Any]:
     """A summary without what is known of two blocks of a capture only: where late repeats began and ended."""
     for connection in told["connections"]:
         for counts in connection["counts"].values():

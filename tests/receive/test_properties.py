@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa.craft.stream import lay_stream
@@ -18,7 +19,7 @@ from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row, record_of
-from scapy_mpa.receive.segment import ACK_FLAG, BUFFER, END, FIN, PSH, START, SYN, Segment, reverse_key, segment
+from scapy_mpa.receive.segment import ACK_FLAG, BUFFER, END, FIN, PSH, START, SYN, TCP, Segment, reverse_key, segment
 from scapy_mpa.receive.startup import StartupPhase
 
 from .reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
@@ -26,6 +27,8 @@ from .reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
 DIRECTIONS = ("initiator", "responder")
 KEY = bytes((10, 0, 0, 1, 10, 0, 0, 2)) + (40000).to_bytes(2, "big") + (7471).to_bytes(2, "big")
 POOL = Random(5044).getrandbits(8 * (1 << 17)).to_bytes(1 << 17, "big")
+#: Octets of a half connection that may wait for a startup frame when no SYN was captured.
+WITHOUT_SYN = 50_000
 
 #: The findings that damage to a stream makes; rules about what an endpoint should not have sent are another matter.
 DAMAGE = {
@@ -196,7 +199,7 @@ def cut(rng: Random, side: Side) -> list[tuple[int, int]]:
             middle = rng.choice([0, *boundaries, *range(0, end, MARKER_INTERVAL)])
             edges.update(range(max(middle - 8, start), min(middle + 12, end)))
     places = sorted(edges)
-    return list(zip(places, places[1:], strict=False))
+    return list(pairwise(places))
 
 
 def repeated(rng: Random, side: Side, cuts: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -255,7 +258,8 @@ def ack_of(rng: Random, both: Sequence[Side], planned: Planned) -> int:
 def captured(rng: Random, both: list[Side], plan: Iterable[Planned], *, fin: bool = True, acks: bool = True) -> Scene:
     """The capture of a plan; with or without SYN."""
     scene = Scene(both)
-    if rng.randint(0, 1):
+    # Where no SYN says where a stream begins, only so much is held back until its startup frame is there.
+    if rng.randint(0, 1) or max(len(side.octets) for side in both) > WITHOUT_SYN:
         for side, ack, flags in ((both[0], 0, SYN), (both[1], both[0].isn + 1, SYN | ACK_FLAG)):
             scene.frame += 1
             scene.segments.append(
@@ -421,13 +425,15 @@ def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
     while rest:
         batch, rest = rest[: (size := rng.choice([1, 2, 5, 20]))], rest[size:]
         block = bytearray(1 << 17 | 1)
-        over_block: list[Segment] = []
+        places = []
         for seg in batch:
-            start = len(block)
+            places.append(len(block))
             block += seg[BUFFER][seg[START] : seg[END]]
-            over_block.append((*seg[:BUFFER], memoryview(b""), start, len(block), *seg[END + 1 :]))
         view = memoryview(block)
-        receiver.feed([(*seg[:BUFFER], view, *seg[START:]) for seg in over_block])
+        receiver.feed(
+            (*seg[:BUFFER], view, at, at + seg[END] - seg[START], *seg[TCP:])
+            for seg, at in zip(batch, places, strict=True)
+        )
         receiver.release()
         block[:] = b"\xa5" * len(block)
 

@@ -14,6 +14,7 @@ from scapy_mpa.receive.segment import Segment, endpoints
 from tests.receive.cases import (
     REPLY,
     REQUEST,
+    Side,
     Talk,
     Tap,
     broken,
@@ -265,7 +266,7 @@ def test_reply_only_and_one_side_is_silent(m: tuple[int, int]) -> None:
         talk.greet("a", startup_frame("request", m=m[0], c=1).encode(), lost=True)
         reply = talk.greet("b", startup_frame("reply", c=1, m=m[1]).encode())
         talk.operate(markers="b" * m[0] + "a" * m[1])
-        other = talk.peer(silent)  # type: ignore[arg-type]
+        other = talk.peer(silent)
         talk.say(other, talk.lay(other, 30, 700, 20))
         talk.say(other, talk.lay(other, 50))
         assert check(talk, floor=reply).inferred is True
@@ -416,6 +417,111 @@ def test_end_of_the_capture_inside_a_startup_frame() -> None:
     assert broken(only(follow(talk.segments)).findings) == []
 
 
+@pytest.mark.parametrize("end", [FIN | ACK, RST | ACK])
+@pytest.mark.parametrize("have", [16, 18, 20, 100])
+@pytest.mark.parametrize("whose", ["request", "reply"])
+def test_a_startup_frame_that_the_capture_cut(whose: str, have: int, end: int) -> None:
+    """A cut of the snap length is none of the peer's making."""
+    talk = Talk().open()
+    frames = {kind: startup_frame(kind, private_data=bytes(300)).encode() for kind in ("request", "reply")}
+    talk.greet("a", frames["request"], captured=have if whose == "request" else None)
+    talk.greet("b", frames["reply"], captured=have if whose == "reply" else None)
+    talk.say("a", flags=end)
+    talk.say("b", flags=end)
+    assert errors(follow(talk.segments)) == []
+
+
+@pytest.mark.parametrize("end", [FIN | ACK, RST | ACK])
+def test_a_startup_frame_of_which_the_capture_lost_a_part(end: int) -> None:
+    talk = Talk().open()
+    request = startup_frame("request", private_data=bytes(300)).encode()
+    talk.say("a", request[:100])
+    talk.say("a", request[100:200], lost=True)
+    talk.say("a", request[200:])
+    talk.say("b")
+    talk.say("a", flags=end)
+    assert errors(follow(talk.segments)) == []
+
+
+# --- segments that the receiver dropped ---
+
+
+@pytest.mark.parametrize(
+    ("side", "at"),
+    # A whole Reply ends the Startup Phase at once: what follows it is not compared with it any more.
+    [*(("a", at) for at in (0, 5, 15, 16, 17, 19, 25)), *(("b", at) for at in (0, 5, 15, 19))],
+)
+def test_a_startup_frame_damaged_on_its_way(side: Side, at: int) -> None:
+    """Its TCP checksum is wrong, and the retransmission differs: the first copy was dropped."""
+    frames = {
+        "a": startup_frame("request", c=1, private_data=bytes(10)).encode(),
+        "b": startup_frame("reply", c=1, private_data=bytes(10)).encode(),
+    }
+    talk = Talk().open()
+    dropped = 0
+    for one in frames:
+        frame = frames[one]
+        if one == side:
+            bad = frame[:at] + bytes([frame[at] ^ 0x40]) + frame[at + 1 :]
+            dropped = talk.put(side, talk.next[side], bad, checksum="wrong")
+        talk.greet(one, frame)  # type: ignore[arg-type]
+    converse(talk.operate())
+    receiver = follow(talk.segments)
+    assert seen(receiver) == expected(talk, dropped=[dropped])
+    assert errors(receiver) == []
+    mpa = only(receiver)
+    assert mpa.request is not None
+    assert mpa.reply is not None
+    assert (mpa.request.startup.encode(), mpa.reply.startup.encode()) == (frames["a"], frames["b"])
+
+
+def test_a_startup_frame_repeated_with_other_boundaries() -> None:
+    """Also together with what follows it."""
+    talk = Talk().open()
+    request = startup_frame("request", m=1, c=1, private_data=bytes(30)).encode()
+    first = talk.next["a"]
+    talk.greet("a", request, cuts=(30,))
+    talk.greet("b", REPLY)
+    talk.operate(markers="b")
+    octets = talk.lay("a", 100, 200)
+    talk.put("a", first, request)
+    talk.put("a", first + 40, request[40:] + octets[:50])
+    talk.put("a", first, request + octets)
+    talk.next["a"] = first + len(request + octets)
+    talk.say("b", talk.lay("b", 700))
+    check(talk)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_request_comes_with_the_syn(whole: bool) -> None:
+    """TCP Fast Open (RFC 7413)."""
+    talk = Talk()
+    cut = len(REQUEST) if whole else 7
+    talk.put("a", talk.next["a"], REQUEST[:cut], flags=SYN, ack=0)
+    talk.next["a"] += 1
+    talk.begin("a", REQUEST)
+    talk.next["a"] += cut
+    talk.say("b", flags=SYN | ACK)
+    talk.say("a", REQUEST[cut:])
+    talk.greet("b", REPLY)
+    converse(talk.operate())
+    receiver = follow(talk.segments)
+    assert [row["placed_frame"] for row in seen(receiver)] == [
+        row["placed_frame"]
+        for row in expected(talk, floor=only(receiver).reply.frame)  # type: ignore[union-attr]
+    ]
+    assert errors(receiver) == []
+
+
+def test_both_sides_open_at_once() -> None:
+    talk = Talk()
+    talk.say("a", flags=SYN, ack=0)
+    talk.say("b", flags=SYN, ack=0)
+    talk.put("a", 1000, flags=SYN | ACK)
+    talk.put("b", 5000, flags=SYN | ACK)
+    assert broken(check(converse(talk.startup_phase(m=(1, 1)))).findings) == []
+
+
 # --- several connections on one 4-tuple ---
 
 
@@ -486,6 +592,35 @@ def test_a_connection_that_was_refused_and_then_accepted() -> None:
     converse(talk.open().startup_phase())
     mpa = check(talk)
     assert broken(mpa.findings) == []
+
+
+@pytest.mark.parametrize("close", [by_close, by_rst])
+@pytest.mark.parametrize("isn", [(1_000_000, 2_000_000), (2**31 + 1000, 2**31 + 5000), (3_000_000_000, 9)])
+def test_one_after_another_and_the_handshakes_were_not_captured(
+    close: Callable[[Talk], None], isn: tuple[int, int]
+) -> None:
+    """A Request on a connection that is closed begins another."""
+    tap = Tap()
+    first = Talk(tap)
+    close(converse(first.startup_phase()))
+    split = len(tap.segments)
+    second = Talk(tap, isn=isn)
+    close(converse(second.startup_phase(m=(1, 1))))
+    receiver = follow(tap.segments)
+    wanted = expected(first, tap.segments[:split]) + expected(second, tap.segments[split:], connection=1)
+    assert seen(receiver) == wanted
+    assert errors(receiver) == []
+
+
+def test_late_segments_after_the_end_belong_to_the_old_connection() -> None:
+    talk = started(m=(1, 1))
+    octets = talk.lay("a", 300, 700)
+    talk.at("a", 0, octets[:600])
+    talk.next["a"] += len(octets) - 600
+    talk.close()
+    talk.at("a", 600, octets[600:])
+    talk.at("a", 0, octets[:200])
+    assert broken(check(talk).findings) == []
 
 
 # --- what the frames say ---

@@ -365,6 +365,32 @@ def test_more_connections_than_may_be_followed() -> None:
     assert [(f.rule.id, f.severity, f.count) for f in receiver.findings.sorted()] == [("limit", "note", 8)]
 
 
+@pytest.mark.parametrize("m", [(0, 0), (1, 1)])
+@pytest.mark.parametrize("by", ["a", "b"])
+def test_octets_before_the_rst_were_not_captured(by: Side, m: tuple[int, int]) -> None:
+    """The sequence number of the RST, or what it acknowledges, tells that there were more: no error can be told."""
+    talk = started(m=m)
+    octets = talk.lay("a", 100, 600)
+    talk.at("a", 0, octets[:300])
+    talk.next["a"] += len(octets) - 300
+    talk.say(by, flags=RST | ACK)
+    receiver = follow(talk.segments)
+    assert seen(receiver) == expected(talk)
+    assert errors(receiver) == []
+
+
+@pytest.mark.parametrize("end", [FIN | ACK, RST | ACK])
+@pytest.mark.parametrize("m", [(0, 0), (1, 1)])
+def test_the_last_segment_was_cut_by_the_capture(end: int, m: tuple[int, int]) -> None:
+    talk = started(m=m)
+    octets = talk.lay("a", 100, 600)
+    talk.at("a", 0, octets, captured=300)
+    talk.say("a", flags=end)
+    receiver = follow(talk.segments)
+    assert seen(receiver) == expected(talk)
+    assert errors(receiver) == []
+
+
 # --- octets that differ ---
 
 
@@ -517,6 +543,25 @@ def test_a_cut_segment_has_no_checksum_to_judge() -> None:
     talk.at("a", 0, damaged(octets, 100), checksum="wrong", captured=len(octets) - 100)
     receiver = follow(talk.segments)
     assert rules(receiver)["crc"] == 1
+
+
+@pytest.mark.parametrize("fin", [True, False])
+@pytest.mark.parametrize("limit", [10_000_000, 2000])
+def test_a_dropped_segment_beyond_a_gap(limit: int, fin: bool) -> None:
+    """The gap is given up, by the limit or at the end, and only then the damage is looked at."""
+    talk = started(m=(1, 1))
+    octets = talk.lay("a", 700, 700, 700, 700, 700)
+    fourth, fifth = talk.laid["a"][3].offset, talk.laid["a"][4].offset
+    talk.at("a", 0, octets[:800])
+    talk.at("a", 900, octets[900:fourth])
+    dropped = talk.at("a", fourth, damaged(octets[fourth:fifth], 300), checksum="wrong")
+    talk.at("a", fifth, octets[fifth:])
+    if fin:
+        talk.say("a", flags=FIN | ACK)
+    receiver = follow(talk.segments, held_limit=limit)
+    assert seen(receiver) == expected(talk, dropped=[dropped])
+    assert errors(receiver) == []
+    assert rules(receiver)["tcp-checksum"] == 1
 
 
 # --- what cannot belong to the connection ---
@@ -778,7 +823,8 @@ def error_rows(talk: Talk, bad: Iterable[int], frame: int, by: dict[int, str]) -
     bad = set(bad)
     for index, row in enumerate(rows):
         if index in bad:
-            row.update(crc="bad", placed_frame=None, delivered_frame=None)
+            # Its time is that of the frame that completed it.
+            row.update(crc="bad", placed_frame=None, delivered_frame=None, time=float(max(row["frames"])))
         if index in by:
             row["located_by"] = by[index]
         row["after_error"] = index > min(bad)
@@ -814,6 +860,22 @@ def test_two_bad_crcs_in_a_row() -> None:
     receiver = follow(talk.segments)
     assert seen(receiver) == error_rows(talk, {1, 2}, 0, {2: "scan", 3: "scan"})
     assert rules(receiver) == {"crc": 2}
+
+
+@pytest.mark.parametrize("at", [2, 3, 8, 300])
+@pytest.mark.parametrize("bad", [(1, 2), (1, 2, 3), (3, 4), (0, 1, 2, 3, 4)], ids=str)
+@pytest.mark.parametrize("size", [300, 1400])
+def test_bad_crcs_in_a_row_with_markers(size: int, bad: tuple[int, ...], at: int) -> None:
+    """Each holds a Marker, so each is located whatever the one before it was."""
+    talk = started(m=(1, 1))
+    octets = talk.lay("a", *[700] * 5)
+    for index in bad:
+        octets = spoil(octets, talk.laid["a"][index], at)
+    cut_small(talk, "a", octets, size)
+    receiver = follow(talk.segments)
+    by = {index: "marker" for index in range(1, 5) if index - 1 in bad}
+    assert seen(receiver) == error_rows(talk, bad, 0, by)
+    assert rules(receiver) == {"crc": len(bad)}
 
 
 @pytest.mark.parametrize("which", [0, 1, 3])
@@ -900,6 +962,25 @@ def test_crc_is_not_looked_at_when_it_is_off() -> None:
     assert broken(mpa.findings) == []
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_bad_crc_out_of_order(again: bool) -> None:
+    """Its Marker locates it before the octets in front of it come: the error is then."""
+    talk = started(m=(1, 1))
+    octets = talk.lay("a", 700, 700, 700)
+    octets = spoil(octets, talk.laid["a"][1])
+    second, third = talk.laid["a"][1].offset, talk.laid["a"][2].offset
+    bad = talk.at("a", second, octets[second:third])
+    talk.at("a", third, octets[third:])
+    if again:
+        talk.at("a", 0, octets[:second])
+        rows = seen(follow(talk.segments))
+        assert [row["crc"] for row in rows] == ["good", "bad", "good"]
+        assert rows[2]["located_by"] == "marker"
+        assert [row["after_error"] for row in rows] == [True, False, True]
+    receiver = follow(talk.segments)
+    assert ("crc", bad) in [(rule, frame) for rule, _, frame, _ in broken(only(receiver).findings)]
+
+
 # --- wherever segments are cut, whenever they come ---
 
 
@@ -924,3 +1005,95 @@ def test_cut_reordered_and_repeated(seed: int, m: tuple[int, int]) -> None:
     keys: Callable[[tuple[int, Segment]], float] = lambda pair: pair[0] + rng.random() * 6  # noqa: E731
     segments = renumbered(opening + [seg for _, seg in sorted(enumerate(rest), key=keys)])
     assert broken(check(talk, segments).findings) == []
+
+
+def troubled(seed: int) -> list[Segment]:
+    """The segments of a connection to which everything happens that may."""
+    rng = random.Random(seed)
+    talk = Talk(isn=(rng.getrandbits(32), rng.getrandbits(32)))
+    if rng.random() < 0.7:
+        talk.open()
+    if rng.random() < 0.3:
+        talk.say("a", bytes(rng.randrange(1, 50)))
+    c = rng.randrange(2), rng.randrange(2)
+    origin: Origin = "header" if rng.random() < 0.5 else "first-octet"
+    talk.startup_phase(m=(rng.randrange(2), rng.randrange(2)), c=c, origin=origin)
+    start = rng.choice([0, len(talk.segments)])
+    sides: tuple[Side, ...] = ("a", "b")
+    for side in sides:
+        right = talk.lay(
+            side, *(rng.choice((0, 1, 2, 18, 30, 200, 600, 1500, 4000)) for _ in range(rng.randrange(1, 12)))
+        )
+        for _ in range(rng.choice((0, 0, 1, 2, 5))):
+            right = damaged(right, rng.randrange(len(right)))
+        at = 0
+        while at < len(right):
+            last = min(len(right), at + rng.randrange(1, rng.choice((20, 900, 3000))))
+            octets = right[at:last]
+            chance = rng.random()
+            if chance < 0.1:
+                talk.at(side, at, damaged(octets, rng.randrange(len(octets))), checksum="wrong")
+                if rng.random() < 0.7:
+                    talk.at(side, at, octets)
+            elif chance < 0.15:
+                talk.next[side] = (talk.origin[side] + last) & 0xFFFFFFFF
+            else:
+                talk.at(side, at, octets, captured=rng.randrange(len(octets)) if chance < 0.2 else None)
+            if rng.random() < 0.2:
+                first = rng.randrange(0, at + 1)
+                talk.at(side, first, right[first:last])
+            if rng.random() < 0.1:
+                talk.put(side, talk.next[side] - 1, b"\x55")
+            at = last
+    for side in sides:
+        chance = rng.random()
+        if chance < 0.5:
+            talk.say(side, flags=FIN | ACK if chance < 0.3 else RST)
+    late = rng.choice((0, 3, 10, 1000))
+    places = {id(seg): n + rng.random() * late for n, seg in enumerate(talk.segments)}
+    behind = sorted(talk.segments[start:], key=lambda seg: places[id(seg)])
+    return renumbered(talk.segments[:start] + behind)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whatever_happens_the_books_balance(seed: int) -> None:
+    """Records, counts, findings and what the sink was told agree, however the capture was cut in blocks."""
+    segments = troubled(seed)
+    receiver = follow(segments, ways=False, believed=True, held_limit=3000 if seed % 5 == 0 else 10_000_000)
+    rows = records(receiver)
+    for mpa in receiver.connections:
+        found = {(finding.rule.id, finding.direction): finding for finding in mpa.findings.sorted()}
+        for direction, operation in mpa.operations.items():
+            own = [row for row in rows if (row.connection, row.direction) == (mpa.number, direction)]
+            counts = operation.counts
+            bad = [row for row in own if row.crc == "bad"]
+            assert counts.fpdus == len(own)
+            assert counts.crc_errors == len(bad)
+            assert counts.placed == sum(row.placed_frame is not None for row in own)
+            assert counts.delivered == sum(row.delivered_frame is not None for row in own)
+            assert counts.marker_count == sum(row.markers for row in own)
+            assert counts.ulpdu_octets == sum(row.ulpdu_length for row in own)
+            assert (found["crc", direction].count if bad else 0) == len(bad)
+            assert counts.stream_octets + counts.missing_octets == operation.stream.highest
+            assert counts.header_aligned_segments <= counts.segments
+            assert counts.fpdu_aligned_segments <= counts.header_aligned_segments
+            assert (counts.missing_octets > 0) <= bool({("gap", direction), ("capture-gap", direction)} & set(found))
+            places = [(row.seq - operation.stream.origin) & 0xFFFFFFFF for row in own]
+            assert places == sorted(set(places))
+            # What was delivered was delivered in the order of the stream.
+            delivered = [row.delivered_frame for row in own if row.delivered_frame is not None]
+            assert delivered == sorted(delivered)
+            for row in own:
+                assert row.placed_frame is None or row.placed_frame >= max(row.frames)
+                assert row.delivered_frame is None or row.delivered_frame >= (row.placed_frame or 0)
+                assert list(row.frames) == sorted(set(row.frames))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_whatever_happens_blocks_do_not_matter(seed: int) -> None:
+    """But for octets that differ: those are looked for in the last two blocks only."""
+    segments = troubled(1000 + seed)
+    receiver = follow(segments, ways=False, believed=True)
+    told = {finding.rule.id for mpa in receiver.connections for finding in mpa.findings.sorted()}
+    if not told & {"overlap", "tcp-checksum"}:
+        follow(segments, believed=True)

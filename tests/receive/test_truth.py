@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from scapy_mpa.capture import pcap
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.receive.receiver import Receiver
 from tests.conftest import MORE_CAPTURES, PCAPS, captures, truth, truth_path
-from tests.receive.cases import errors, records
+from tests.receive.cases import errors, lasting, records, summary
 
 #: The keys that every line of a truth has.
 KEYS = (
@@ -92,6 +93,15 @@ def test_counts_agree_with_the_truth(path: Path) -> None:
             for row in wanted
         ),
     }
+
+
+@pytest.mark.parametrize("size", [1000, 140_000])
+@pytest.mark.parametrize("path", [path for path in ALL if path.stat().st_size < 1_000_000], ids=ids)
+def test_it_matters_not_how_the_file_was_read(path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In small blocks everything is let go of all the time."""
+    whole = lasting(summary(analysed(path)))
+    monkeypatch.setattr(pcap, "BLOCK_SIZE", size)
+    assert lasting(summary(analysed(path))) == whole
 
 
 @pytest.mark.parametrize("path", captures(with_truth=True), ids=ids)

@@ -1,0 +1,317 @@
+"""pcap files: byte orders, times, damage, and what is no pcap file at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import struct
+import time
+import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.link import LINK_TYPES
+from scapy_mpa.capture.pcap import BLOCK_SIZE
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.receive.receiver import Receiver
+from tests.capture.frames import MAGICS, capture, ethernet, fpdus, linked, pcap_records, read, told, written
+from tests.conftest import PCAPS, captures
+
+SMALL = [path for path in sorted(PCAPS.glob("*.pcap")) if path.stat().st_size < 12_000]
+
+
+def opened(octets: bytes) -> tuple[list[int], Captures]:
+    """Frame numbers of all segments, and what was read."""
+    with Captures(io.BytesIO(octets)) as source:
+        return [seg[0] for batch in source.batches() for seg in batch], source
+
+
+@pytest.mark.parametrize(("order", "unit"), list(MAGICS))
+@pytest.mark.parametrize("nanoseconds", [0, 1_000_000_000, 1_700_000_000_123_456_789, 4_294_967_295_999_999_999])
+def test_byte_orders_and_times(order: str, unit: int, nanoseconds: int) -> None:
+    (seg,) = read(capture([(nanoseconds, ethernet())], order=order, unit=unit))
+    assert told(seg) == {
+        "frame": 1,
+        "time": nanoseconds // unit * unit,
+        "key": bytes([10, 0, 0, 1, 10, 0, 0, 2]) + struct.pack("!HH", 40000, 7471),
+        "seq": 100,
+        "ack": 200,
+        "flags": 0x10,
+        "payload": b"payload",
+        "length": 7,
+        "tcp": struct.pack("!HH", 40000, 7471),
+    }
+
+
+@pytest.mark.parametrize("byteorder", ["little", "big"])
+@pytest.mark.parametrize("nanoseconds", [True, False])
+def test_what_the_writer_writes_the_reader_reads(byteorder: str, nanoseconds: bool) -> None:
+    packets = [(n * 1_000_000, ethernet(bytes(n), seq=n)) for n in range(20)]
+    segments = read(written(packets, byteorder=byteorder, nanoseconds=nanoseconds))
+    assert [(seg[1], seg[3], seg[10]) for seg in segments] == [(n * 1_000_000, n, n) for n in range(20)]
+
+
+def test_the_upper_bits_of_the_link_type_are_not_it() -> None:
+    """FCS length and reserved bits stand above the low 28 (draft-ietf-opsawg-pcap)."""
+    octets = bytearray(capture([ethernet()]))
+    octets[23] = 0x24
+    assert len(read(bytes(octets))) == 1
+
+
+def test_packets_across_blocks() -> None:
+    """Records are cut anywhere by the blocks that are read."""
+    packets = [ethernet(bytes([n % 251]) * (n % 1400), seq=n) for n in range(2500)]
+    octets = capture(packets)
+    assert len(octets) > 1.5 * BLOCK_SIZE
+    segments = read(octets)
+    assert [(seg[0], seg[3], bytes(seg[6][seg[7] : seg[8]])) for seg in segments] == [
+        (n + 1, n, bytes([n % 251]) * (n % 1400)) for n in range(2500)
+    ]
+
+
+class Dribble(io.BytesIO):
+    """A file that gives fewer octets than asked for, as a pipe does."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(24 if size == 24 else 37)
+
+
+def test_a_file_that_gives_few_octets_at_a_time() -> None:
+    packets = [ethernet(bytes(n), seq=n) for n in range(30)]
+    with Captures(Dribble(capture(packets))) as source:
+        assert [seg[3] for batch in source.batches() for seg in batch] == list(range(30))
+
+
+# --- damage ---
+
+
+@pytest.mark.parametrize("cut", range(1, 16 + 61))
+def test_truncated_in_the_last_record(cut: int) -> None:
+    octets = capture([ethernet()] * 3)
+    frames, source = opened(octets[:-cut])
+    assert frames == [1, 2]
+    assert source.packets == 2
+    if cut < 16 + 61:
+        (line,) = source.damage
+        assert "after frame 2" in line
+        assert str(16 + 61 - cut) in line
+    else:
+        assert source.damage == []
+
+
+@pytest.mark.parametrize("length", range(1, 24))
+def test_truncated_in_the_file_header(length: int) -> None:
+    with pytest.raises(CaptureError, match=r"^<file>: ") as raised:
+        read(capture([ethernet()])[:length])
+    if length >= 4:
+        assert f"{length} of 24" in str(raised.value)
+
+
+def test_nothing_but_the_file_header() -> None:
+    frames, source = opened(capture([]))
+    assert (frames, source.packets, source.damage) == ([], 0, [])
+
+
+@pytest.mark.parametrize("length", range(1, 40))
+def test_no_packet_can_be_read(length: int) -> None:
+    with pytest.raises(CaptureError, match="no packet can be read"):
+        opened(capture([ethernet()])[: 24 + length])
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("claim", [0xFFFFFFFF, 0x7FFFFFFF, 17 * 1024 * 1024])
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_a_record_that_claims_too_much(claim: int, before: int, order: str) -> None:
+    octets = capture([ethernet()] * before, order=order)
+    octets += struct.pack(order + "IIII", 1, 1, claim, claim) + bytes(100)
+    tracemalloc.start()
+    try:
+        if before:
+            frames, source = opened(octets)
+            assert frames == list(range(1, before + 1))
+            (line,) = source.damage
+            assert f"damaged after frame {before}" in line
+        else:
+            with pytest.raises(CaptureError, match="no packet can be read"):
+                opened(octets)
+        assert tracemalloc.get_traced_memory()[1] < 8 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_record_that_claims_as_much_as_may_be() -> None:
+    """It is taken for a packet that is missing its end, and little memory is taken for it."""
+    octets = capture([ethernet()]) + struct.pack("<IIII", 1, 1, 16 * 1024 * 1024, 16 * 1024 * 1024) + bytes(100)
+    frames, source = opened(octets)
+    assert frames == [1]
+    assert len(source.damage) == 1
+
+
+class Failing(io.BytesIO):
+    """A file on a disk that fails."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell() > 2000:
+            raise OSError(5, "Input/output error")
+        return super().read(min(size or 0, 1000))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_of_the_disk_is_damage(count: int) -> None:
+    octets = capture([ethernet()] * 100)
+    with Captures([Failing(octets) for _ in range(count)]) as source:
+        frames = [seg[0] for batch in source.batches() for seg in batch]
+    assert 20 * count < len(frames) < 100 * count
+    assert len(source.damage) == count
+    assert "Input/output error" in source.damage[0]
+
+
+# --- what is no pcap file ---
+
+
+@pytest.mark.parametrize(
+    ("octets", "message"),
+    [
+        (b"", "empty"),
+        (b"hello, world, this is text and no capture\n", "not a pcap file"),
+        (bytes(100), "not a pcap file"),
+        (bytes.fromhex("0a0d0d0a1c0000004d3c2b1a01000000ffffffffffffffff1c000000"), "pcapng"),
+        (gzip.compress(capture([ethernet()])), "gzip"),
+        (b"\xa1\xb2", "not a pcap file"),
+        (bytes.fromhex("a1b2cd34") + bytes(100), "not a pcap file"),
+        (capture([ethernet()], link_type=147), "link type 147"),
+        (capture([ethernet()], link_type=105), "link type 105"),
+    ],
+)
+def test_refused_with_a_message(octets: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.pcap"
+    path.write_bytes(octets)
+    with pytest.raises(CaptureError, match=message) as raised:
+        Captures(path)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="No such file"):
+        Captures(tmp_path / "none.pcap")
+    with pytest.raises(CaptureError, match="directory"):
+        Captures(str(tmp_path))
+
+
+def test_a_bad_one_among_good_ones_leaves_nothing_open(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.pcap", tmp_path / "bad.pcap"
+    good.write_bytes(capture([ethernet()]))
+    bad.write_bytes(b"bad")
+    with pytest.raises(CaptureError, match="bad"):
+        Captures([good, bad])  # a file left open would be a ResourceWarning
+
+
+# --- whatever the octets ---
+
+
+def survives(octets: bytes) -> None:
+    """Reader and receiver take any octets, and take no time over them."""
+    began = time.process_time()
+    receiver = Receiver(records=True)
+    with suppress(CaptureError), Captures(io.BytesIO(octets)) as source:
+        for batch in source.batches():
+            receiver.feed(batch)
+            receiver.release()
+    receiver.finish()
+    for mpa in receiver.connections:
+        for finding in mpa.findings.sorted():
+            assert finding.as_dict()
+        for operation in mpa.operations.values():
+            assert operation.log is not None
+            assert len(list(operation.log.rows())) == operation.counts.fpdus
+    assert time.process_time() - began < 2
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["flip", "cut", "insert", "repeat"]),
+        st.floats(0, 1, exclude_max=True),
+        st.integers(1, 255),
+        st.integers(1, 200),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def changed(octets: bytes, how: list[tuple[str, float, int, int]]) -> bytes:
+    for kind, where, value, count in how:
+        at = int(where * len(octets))
+        if kind == "flip":
+            octets = octets[:at] + bytes([octets[at] ^ value]) + octets[at + 1 :] if octets else octets
+        elif kind == "cut":
+            octets = octets[:at] + octets[at + count :]
+        elif kind == "insert":
+            octets = octets[:at] + bytes([value]) * count + octets[at:]
+        else:
+            octets = octets[:at] + octets[at : at + count] + octets[at:]
+    return octets
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(SMALL), changes)
+def test_any_damage_to_a_file(path: Path, how: list[tuple[str, float, int, int]]) -> None:
+    survives(changed(path.read_bytes(), how))
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(SMALL), changes, st.integers(0, 60))
+def test_any_damage_to_packets(path: Path, how: list[tuple[str, float, int, int]], which: int) -> None:
+    """The records stay whole, so that what is in them is looked at."""
+    link_type, packets = pcap_records(path)
+    which %= len(packets)
+    frames = [frame for _, frame, _ in packets]
+    for index in range(which, len(frames), 7):
+        frames[index] = changed(frames[index], how)
+    survives(capture(frames, link_type=link_type))
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(sorted(LINK_TYPES)), st.lists(st.binary(max_size=120), max_size=5))
+def test_any_octets_as_packets(link_type: int, packets: list[bytes]) -> None:
+    survives(capture(packets, link_type=link_type))
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(sorted(LINK_TYPES)), st.integers(0, 60), st.data())
+def test_headers_with_any_values(link_type: int, length: int, data: st.DataObject) -> None:
+    """A frame in which a few octets of the headers are anything, and that was cut anywhere."""
+    version = data.draw(st.sampled_from([4, 6]))
+    frame = bytearray(linked(link_type, ethernet(bytes(length), version=version)))
+    for at, value in data.draw(st.lists(st.tuples(st.integers(0, 79), st.integers(0, 255)), max_size=4)):
+        if at < len(frame):
+            frame[at] = value
+    cut = data.draw(st.integers(0, len(frame)))
+    octets = capture([bytes(frame[:cut])] * 2, link_type=link_type, wire_lengths=[len(frame)] * 2)
+    survives(octets)
+    for seg in read(octets):
+        assert 0 <= seg[8] - seg[7] <= seg[10]
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
+def test_cut_anywhere_the_rest_is_read(path: Path) -> None:
+    octets = path.read_bytes()
+    whole = [row["frames"] for row in fpdus(path)]
+    for cut in itertools.chain(range(24, 120), range(120, len(octets), 997)):
+        try:
+            got = [row["frames"] for row in fpdus(octets[:cut])]
+        except CaptureError:
+            continue
+        # Per half connection a capture that ends early gives the beginning of what the whole one gives.
+        assert all(frames in whole for frames in got)
+
+
+def test_all_captures_are_of_a_kind_that_is_read() -> None:
+    assert len(captures()) >= 20
