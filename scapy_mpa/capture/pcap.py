@@ -31,6 +31,9 @@ MAX_CAPTURED_LENGTH = 16 * 1024 * 1024
 #: Octets read at a time: few enough for a processor's cache, enough to forget what a read costs.
 BLOCK_SIZE = 1 << 19
 
+#: The link type; above it the file header says whether and how many octets of frame check sequence there are.
+_LINK_TYPE_MASK = 0x03FFFFFF
+
 _NANOSECONDS = 1_000_000_000
 #: What follows the EtherType in an IPv4 packet without options that carries TCP, and in an IPv6 packet without
 #: extension headers: version, total or payload length, (fragment,) protocol, key, then TCP.
@@ -60,7 +63,7 @@ class PcapReader:
             )
         order, self._resolution = MAGIC_NUMBERS[header[:4]]
         (network,) = Struct(order + "I").unpack_from(header, 20)
-        self.link_type = network & 0x0FFFFFFF
+        self.link_type = network & _LINK_TYPE_MASK
         if self.link_type not in LINK_TYPES:
             raise CaptureError(f"{name}: link type {self.link_type} is not known")
         self._record = Struct(order + "4I").unpack_from

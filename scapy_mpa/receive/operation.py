@@ -15,7 +15,8 @@ from scapy_mpa.framing.ddp import decode_terminate
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.counts import Counts
-from scapy_mpa.receive.placement import CHAIN, Located, Outcome, Placement
+from scapy_mpa.receive.located import Located, Moment, Outcome
+from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.records import ROW, FPDULog, Row, pack_frames
 from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segment, checksum_is_wrong
@@ -30,7 +31,6 @@ PlacedSink: TypeAlias = "Callable[[FullOperation, Row, tuple[int, ...]], None]"
 
 #: A repeated segment is known to begin with an FPDU if that is among so many last ones.
 REMEMBERED_BOUNDARIES = 4096
-_DROPPED = "TCP checksum wrong: taken as dropped by the receiver"
 
 
 class FullOperation:
@@ -47,7 +47,7 @@ class FullOperation:
         half: Half,
         direction: Direction,
         reader: FPDUReader,
-        floor: tuple[int, int],
+        floor: Moment,
         held_limit: int,
         log: FPDULog | None = None,
         sink: PlacedSink | None = None,
@@ -77,6 +77,11 @@ class FullOperation:
         self._held_limit = held_limit
         self._reader = reader
         self._placement = Placement(self.stream, reader, floor)
+        #: The peer's acknowledgement number that was looked at last, and the highest offset acknowledged.
+        self._last_ack = -1
+        self._acked = 0
+        #: The end of the farthest packet that the capture cut.
+        self._wire_end = 0
         #: Whether the receiver knows that there is something to release.
         self._touched = False
         half.next_seq = -1
@@ -92,6 +97,8 @@ class FullOperation:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
+        if self.half.connection.begins_anew(seg):
+            return
         new = self._commit(seg)
         if new:
             self._place(max((seg[FRAME], seg[TIME]), self.floor), new)
@@ -116,12 +123,12 @@ class FullOperation:
         stream, counts = self.stream, self.counts
         if not self._touched:
             self.touch()
-        self._placement.catch_up()
+        self._placement.catch_up((self.complete, 0))
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
         if start + seg[LENGTH] <= 0:
             return []  # the startup phase, once more
-        reach = max(stream.highest, stream.offset_of(self.half.peer.ack))
+        reach = max(stream.highest, self._acknowledged())
         if start > reach + MAX_WINDOW or end < stream.next - MAX_WINDOW:
             detail = f"{start - stream.next} octets from those in order"
             self._find("outside-window", start, seg[FRAME], seg[TIME], detail)
@@ -129,6 +136,7 @@ class FullOperation:
         counts.segments += 1
         if is_cut(seg):
             cut = seg[LENGTH] - seg[END] + seg[START]
+            self._wire_end = max(self._wire_end, start + seg[LENGTH])
             self._find("capture-cut", end, seg[FRAME], seg[TIME], f"{cut} octets of the payload are not captured")
         highest = stream.highest
         new: list[tuple[int, int]] = []
@@ -144,7 +152,7 @@ class FullOperation:
             heappush(self._unjudged, (end, start))
         return new
 
-    def _place(self, now: tuple[int, int], new: list[tuple[int, int]]) -> None:
+    def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
         self._account(self._placement.work(now, new))
         while stream.held > self._held_limit and stream.islands:
@@ -163,37 +171,54 @@ class FullOperation:
         for boundaries in (self.starts, self._ends):
             if len(boundaries) > 2 * REMEMBERED_BOUNDARIES:
                 del boundaries[:-REMEMBERED_BOUNDARIES]
+        self._acknowledged()
         self.stream.release({})
         self._touched = bool(self.stream.previously_consumed)
         return self._touched
 
-    def finish(self, now: tuple[int, int], closed: tuple[str, int, int] | None) -> None:
-        """The half connection is over; ``closed`` says by what ("FIN", "RST"), at which frame and time."""
-        stream, placement = self.stream, self._placement
-        placement.catch_up()
+    def finish(self, now: Moment) -> None:
+        """The half connection is over."""
+        stream, placement, counts = self.stream, self._placement, self.counts
+        placement.catch_up((self.complete, 0))
         while stream.islands:
             self._skip_gap(now)
         self._account(placement.flush(now))
-        fin = self.half.fin
-        fin_offset = stream.offset_of(fin[0]) if fin is not None else None
-        if fin is not None and fin_offset is not None and fin_offset > stream.next:
-            missing = fin_offset - stream.next
-            detail = f"{missing} octets before the FIN were not captured"
-            acknowledged = stream.offset_of(self.half.peer.ack) >= fin_offset
-            self._find("capture-gap" if acknowledged else "gap", stream.next, fin[1], fin[2], detail)
-            placement.cut += 1 if placement.state is CHAIN and placement.at < stream.next else 0
-        elif closed is not None and placement.state is CHAIN and placement.at < stream.next:
-            how, frame, time = closed
+        if placement.is_inside_fpdu:
+            self.starts.append(placement.at)
+        sent, closed = self._sent_end(), self.half.closed
+        if sent > stream.next:
+            placement.cut += placement.is_inside_fpdu
+            self._find_gap(stream.next, sent, closed[1] if closed is not None else now)
+        elif closed is not None and placement.is_inside_fpdu:
+            how, when = closed
             latest = max((piece[3][FRAME], piece[3][TIME]) for piece in stream.pieces)
-            held = stream.next - placement.at
-            detail = f"{how} {held} octets into an FPDU"
-            if how == "FIN" or frame >= latest[0]:
-                self._find("connection-lost", placement.at, *max((frame, time), latest), detail)
-        counts = self.counts
+            if how == "FIN" or when >= latest:
+                detail = f"{how} {stream.next - placement.at} octets into an FPDU"
+                self._find("connection-lost", placement.at, *max(when, latest), detail)
         counts.cut_fpdus = placement.cut
         counts.stream_octets = stream.captured
         counts.missing_octets = stream.highest - stream.captured
         self._judge_passed(stream.highest)
+
+    def _acknowledged(self) -> int:
+        """The offset up to which the peer has acknowledged, as far as was captured."""
+        ack = self.half.peer.ack
+        if ack != self._last_ack:
+            # Looked at in every block of the capture, so that it cannot be more than a window away.
+            self._last_ack = ack
+            self._acked = max(self._acked, self.stream.offset_of(ack))
+        return self._acked
+
+    def _sent_end(self) -> int:
+        """The end of what must have been sent, captured or not: by FIN, RST, acknowledgements and cut packets."""
+        stream, half = self.stream, self.half
+        fin = stream.offset_of(half.fin[0]) if half.fin is not None else None
+        told = [self._acknowledged()]
+        if half.rst is not None:
+            told.append(stream.offset_of(half.rst[0]))
+        # The FIN takes a sequence number too, and may not have been captured.
+        ends = [end - 1 if fin is None else min(end, fin) for end in told if end <= stream.highest + MAX_WINDOW]
+        return max(self._wire_end, stream.next, fin or 0, *ends)
 
     def row(self, located: Located) -> Row:
         """The row of an FPDU that was located."""
@@ -224,7 +249,7 @@ class FullOperation:
             return True
         differences = stream.differences(seg, start, end)
         if differences and checksum_is_wrong(seg):
-            self._find("tcp-checksum", start, seg[FRAME], seg[TIME], _DROPPED)
+            self._find("tcp-checksum", start, seg[FRAME], seg[TIME], DROPPED)
             return False
         for offset, other in differences:
             if checksum_is_wrong(other):
@@ -236,20 +261,28 @@ class FullOperation:
             self._find("overlap", offset, seg[FRAME], seg[TIME], detail)
         return True
 
-    def _skip_gap(self, now: tuple[int, int]) -> None:
-        stream = self.stream
+    def _skip_gap(self, now: Moment) -> None:
+        stream, placement = self.stream, self._placement
         start, end = stream.next, stream.islands[0][0]
         beyond = stream.pieces_of(end, end + 1)[0][3]
-        acknowledged = stream.offset_of(self.half.peer.ack) >= end
+        self._find_gap(start, end, (beyond[FRAME], beyond[TIME]))
+        if placement.is_inside_fpdu:
+            self.starts.append(placement.at)
+        # What is told now lies before the gap: it can still be delivered.
+        self._account(placement.give_up(now))
+        self.gapped = True
+        self._account(placement.skip_gap(now))
+
+    def _find_gap(self, start: int, end: int, when: Moment) -> None:
         detail = f"{end - start} octets were not captured"
+        acknowledged = self._acknowledged() >= end
         if acknowledged:
             detail += ", though the peer acknowledged them"
-        self._find("capture-gap" if acknowledged else "gap", start, beyond[FRAME], beyond[TIME], detail)
-        self._account(self._placement.skip_gap(now), passed_gap=True)
+        self._find("capture-gap" if acknowledged else "gap", start, *when, detail)
 
     # --- what came of them ---
 
-    def _account(self, outcome: Outcome, passed_gap: bool = False) -> None:
+    def _account(self, outcome: Outcome) -> None:
         """Count, record and report what a frame changed."""
         for breach in outcome.breaches:
             self._find(breach.rule, breach.offset, breach.frame, breach.time, breach.detail)
@@ -257,7 +290,6 @@ class FullOperation:
                 place = breach.frame, breach.offset
                 if self.first_error is None or place < self.first_error:
                     self.first_error = place
-        self.gapped = self.gapped or passed_gap
         for located in outcome.settled:
             self._settle(located)
         if self.sink is not None:

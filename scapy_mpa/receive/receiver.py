@@ -70,8 +70,9 @@ class Receiver:
 
     def number(self, mpa: MPAConnection) -> None:
         """Give a connection its number."""
-        mpa.number = self._numbered
-        self._numbered += 1
+        if mpa.number < 0:
+            mpa.number = self._numbered
+            self._numbered += 1
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
@@ -87,7 +88,10 @@ class Receiver:
             if flags & STATE_FLAGS:
                 self._change_state(half, seg)
                 continue
-            half.ack = seg[ACK]
+            ack = seg[ACK]
+            # Only forward: a late segment has an old one.
+            if ack != half.ack and (half.ack < 0 or (ack - half.ack) & _SEQ_MASK < 0x80000000):
+                half.ack = ack
             if not seg[LENGTH]:
                 continue
             if seg[SEQ] == half.next_seq and half.in_order(seg):
@@ -97,7 +101,10 @@ class Receiver:
             self._now = seg[FRAME], seg[TIME]
 
     def release(self) -> None:
-        """Let go of the buffers of all segments fed so far; what is still needed of them is copied."""
+        """Let go of the buffers of all segments fed before the last release; what is still needed is copied.
+
+        Those fed since stay at hand until the next one, to be compared with what repeats them.
+        """
         self.touched = [phase for phase in self.touched if phase.release()]
 
     def finish(self) -> None:
@@ -127,6 +134,13 @@ class Receiver:
             self._halves[half.key] = half
         return connection.halves[0]
 
+    def begin_anew(self, connection: TCPConnection, seg: Segment) -> None:
+        """A connection is over, and ``seg`` belongs to a new one on the same addresses and ports."""
+        connection.finish((seg[FRAME], seg[TIME]))
+        half = self._new(seg)
+        half.acknowledge(seg[ACK])
+        half.phase.receive(seg)
+
     def _close_oldest(self, seg: Segment) -> None:
         connection = next(iter(self._halves.values())).connection
         connection.finish((seg[FRAME], seg[TIME]))
@@ -138,15 +152,16 @@ class Receiver:
     def _change_state(self, half: Half, seg: Segment) -> None:
         """A SYN, FIN or RST, and what payload comes with it."""
         flags = seg[FLAGS]
-        connection = half.connection
+        if flags & ACK_FLAG:
+            half.acknowledge(seg[ACK])
         if flags & RST:
-            connection.rst = seg[FRAME], seg[TIME]
+            half.rst = seg[SEQ], seg[FRAME], seg[TIME]
             return
         if flags & SYN:
             half = self._synchronize(half, seg)
+            if flags & ACK_FLAG:
+                half.acknowledge(seg[ACK])
             seg = (*seg[:SEQ], (seg[SEQ] + 1) & _SEQ_MASK, *seg[ACK:])
-        if flags & ACK_FLAG:
-            half.ack = seg[ACK]
         if flags & FIN:
             half.fin = half.fin or ((seg[SEQ] + seg[LENGTH]) & _SEQ_MASK, seg[FRAME], seg[TIME])
         if seg[END] > seg[START] or seg[LENGTH]:
@@ -155,7 +170,8 @@ class Receiver:
     def _synchronize(self, half: Half, seg: Segment) -> Half:
         """A SYN: of this connection, or of a new one on the same addresses and ports."""
         origin = (seg[SEQ] + 1) & _SEQ_MASK
-        if half.origin == origin:
+        if half.origin == origin or half.has_begun_behind(origin):
+            half.origin = origin
             return half
         if half.origin is None and isinstance(half.phase, StartupPhase) and half.phase.anchor(origin):
             half.origin = origin

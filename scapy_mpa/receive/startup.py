@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scapy_mpa.errors import FramingError
 from scapy_mpa.framing.startup import (
     KEY_LENGTH,
     KEY_PREFIX,
@@ -21,8 +20,21 @@ from scapy_mpa.framing.startup import (
     decode_startup_frame,
     startup_frame_problems,
 )
-from scapy_mpa.receive.segment import ACK, BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, detached, small_copy
-from scapy_mpa.receive.stream import MAX_WINDOW, Stream
+from scapy_mpa.receive.segment import (
+    ACK,
+    BUFFER,
+    END,
+    FRAME,
+    LENGTH,
+    SEQ,
+    START,
+    TIME,
+    Segment,
+    checksum_is_wrong,
+    detached,
+    small_copy,
+)
+from scapy_mpa.receive.stream import MAX_WINDOW, UNANCHORED, Stream, is_cut
 
 if TYPE_CHECKING:
     from scapy_mpa.receive.tcp import Half
@@ -32,6 +44,8 @@ STREAMING_HELD_LIMIT = 64 * 1024
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
 _SEQ_MASK = 0xFFFFFFFF
 _FIRST_PRINTABLE = 0x20
+#: Places at which a startup frame may begin that are remembered.
+_MOST_CANDIDATES = 64
 
 
 class FoundFrame(NamedTuple):
@@ -66,8 +80,11 @@ class StartupPhase:
         self.unexpected: Segment | None = None
         #: Sequence numbers: the end of the Request to be answered, and where the Reply was to begin then.
         self._answers: tuple[int, int] | None = None
-        self._candidate: int | None = None
+        #: Where startup frames may begin, of which octets are missing.
+        self._candidates: list[int] = []
         self._waiting_octets = 0
+        #: The segments that brought the frame found.
+        self._frame_segments: list[Segment] = []
         self._touched = False
         self._held_limit = held_limit
         self._set_next()
@@ -110,6 +127,9 @@ class StartupPhase:
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
+            self.half.connection.begins_anew(seg)
+            return
+        if self._is_damaged(seg, start, end):
             return
         if start + seg[LENGTH] > self._keep_from():
             self.waiting.append(seg)
@@ -126,9 +146,58 @@ class StartupPhase:
             return
         if self.found is None:
             self._let_go()
-            if answers and self._candidate is None and stream.base == stream.next:
+            if answers and not self._candidates and stream.base == stream.next:
                 self.unexpected = detached(seg)
         self._set_next()
+
+    def _is_damaged(self, seg: Segment, start: int, end: int) -> bool:
+        """Whether a segment differs from what it repeats, and has been dealt with.
+
+        The receiver dropped the one whose TCP checksum is wrong: that is this one, or the one before.
+        """
+        stream = self.stream
+        if self.found is not None:
+            differences = self._differences_in_frame(seg, start)
+        elif end <= stream.base and stream.anchored:
+            if seg[BUFFER][seg[START] : seg[START] + KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
+                return False
+            # No frame was seen in these octets the first time, so that they were damaged then.
+            self._begin_again([seg])
+            return True
+        elif start < stream.highest:
+            differences = [other for _, other in stream.differences(seg, start, end)]
+        else:
+            return False
+        wrong = [other for other in differences if checksum_is_wrong(other)]
+        if differences and checksum_is_wrong(seg):
+            return True
+        if not wrong:
+            return False
+        kept = [other for other in (*self._frame_segments, *self.waiting) if not any(other is bad for bad in wrong)]
+        self._begin_again([*kept, seg])
+        return True
+
+    def _differences_in_frame(self, seg: Segment, start: int) -> list[Segment]:
+        """The segments of the frame found whose octets differ from those of ``seg``."""
+        assert self.found is not None
+        if start >= self.found.end:
+            return []
+        stream = Stream(self.stream.origin, False)
+        for other in self._frame_segments:
+            first = stream.offset_of(other[SEQ])
+            stream.commit(other, first, first + other[END] - other[START])
+        return [other for _, other in stream.differences(seg, start, start + seg[END] - seg[START])]
+
+    def _begin_again(self, segments: list[Segment]) -> None:
+        """Search these segments anew: what was made of others was wrong."""
+        if self.found is not None:
+            self.half.connection.forget_frame(self)
+        first = min(segments, key=lambda seg: self.stream.offset_of(seg[SEQ]))
+        phase = StartupPhase(self.half, first[SEQ], True, self._held_limit)
+        phase._answers = self._answers
+        self.half.enter(phase)
+        for seg in segments:
+            self.half.phase.receive(seg)
 
     def expect_reply(self, request_end: int, begins: int) -> None:
         """The other half's Request ends at the sequence number ``request_end``, when ``begins`` was next here."""
@@ -151,6 +220,7 @@ class StartupPhase:
         """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
         copies: dict[int, Segment] = {}
         self.waiting = [small_copy(seg, copies) for seg in self.waiting]
+        self._frame_segments = [small_copy(seg, copies) for seg in self._frame_segments]
         self.stream.release(copies)
         self.stream.previously_consumed.clear()
         self._touched = False
@@ -184,64 +254,95 @@ class StartupPhase:
         return self.found is None
 
     def pending(self) -> tuple[int, bytes] | None:
-        """A startup frame of which the Key and maybe more is there: its sequence number and octets."""
-        if self.found is not None or self._candidate is None:
+        """A startup frame of which the Key and maybe more was sent, but no more: its sequence number and octets."""
+        stream = self.stream
+        if self.found is not None or not self._is_whole():
             return None
-        island = self.stream.island(self._candidate)
-        if island is None:
-            return None
-        octets = self.stream.read(self._candidate, min(island[1], self._candidate + _LONGEST_FRAME))
-        if len(octets) < KEY_LENGTH or not self._may_begin(self._candidate, octets):
-            return None
-        return self.stream.seq_of(self._candidate), octets
+        for candidate in self._candidates:
+            island = stream.island(candidate)
+            if island is not None and island[1] == stream.highest:
+                octets = stream.read(candidate, island[1])
+                if len(octets) >= KEY_LENGTH and self._may_begin(candidate, octets):
+                    return stream.seq_of(candidate), octets
+        return None
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether octets between those captured are missing."""
+        return len(self.stream.islands) > (0 if self.stream.anchored else 1)
+
+    def _is_whole(self) -> bool:
+        """Whether nothing that was sent is missing at the end of what was captured."""
+        stream, half = self.stream, self.half
+        told = [seq for seq in (half.fin, half.rst) if seq is not None]
+        beyond = any(0 < stream.offset_of(seq[0]) - stream.highest < MAX_WINDOW for seq in told)
+        return not beyond and not any(is_cut(seg) for seg in self.waiting)
 
     # --- the search ---
 
     def _search(self, first: int, last: int) -> None:
         """Look for a startup frame that holds octets of [first, last)."""
         stream = self.stream
-        candidate = self._candidate
-        # What came before may hold a Key too: then this one stands in its Private Data.
-        if candidate is not None and first > candidate and self._try(candidate):
-            return
         island = stream.island(first)
         if island is None:
             return
         low = max(island[0], first - len(KEY_PREFIX) + 1)
         octets = stream.read(low, min(island[1], last + len(KEY_PREFIX) - 1))
         at = octets.find(KEY_PREFIX)
+        candidates = set(self._candidates)
         while at >= 0:
-            if self._try(low + at):
-                return
+            candidates.add(low + at)
             at = octets.find(KEY_PREFIX, at + 1)
-        if candidate is not None and first <= candidate:
-            self._try(candidate)
+        if not candidates:
+            return
+        self._candidates = []
+        covered = UNANCHORED
+        for offset in sorted(candidates):
+            needed = self._needed(offset)
+            if needed is None or offset < covered:
+                continue
+            covered, complete = needed
+            if complete and self._find(offset):
+                return
+            if not complete and len(self._candidates) < _MOST_CANDIDATES:
+                self._candidates.append(offset)
+            if complete:
+                covered = UNANCHORED
 
-    def _try(self, offset: int) -> bool:
-        """Whether there is, or may be, a startup frame at ``offset``: sets ``found``, or ``_candidate``."""
+    def _needed(self, offset: int) -> tuple[int, bool] | None:
+        """The end of the startup frame at ``offset`` as far as it is known, and whether all of it is there.
+
+        None if there is none.
+        """
         stream = self.stream
-        self._candidate = None
         island = stream.island(offset)
         if island is None:
-            return False
-        octets = stream.read(offset, min(island[1], offset + _LONGEST_FRAME))
-        try:
-            startup = decode_startup_frame(octets)
-        except FramingError:
-            return False
-        pieces = stream.pieces_of(offset, offset + 1)
-        at_segment = stream.offset_of(pieces[0][3][SEQ]) == offset
-        if startup is None:
-            if len(octets) < STARTUP_HEADER_LENGTH or self._may_begin(offset, octets):
-                self._candidate = offset
-            return self._candidate is not None
-        end = offset + startup.wire_length
-        # In the middle of other data a Key may be text about MPA; there the frame has to look like one.
+            return None
+        octets = stream.read(offset, min(island[1], offset + STARTUP_HEADER_LENGTH))
+        if not any(key.startswith(octets[:KEY_LENGTH]) for key in (REQUEST_KEY, REPLY_KEY)):
+            return None
+        if len(octets) < STARTUP_HEADER_LENGTH:
+            return offset + len(octets), False
         if not self._may_begin(offset, octets):
-            return False
+            return None
+        end = offset + STARTUP_HEADER_LENGTH + (octets[18] << 8 | octets[19])
+        return end, end <= island[1]
+
+    def _find(self, offset: int) -> bool:
+        """Take the startup frame at ``offset``, all of which is there, for the one looked for, if it may be."""
+        stream = self.stream
+        island = stream.island(offset)
+        assert island is not None
+        startup = decode_startup_frame(stream.read(offset, min(island[1], offset + _LONGEST_FRAME)))
+        assert startup is not None
+        end = offset + startup.wire_length
+        pieces = stream.pieces_of(offset, end)
+        # In the middle of a segment of other data a Key may be text about MPA; there the frame has to look like one.
+        at_segment = stream.offset_of(pieces[0][3][SEQ]) == offset
         if not at_segment and (startup_frame_problems(startup) or end != island[1]):
             return False
-        latest = max((piece[3] for piece in stream.pieces_of(offset, end)), key=lambda seg: seg[FRAME])
+        self._frame_segments = list({id(piece[3]): piece[3] for piece in pieces}.values())
+        latest = max(self._frame_segments, key=lambda seg: seg[FRAME])
         seq = stream.seq_of(offset)
         self.found = FoundFrame(startup, offset, end, seq, latest[FRAME], latest[TIME], latest[ACK])
         self.wait_behind(end)
@@ -260,9 +361,8 @@ class StartupPhase:
         """Drop what cannot be part of a startup frame any more."""
         stream = self.stream
         base = stream.base
-        if self._candidate is not None:
-            if stream.anchored:
-                stream.consume(min(self._candidate, stream.next))
+        if stream.anchored and self._candidates and self._candidates[0] < stream.next:
+            stream.consume(self._candidates[0])
         elif stream.anchored:
             tail = _beginning_of_key(stream.read(max(stream.base, stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
@@ -282,7 +382,7 @@ class StartupPhase:
         if stream.anchored:
             seg = stream.pieces[-1][3]
             self.half.connection.limit_reached(seg, f"more than {limit} octets held back in the startup phase")
-        self._candidate = None
+        self._candidates = []
         while stream.held > limit:
             if stream.islands:
                 stream.skip_to(stream.islands[0][0])

@@ -150,6 +150,7 @@ class Stream:
         self.islands = []
         for a, b, _, _ in kept:
             self._mark(a, b)
+        self.highest = self.islands[-1][1] if self.islands else self.next
 
     def skip_to(self, offset: int) -> None:
         """Give up what is missing below ``offset``, the start of the first island."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
-from scapy_mpa.framing.startup import startup_frame_problems
+from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY, startup_frame_problems
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.reader import LONGEST_FPDU, FPDUReader
-from scapy_mpa.receive.segment import END, FRAME, SEQ, START, TIME, Segment, endpoints
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, START, TIME, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
 from scapy_mpa.receive.stream import Stream
 from scapy_mpa.rules.findings import Findings
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from scapy_mpa.receive.receiver import Receiver
 
 _SEQ_MASK = 0xFFFFFFFF
+#: Octets of streaming data that may lie between a SYN captured late and the startup frame.
+_MOST_STREAMING_DATA = 1 << 20
 
 
 class Half:
     """One direction of a TCP connection, as the receiver's loop knows it.
 
     A segment whose sequence number is ``next_seq`` (-1: none) may be offered to ``in_order``; any other goes to
-    ``phase.receive``.  ``ack`` is the last acknowledgement number this side sent.
+    ``phase.receive``.  ``ack`` is the highest acknowledgement number this side sent, -1 if none.
     """
 
-    __slots__ = ("ack", "connection", "fin", "in_order", "key", "next_seq", "origin", "peer", "phase")
+    __slots__ = ("ack", "connection", "fin", "in_order", "key", "next_seq", "origin", "peer", "phase", "rst")
 
     peer: Half
     phase: StartupPhase | FullOperation
@@ -42,11 +44,34 @@ class Half:
         self.key = key
         self.connection = connection
         self.next_seq = -1
-        self.ack = 0
+        self.ack = -1
         #: Sequence number of the first octet after the SYN, None if no SYN was captured.
         self.origin: int | None = None
         #: Sequence number of the FIN, its frame and time (nanoseconds).
         self.fin: tuple[int, int, int] | None = None
+        #: The same of the last RST this side sent.
+        self.rst: tuple[int, int, int] | None = None
+
+    @property
+    def closed(self) -> tuple[str, tuple[int, int]] | None:
+        """By what this direction was closed, and when (frame, nanoseconds): its FIN, else the last RST of either."""
+        if self.fin is not None:
+            return "FIN", self.fin[1:]
+        resets = [half.rst[1:] for half in (self, self.peer) if half.rst is not None]
+        return ("RST", max(resets)) if resets else None
+
+    def has_begun_behind(self, origin: int) -> bool:
+        """Whether a SYN that was captured late, whose first octet is ``origin``, is that of the present connection."""
+        mpa = self.connection.mpa
+        if self.origin is not None or mpa is None:
+            return False
+        found = mpa.request if mpa.halves["initiator"] is self else mpa.reply
+        return found is not None and (found.seq - origin) & _SEQ_MASK <= _MOST_STREAMING_DATA
+
+    def acknowledge(self, ack: int) -> None:
+        """This side has sent an acknowledgement number; one that is older than the last says nothing."""
+        if self.ack < 0 or (ack - self.ack) & _SEQ_MASK < 0x80000000:
+            self.ack = ack
 
     def enter(self, phase: StartupPhase | FullOperation) -> None:
         """Begin a phase."""
@@ -92,13 +117,23 @@ class TCPConnection:
         self.receiver = receiver
         #: The MPA connection that is being set up or in Full Operation.
         self.mpa: MPAConnection | None = None
-        #: (frame, nanoseconds) of the last RST.
-        self.rst: tuple[int, int] | None = None
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing more is to be expected: an RST, or a FIN in both directions."""
-        return self.rst is not None or all(half.fin is not None for half in self.halves)
+        return any(half.rst is not None for half in self.halves) or all(half.fin is not None for half in self.halves)
+
+    def begins_anew(self, seg: Segment) -> bool:
+        """Whether ``seg`` begins another connection on the same addresses and ports, whose SYN was not captured.
+
+        If so, it has been dealt with.
+        """
+        if not self.is_closed or bytes(seg[BUFFER][seg[START] : seg[START] + KEY_LENGTH]) != REQUEST_KEY:
+            return False
+        if self.mpa is not None and self.mpa.request is not None and self.mpa.request.seq == seg[SEQ]:
+            return False
+        self.receiver.begin_anew(self, seg)
+        return True
 
     # --- startup ---
 
@@ -138,6 +173,19 @@ class TCPConnection:
             else:
                 # The Responder acknowledged the whole Request before it replied.
                 other.wait_behind(other.stream.offset_of(found.ack))
+
+    def forget_frame(self, phase: StartupPhase) -> None:
+        """The startup frame that a half connection had found was damaged on its way."""
+        mpa = self.mpa
+        if mpa is None:
+            return
+        if mpa.halves["initiator"] is phase.half:
+            mpa.request = None
+        else:
+            mpa.reply = None
+        if mpa.request is None and mpa.reply is None:
+            self.receiver.connections.remove(mpa)
+            self.mpa = None
 
     def stop_waiting(self) -> bool:
         """More is waiting for a startup frame than may be held; True if it need not wait any longer."""
@@ -240,18 +288,13 @@ class TCPConnection:
         for half in self.halves:
             phase = half.phase
             if isinstance(phase, FullOperation):
-                phase.finish(now, self._closed(half))
+                phase.finish(now)
             else:
                 self._finish_startup(half, phase, mpa)
         self.mpa = None
 
-    def _closed(self, half: Half) -> tuple[str, int, int] | None:
-        if half.fin is not None:
-            return "FIN", half.fin[1], half.fin[2]
-        return ("RST", *self.rst) if self.rst is not None else None
-
     def _finish_startup(self, half: Half, phase: StartupPhase, mpa: MPAConnection | None) -> None:
-        closed = self._closed(half)
+        closed = half.closed
         pending = phase.pending()
         findings = mpa.findings if mpa is not None else self.receiver.findings
         role = None
@@ -259,10 +302,10 @@ class TCPConnection:
             role = "initiator" if mpa.halves["initiator"] is half else "responder"
         if pending is not None and closed is not None:
             seq, octets = pending
-            how, frame, time = closed
+            how, (frame, time) = closed
             detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[7:10] == b'Req' else 'Reply'}"
             findings.add("startup-frame", role, frame, time, seq, detail)
-        elif mpa is not None and phase.unexpected is not None and mpa.reply is None:
+        elif mpa is not None and phase.unexpected is not None and mpa.reply is None and not phase.has_gap:
             seg = phase.unexpected
             begins = bytes(seg[6][seg[START] : min(seg[END], seg[START] + 16)])
             findings.add(

@@ -341,7 +341,7 @@ def everything(receiver: Receiver) -> list[Any]:
 TOO_SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
-@settings(max_examples=150, suppress_health_check=TOO_SLOW)
+@settings(max_examples=300, suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_any_segmentation_order_and_repetition_gives_the_reference(scene: Scene) -> None:
     receiver = receiver_of(scene)
@@ -420,8 +420,9 @@ def test_the_sink_is_handed_the_same_in_order_of_placement(scene: Scene) -> None
 
 
 def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
-    """Feed a capture block by block; what a block held is gone when it has been released."""
+    """Feed a capture block by block; what a block held is gone when the one after it has been released."""
     rest = list(scene.segments)
+    before = bytearray()
     while rest:
         batch, rest = rest[: (size := rng.choice([1, 2, 5, 20]))], rest[size:]
         block = bytearray(1 << 17 | 1)
@@ -435,7 +436,8 @@ def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
             for seg, at in zip(batch, places, strict=True)
         )
         receiver.release()
-        block[:] = b"\xa5" * len(block)
+        before[:] = b"\xa5" * len(before)
+        before = block
 
 
 @settings(max_examples=80, suppress_health_check=TOO_SLOW)

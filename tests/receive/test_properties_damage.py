@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.receiver import Receiver
@@ -69,7 +70,7 @@ def lossy(draw: st.DrawFn, crc: bool | None = None, markers: bool | None = None)
     return scene, said
 
 
-@settings(max_examples=120, suppress_health_check=TOO_SLOW)
+@settings(max_examples=200, suppress_health_check=TOO_SLOW)
 @given(lossy())
 def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]]) -> None:
     scene, said = lossy
@@ -245,3 +246,37 @@ def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[S
     in_batches(rng, scene, receiver)
     receiver.finish()
     assert everything(receiver) == fast
+
+
+@st.composite
+def misled(draw: st.DrawFn) -> tuple[Scene, Side]:
+    """A capture in which Markers of one FPDU, whose CRC is right, name another start."""
+    both = draw(sides(16, True, True).filter(lambda both: any(f.markers for f in both[0].sent)))
+    rng = draw(RANDOM)
+    side = both[0]
+    k = rng.choice([k for k, f in enumerate(side.sent) if f.markers])
+    f = side.sent[k]
+    positions = list(marker_positions(f.offset, f.end))
+    wrong = {rng.choice(positions), rng.choice(positions)}
+    octets = bytearray(side.octets)
+    for position in wrong:
+        right = {position - f.header, position - f.offset, 0 if position == f.offset else -1}
+        fpduptr = rng.choice([p for p in (4 * rng.randint(0, 500), 2000, 2004, 2008) if p not in right])
+        octets[position + 2 : position + 4] = fpduptr.to_bytes(2, "big")
+    octets[f.end - 4 : f.end] = crc_field(crc32c(bytes(octets[f.offset : f.end - 4])))
+    side.octets = bytes(octets)
+    side.sent[k] = f._replace(named=wrong < set(positions))
+    return captured(rng, both, ordered(rng, both)), side
+
+
+@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@given(misled())
+def test_a_marker_that_misleads_with_a_good_crc_costs_no_fpdu(case: tuple[Scene, Side]) -> None:
+    scene, side = case
+    receiver = receiver_of(scene)
+    for each in scene.sides:
+        told = scene.told(each)
+        records = [{**record, "after_error": False} for record in records_of(receiver, each.direction)]
+        assert records == told.records
+        assert counters_of(receiver, each.direction, told.counters) == told.counters
+    assert [entry[:2] for entry in damage(receiver)] == [("marker-length", side.direction)]

@@ -443,6 +443,41 @@ def test_a_startup_frame_of_which_the_capture_lost_a_part(end: int) -> None:
     assert errors(follow(talk.segments)) == []
 
 
+# --- what looks like a Key and is none ---
+
+ALMOST = b"MPA ID Req Fra"
+
+
+def test_an_almost_key_right_before_the_request_captured_out_of_order() -> None:
+    """Its last octet comes after the Request, and shows that it is none."""
+    talk = Talk().open()
+    first = talk.next["a"]
+    talk.next["a"] += len(ALMOST)
+    talk.put("a", first, ALMOST[:-1])
+    talk.greet("a", REQUEST)
+    talk.put("a", first + len(ALMOST) - 1, ALMOST[-1:])
+    talk.greet("b", REPLY)
+    mpa = check(converse(talk.operate()))
+    assert mpa.request is not None
+    assert broken(mpa.findings) == []
+
+
+@pytest.mark.parametrize("beginning", [b"M", b"MPA", b"MPA ID Re", ALMOST, REQUEST[:16]])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_beginning_of_a_key_whose_rest_the_capture_lost(side: Side, beginning: bytes) -> None:
+    """What may have been a startup frame does not hide the one that comes later."""
+    talk = Talk().open()
+    talk.say(side, b"streaming " + beginning)
+    talk.say(side, bytes(500), lost=True)
+    talk.say(side, b"more of it")
+    talk.greet("a", REQUEST)
+    talk.greet("b", REPLY)
+    mpa = check(converse(talk.operate()))
+    assert mpa.request is not None
+    assert mpa.reply is not None
+    assert errors(follow(talk.segments)) == []
+
+
 # --- segments that the receiver dropped ---
 
 

@@ -1,0 +1,133 @@
+"""FPDUs that were located, what one frame changed, and the FPDUs placed ahead of their turn."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from scapy_mpa.receive.reader import Extent
+from scapy_mpa.receive.records import SCAN
+
+#: A frame and its time in nanoseconds since the epoch.
+Moment: TypeAlias = tuple[int, int]
+
+
+class Located:
+    """An FPDU that was located: what of it a record tells.
+
+    ``complete`` is the moment at which its last octet was captured, ``known`` that at which it was complete and
+    located: it was placed then, unless its CRC is bad.
+    """
+
+    __slots__ = (
+        "complete",
+        "crc",
+        "delivered",
+        "extent",
+        "frames",
+        "is_named",
+        "known",
+        "located_by",
+        "offset",
+        "opcode",
+        "placed",
+        "terminate",
+    )
+
+    def __init__(
+        self, extent: Extent, crc: int, frames: tuple[int, ...], complete: Moment, known: Moment, opcode: int
+    ) -> None:
+        self.extent = extent
+        self.offset = extent.offset
+        self.crc = crc
+        self.frames = frames
+        self.complete = complete
+        self.known = known
+        #: The moment at which it was placed, None if its CRC is bad.
+        self.placed: Moment | None = known
+        self.opcode = opcode
+        #: Whether a Marker in it names its start.
+        self.is_named = False
+        self.located_by = SCAN
+        #: The frame at which it was delivered, 0 if it was not (yet).
+        self.delivered = 0
+        #: The ULPDU of a Terminate, which findings spell out.
+        self.terminate = b""
+
+    @property
+    def end(self) -> int:
+        """The offset after its last octet."""
+        return self.extent.end
+
+    def __lt__(self, other: Located) -> bool:
+        return self.offset < other.offset
+
+
+class Breach(NamedTuple):
+    """A rule broken at an offset of the stream, and the frame and time (nanoseconds) at which it shows."""
+
+    rule: str
+    offset: int
+    frame: int
+    time: int
+    detail: str
+
+
+class Outcome(NamedTuple):
+    """What one frame changed: FPDUs placed (or found bad), FPDUs the chain passed, rules broken."""
+
+    placed: list[Located]
+    settled: list[Located]
+    breaches: list[Breach]
+
+
+class Ahead:
+    """FPDUs beyond the chain, by offset; no two overlap."""
+
+    __slots__ = ("_fpdus",)
+
+    def __init__(self) -> None:
+        self._fpdus: list[Located] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._fpdus)
+
+    def __iter__(self) -> Iterator[Located]:
+        return iter(self._fpdus)
+
+    @property
+    def first(self) -> Located | None:
+        """The one that the chain will meet first."""
+        return self._fpdus[0] if self._fpdus else None
+
+    def pop(self) -> Located:
+        """Take the first one out."""
+        return self._fpdus.pop(0)
+
+    def add(self, located: Located) -> None:
+        """Put one in."""
+        insort(self._fpdus, located)
+
+    def replace(self, fpdus: list[Located]) -> None:
+        """Hold these, in any order, in place of all."""
+        self._fpdus = sorted(fpdus)
+
+    def before(self, offset: int) -> Located | None:
+        """The last one that begins before ``offset``."""
+        index = bisect_left(self._fpdus, offset, key=_offset)
+        return self._fpdus[index - 1] if index else None
+
+    def holding(self, offset: int) -> Located | None:
+        """The one that holds the octet at ``offset``."""
+        found = self.before(offset + 1)
+        return found if found is not None and offset < found.end else None
+
+    def overlaps(self, extent: Extent) -> bool:
+        """Whether one shares octets with ``extent``."""
+        found = self.before(extent.end)
+        return found is not None and found.end > extent.offset
+
+
+def _offset(located: Located) -> int:
+    return located.offset
