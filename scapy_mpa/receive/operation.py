@@ -31,6 +31,8 @@ PlacedSink: TypeAlias = "Callable[[FullOperation, Row, tuple[int, ...]], None]"
 
 #: A repeated segment is known to begin with an FPDU if that is among so many last ones.
 REMEMBERED_BOUNDARIES = 4096
+#: So far behind the last octet captured an RST is believed to tell what was sent.
+_MOST_UNSEEN = 1 << 24
 
 
 class FullOperation:
@@ -189,6 +191,9 @@ class FullOperation:
         if sent > stream.next:
             placement.cut += placement.is_inside_fpdu
             self._find_gap(stream.next, sent, closed[1] if closed is not None else now)
+        elif self._acknowledged() > stream.next + 1:
+            # More was sent, of which no frame knows: nothing can be said of how it ended.
+            placement.cut += placement.is_inside_fpdu
         elif closed is not None and placement.is_inside_fpdu:
             how, when = closed
             latest = max((piece[3][FRAME], piece[3][TIME]) for piece in stream.pieces)
@@ -203,22 +208,21 @@ class FullOperation:
     def _acknowledged(self) -> int:
         """The offset up to which the peer has acknowledged, as far as was captured."""
         ack = self.half.peer.ack
-        if ack != self._last_ack:
+        if ack > 0 and ack != self._last_ack:
             # Looked at in every block of the capture, so that it cannot be more than a window away.
             self._last_ack = ack
             self._acked = max(self._acked, self.stream.offset_of(ack))
         return self._acked
 
     def _sent_end(self) -> int:
-        """The end of what must have been sent, captured or not: by FIN, RST, acknowledgements and cut packets."""
+        """The end of what this side says it sent, captured or not: by its FIN, its RST and packets that were cut."""
         stream, half = self.stream, self.half
-        fin = stream.offset_of(half.fin[0]) if half.fin is not None else None
-        told = [self._acknowledged()]
-        if half.rst is not None:
-            told.append(stream.offset_of(half.rst[0]))
-        # The FIN takes a sequence number too, and may not have been captured.
-        ends = [end - 1 if fin is None else min(end, fin) for end in told if end <= stream.highest + MAX_WINDOW]
-        return max(self._wire_end, stream.next, fin or 0, *ends)
+        end = max(self._wire_end, stream.next)
+        if half.fin is not None:
+            return max(end, stream.offset_of(half.fin[0]))
+        # A FIN takes a sequence number too, and may not have been captured.
+        rst = stream.offset_of(half.rst[0]) - 1 if half.rst is not None else 0
+        return max(end, rst) if rst < stream.next + _MOST_UNSEEN else end
 
     def row(self, located: Located) -> Row:
         """The row of an FPDU that was located."""

@@ -177,7 +177,8 @@ class Placement:
     def _outcome(self) -> Outcome:
         """Hand out what changed, and let go of octets."""
         outcome = Outcome(sorted(self._fresh), self._settled, self._breaches)
-        for located in outcome.placed:
+        # An FPDU found by its CRC counts as placed when it was complete, which may show only now.
+        for located in (*outcome.placed, *outcome.settled):
             located.located_by = self._located_by(located)
         for located in self._settled:
             self._placed_ends.pop(located.offset, None)
@@ -358,9 +359,10 @@ class Placement:
         if reader.crc and not reader.crc_is_good(extent):
             self._withdraw_wrong_segments(extent.offset, extent.end)
             named = self._is_named_by_marker(extent)
-            likely = extent.offset in self._placed_ends or (named and extent.markers > 1) or self._is_plausible(extent)
-            if likely and (named or not extent.markers) and len(self._suspects) < MOST_SUSPECTS:
-                self._suspect(extent)
+            agreed = extent.markers > 1 and not self._is_contradicted(extent, extent.end)
+            likely = agreed or extent.offset in self._placed_ends or self._is_plausible(extent)
+            if (named or not extent.markers) and len(self._suspects) < MOST_SUSPECTS:
+                self._suspect(extent, likely)
             return None
         disagreement = reader.disagreement(extent, extent.end)
         if disagreement is not None:
@@ -377,7 +379,7 @@ class Placement:
         return found is not None and found.kind == "bad"
 
     def _is_named_by_marker(self, extent: Extent) -> bool:
-        return extent.markers > 0 and not self._is_contradicted(extent, extent.end)
+        return extent.markers > 0 and self._reader.is_named(extent)
 
     def _is_inside_chain(self, extent: Extent) -> bool:
         """Whether it begins inside the FPDU that lengths lead to."""
@@ -436,21 +438,23 @@ class Placement:
         if self._suspects:
             self._suspects = {offset: other for offset, other in self._suspects.items() if offset >= self._low}
 
-    def _suspect(self, extent: Extent) -> None:
-        """An FPDU beyond the chain has a bad CRC."""
+    def _suspect(self, extent: Extent, likely: bool) -> None:
+        """An FPDU beyond the chain has a bad CRC; if it is not likely to be one, it is not told yet."""
         if extent.offset not in self._suspects:
             located = self._suspects[extent.offset] = self._located(extent, BAD)
-            self._report_bad(located)
+            if likely:
+                self._report_bad(located)
 
     def _settle_bad(self, located: Located) -> None:
         """The chain passes an FPDU with a bad CRC."""
-        suspect = self._suspects.get(located.offset)
-        if suspect is None:
+        located = self._suspects.get(located.offset, located)
+        if not located.is_told:
             self._report_bad(located)
-        self._settle(suspect or located)
+        self._settle(located)
 
     def _report_bad(self, located: Located) -> None:
         """Code 2, at the frame at which the FPDU was complete and located."""
+        located.is_told = True
         self._fresh.append(located)
         detail = f"FPDU with a ULPDU of {located.extent.ulpdu_length} octets: CRC mismatch"
         self._breaches.append(Breach("crc", located.offset, *located.known, detail))

@@ -23,6 +23,7 @@ from scapy_mpa.receive.stream import Stream
 
 #: The CRC32c of any octets followed by their own CRC field, least significant octet first.
 CRC_RESIDUE = 0x48674BC7
+_ORIGINS: tuple[Origin, Origin] = ("header", "first-octet")
 #: Octets of the longest FPDU there can be: ULPDU_Length 65535, its PAD and CRC, and 130 Markers.
 LONGEST_FPDU = 2 + 65535 + 3 + 4 + 130 * MARKER_LENGTH
 
@@ -102,6 +103,14 @@ class FPDUReader:
     def starts_named_by(self, marker_offset: int) -> list[int]:
         """Where the FPDU that holds this Marker may begin, the likeliest first (RFC 5044 §4.3)."""
         return [start for start, _ in fpdu_start_of(marker_offset, self.fpduptr(marker_offset))]
+
+    def is_named(self, extent: Extent) -> bool:
+        """Whether a Marker of this FPDU, all of whose octets are held, names its start, from either origin."""
+        for marker in marker_positions(extent.offset, extent.end):
+            said = self.fpduptr(marker)
+            if any(said == expected_fpduptr(marker, extent.offset, origin) & 0xFFFC for origin in _ORIGINS):
+                return True
+        return False
 
     def disagreement(self, extent: Extent, limit: int) -> MarkerDisagreement | None:
         """The first Marker of this FPDU below ``limit`` that names another start, or the start by the other origin."""

@@ -25,6 +25,7 @@ from scapy_mpa.receive.segment import (
     reverse_key,
 )
 from scapy_mpa.receive.startup import StartupPhase
+from scapy_mpa.receive.stream import MAX_WINDOW
 from scapy_mpa.receive.tcp import Half, MPAConnection, TCPConnection
 from scapy_mpa.rules.findings import Findings
 
@@ -90,7 +91,7 @@ class Receiver:
                 continue
             ack = seg[ACK]
             # Only forward: a late segment has an old one.
-            if ack != half.ack and (half.ack < 0 or (ack - half.ack) & _SEQ_MASK < 0x80000000):
+            if ack != half.ack and ((half.ack - ack) & _SEQ_MASK > MAX_WINDOW or half.ack <= 0):
                 half.ack = ack
             if not seg[LENGTH]:
                 continue

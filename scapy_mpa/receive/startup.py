@@ -195,6 +195,8 @@ class StartupPhase:
         first = min(segments, key=lambda seg: self.stream.offset_of(seg[SEQ]))
         phase = StartupPhase(self.half, first[SEQ], True, self._held_limit)
         phase._answers = self._answers
+        if self.found is None and self.wait_from is not None:
+            phase.wait_from = phase.stream.offset_of(self.stream.seq_of(self.wait_from))
         self.half.enter(phase)
         for seg in segments:
             self.half.phase.receive(seg)

@@ -16,7 +16,7 @@ from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.reader import LONGEST_FPDU, FPDUReader
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, START, TIME, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
-from scapy_mpa.receive.stream import Stream
+from scapy_mpa.receive.stream import MAX_WINDOW, Stream
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Half:
 
     def acknowledge(self, ack: int) -> None:
         """This side has sent an acknowledgement number; one that is older than the last says nothing."""
-        if self.ack < 0 or (ack - self.ack) & _SEQ_MASK < 0x80000000:
+        if self.ack <= 0 or (self.ack - ack) & _SEQ_MASK > MAX_WINDOW:
             self.ack = ack
 
     def enter(self, phase: StartupPhase | FullOperation) -> None:
@@ -245,17 +245,17 @@ class TCPConnection:
         mpa = self.mpa
         if mpa is None or mpa.request is not None or mpa.reply is None or mpa.operations:
             return False
+        phases = [half.phase for half in self.halves]
+        if any(not isinstance(phase, StartupPhase) or phase.wait_from is None for phase in phases):
+            return False
         reply = mpa.reply.startup
         if reply.r:
             mpa.rejected = True
             return False
-        guesses: list[tuple[Direction, bool]] = [("responder", False), ("responder", True)]
         begins = {direction: self._beginning(mpa.halves[direction]) for direction in ("initiator", "responder")}
-        if any(phase_octets is None for phase_octets in begins.values()):
-            return False
         markers = begins["responder"][:4] == bytes(4)
         crc = bool(reply.c)
-        guesses.append(("initiator", bool(reply.m)))
+        guesses = (("responder", False), ("responder", True), ("initiator", bool(reply.m)))
         for direction, with_markers in guesses:
             fpdu = decode_fpdu(begins[direction], 0 if with_markers else None)
             if fpdu is not None and fpdu.crc_good:
@@ -272,7 +272,8 @@ class TCPConnection:
     def _beginning(half: Half) -> bytes:
         """The first octets that wait for Full Operation of a half connection, as far as there is no gap."""
         phase = half.phase
-        assert isinstance(phase, StartupPhase) and phase.wait_from is not None
+        if not isinstance(phase, StartupPhase) or phase.wait_from is None:
+            return b""
         stream = Stream(phase.stream.seq_of(phase.wait_from), True)
         for seg in phase.waiting:
             start = stream.offset_of(seg[SEQ])
