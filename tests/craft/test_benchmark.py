@@ -13,9 +13,7 @@ SCRIPT = REPO / "scripts" / "benchmark.py"
 
 
 def benchmark(*arguments: str) -> str:
-    return subprocess.run(
-        [sys.executable, SCRIPT, *arguments], check=True, capture_output=True, text=True
-    ).stdout
+    return subprocess.run([sys.executable, SCRIPT, *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def test_a_round_on_every_scenario(tmp_path: Path) -> None:

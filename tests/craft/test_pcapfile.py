@@ -25,10 +25,7 @@ def test_written_files(
     byteorder: Literal["little", "big"], nanoseconds: bool, magic: str, fractions: tuple[int, int]
 ) -> None:
     file = io.BytesIO()
-    assert (
-        PcapWriter(file, byteorder=byteorder, nanoseconds=nanoseconds, linktype=113, snaplen=4).write(PACKETS)
-        == 2
-    )
+    assert PcapWriter(file, byteorder=byteorder, nanoseconds=nanoseconds, linktype=113, snaplen=4).write(PACKETS) == 2
 
     def words(width: int, *values: int) -> bytes:
         return b"".join(value.to_bytes(width, byteorder) for value in values)

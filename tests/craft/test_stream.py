@@ -109,13 +109,10 @@ def test_figure_5_of_rfc_5044() -> None:
 
 
 def test_ulpdus_are_those_of_the_specifications() -> None:
-    assert rdma_write(
-        0x01020304, 0x1112131415161718, b"data"
-    ).hex() == "c140" + "01020304" + "1112131415161718" + (b"data".hex())
-    assert (
-        send(7, b"hello", last=False).hex()
-        == "0143" + "00000000" * 2 + "00000007" + "00000000" + b"hello".hex()
+    assert rdma_write(0x01020304, 0x1112131415161718, b"data").hex() == "c140" + "01020304" + "1112131415161718" + (
+        b"data".hex()
     )
+    assert send(7, b"hello", last=False).hex() == "0143" + "00000000" * 2 + "00000007" + "00000000" + b"hello".hex()
 
 
 def test_a_long_message_is_cut_to_mulpdu() -> None:

@@ -34,9 +34,7 @@ def seen(packets: Iterable[Packet]) -> list[Seen]:
 
 def talk(client_isn: int = 1000, server_isn: int = 5000, timestamps: bool = True) -> TcpTalk:
     clock = itertools.count(START, STEP)
-    return TcpTalk(
-        CLIENT, SERVER, clock=clock, client_isn=client_isn, server_isn=server_isn, timestamps=timestamps
-    )
+    return TcpTalk(CLIENT, SERVER, clock=clock, client_isn=client_isn, server_isn=server_isn, timestamps=timestamps)
 
 
 def test_opening_and_closing() -> None:
@@ -105,9 +103,7 @@ def test_timestamps() -> None:
     packets = [*connection.open(), *connection.send("client", b"x")]
     assert [time for time, _ in packets] == [START + STEP * n for n in range(4)]
     tick = START // 1_000_000 % 2**32
-    stamps = [
-        struct.unpack_from("!II", octets, 34 + (28 if n < 2 else 24)) for n, (_, octets) in enumerate(packets)
-    ]
+    stamps = [struct.unpack_from("!II", octets, 34 + (28 if n < 2 else 24)) for n, (_, octets) in enumerate(packets)]
     assert stamps == [(tick, 0), (tick + 1, tick), (tick + 2, tick + 1), (tick + 3, tick + 1)]
     bare = talk(timestamps=False)
     assert bare.emss == 1460

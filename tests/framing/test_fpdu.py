@@ -106,9 +106,7 @@ def test_pad(ulpdu_length: int, pad: int) -> None:
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-@pytest.mark.parametrize(
-    "ulpdu_length", [0, 1, 2, 3, 4, 16, 42, 490, 498, 499, 500, 501, 502, 506, 1014, 1600]
-)
+@pytest.mark.parametrize("ulpdu_length", [0, 1, 2, 3, 4, 16, 42, 490, 498, 499, 500, 501, 502, 506, 1014, 1600])
 def test_every_offset_against_octet_by_octet(ulpdu_length: int, origin: Origin) -> None:
     ulpdu = bytes(0xFF - i * 13 & 0xFF for i in range(ulpdu_length))
     for offset in range(2**33, 2**33 + 512, 4):

@@ -120,9 +120,7 @@ def test_marker_refuses_too_few_octets() -> None:
 
 
 @given(st.binary(max_size=1600), st.integers(0, 2**34).map(lambda n: n * 4), st.sampled_from(ORIGINS))
-def test_insert_against_octet_by_octet(
-    body: bytes, offset: int, origin: Literal["header", "first-octet"]
-) -> None:
+def test_insert_against_octet_by_octet(body: bytes, offset: int, origin: Literal["header", "first-octet"]) -> None:
     wire = insert_markers(body, offset, origin)
     # Any body: drop what naive.fpdu adds by comparing positions, not by reusing its encoder.
     expected, taken, header = bytearray(), 0, None
