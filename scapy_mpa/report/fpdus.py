@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 
+from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.receive.records import FPDURecord
 
 #: The keys of a record, in the order of the JSON lines and of the CSV columns.
@@ -17,33 +18,40 @@ _TEXT = "{:>4} {:<9} {:>10} {:>6} {:>6} {:>4} {:<9} {:<6} {:>8} {:>9}  {:<26} {}
 
 def jsonl_lines(records: Iterable[FPDURecord]) -> Iterator[str]:
     """Yield a JSON object a line."""
-    encode = json.dumps
     # Every value is a number, a name of ours, or null: nothing that would have to be escaped.
-    for (
-        connection,
-        direction,
-        seq,
-        header_seq,
-        ulpdu_length,
-        wire_length,
-        markers,
-        crc,
-        located_by,
-        frames,
-        placed_frame,
-        delivered_frame,
-        time_ns,
-        after_error,
-        opcode,
-    ) in records:
+    opcodes = {name: json.dumps(name) for name in (*OPCODE_NAMES, None)}
+    booleans = {True: "true", False: "false"}
+    # FPDUs of one segment have these in common.
+    last_frames: tuple[int, ...] = ()
+    last_time, frames_json, time_json = -1, "", ""
+    for fpdu in records:
+        (
+            connection,
+            direction,
+            seq,
+            header_seq,
+            ulpdu_length,
+            wire_length,
+            markers,
+            crc,
+            located_by,
+            frames,
+            placed,
+            delivered,
+            time,
+            after_error,
+            opcode,
+        ) = fpdu
+        if frames != last_frames:
+            last_frames, frames_json = frames, str(list(frames))
+        if time != last_time:
+            last_time, time_json = time, repr(time / 1_000_000_000)
         yield (
             f'{{"connection": {connection}, "direction": "{direction}", "seq": {seq}, "header_seq": {header_seq}, '
             f'"ulpdu_length": {ulpdu_length}, "wire_length": {wire_length}, "markers": {markers}, "crc": "{crc}", '
-            f'"located_by": "{located_by}", "frames": {encode(frames)}, '
-            f'"placed_frame": {"null" if placed_frame is None else placed_frame}, '
-            f'"delivered_frame": {"null" if delivered_frame is None else delivered_frame}, '
-            f'"time": {time_ns / 1_000_000_000!r}, "after_error": {"true" if after_error else "false"}, '
-            f'"opcode": {"null" if opcode is None else encode(opcode)}}}\n'
+            f'"located_by": "{located_by}", "frames": {frames_json}, "placed_frame": {placed or "null"}, '
+            f'"delivered_frame": {delivered or "null"}, "time": {time_json}, "after_error": {booleans[after_error]}, '
+            f'"opcode": {opcodes[opcode]}}}\n'
         )
 
 
