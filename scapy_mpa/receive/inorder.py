@@ -17,7 +17,7 @@ from scapy_mpa.receive import records
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import ROW, Row, pack_frames
-from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment
 
 _SEQ_MASK = 0xFFFFFFFF
 _TERMINATE = 7
@@ -102,7 +102,8 @@ class InOrderOperation(FullOperation):
         """Record the FPDUs (offset, ULPDU_Length, opcode) that ``seg`` completed; earlier segments hold at most
         the beginning of the first."""
         frame, time = seg[FRAME], seg[TIME]
-        stream, log, sink = self.stream, self.log, self.sink
+        stream, log, sink, observer = self.stream, self.log, self.sink, self.observer
+        first = stream.next
         origin, with_markers = stream.origin, self.markers
         crc = records.GOOD if self.crc else records.UNCHECKED
         flag = records.flags(crc, records.LENGTH, self.first_error is not None)
@@ -137,6 +138,11 @@ class InOrderOperation(FullOperation):
                 log.octets += ROW.pack(*row) + more
             if sink is not None:
                 sink(self, row, frames)
+            if observer is not None:
+                index = offset - first + seg[START]
+                held = b"".join(stream.views(offset, first)) if index < seg[START] else b""
+                end = index + body + 4 * markers
+                observer.placed(self, row, held + bytes(seg[BUFFER][max(index, seg[START]) : end]))
 
 
 class PlainOperation(InOrderOperation):
@@ -149,7 +155,7 @@ class PlainOperation(InOrderOperation):
             return False
         stream, starts, crc_used = self.stream, self.starts, self.crc
         pieces, shift, known = stream.pieces, stream.next - start, len(starts)
-        found: list[tuple[int, int, int]] | None = None if self.log is None and self.sink is None else []
+        found: list[tuple[int, int, int]] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = need = 0
         if pieces:
@@ -211,7 +217,7 @@ class MarkerOperation(InOrderOperation):
         pieces, known = stream.pieces, len(starts)
         # What the drafts count more in an FPDU that begins with a Marker.
         more = 4 if self._reader.origin == "first-octet" else 0
-        found: list[tuple[int, int, int]] | None = None if self.log is None and self.sink is None else []
+        found: list[tuple[int, int, int]] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = marker_count = need = 0
         if pieces:

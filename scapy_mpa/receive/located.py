@@ -30,6 +30,7 @@ class Located:
         "is_told",
         "known",
         "located_by",
+        "octets",
         "offset",
         "opcode",
         "placed",
@@ -55,6 +56,8 @@ class Located:
         self.located_by = SCAN
         #: The frame at which it was delivered, 0 if it was not (yet).
         self.delivered = 0
+        #: All its octets, if somebody wants them.
+        self.octets = b""
         #: The ULPDU of a Terminate, which findings spell out.
         self.terminate = b""
 

@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from scapy_mpa.framing.ddp import decode_terminate
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
@@ -23,11 +23,26 @@ from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segm
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 
 if TYPE_CHECKING:
+    from scapy_mpa.receive.startup import FoundFrame
     from scapy_mpa.receive.tcp import Half, MPAConnection
 
 Direction: TypeAlias = Literal["initiator", "responder"]
 #: What is handed each FPDU when it is placed (or found bad): its row and its frames.
 PlacedSink: TypeAlias = "Callable[[FullOperation, Row, tuple[int, ...]], None]"
+
+
+class Observer(Protocol):
+    """Who wants the octets too, as soon as they mean something."""
+
+    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+        """A startup frame is complete."""
+
+    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
+        """An FPDU was placed, or found bad; ``octets`` are all of its octets, Markers included."""
+
+    def delivered(self, operation: FullOperation, row: Row) -> None:
+        """An FPDU that was placed at an earlier frame is delivered now."""
+
 
 #: A repeated segment is known to begin with an FPDU if that is among so many last ones.
 REMEMBERED_BOUNDARIES = 4096
@@ -53,6 +68,7 @@ class FullOperation:
         held_limit: int,
         log: FPDULog | None = None,
         sink: PlacedSink | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.mpa = mpa
         self.half = half
@@ -64,6 +80,9 @@ class FullOperation:
         self.counts = Counts()
         self.log = log
         self.sink = sink
+        self.observer = observer
+        #: Whether somebody wants to know of each FPDU.
+        self.wants_records = log is not None or sink is not None or observer is not None
         self.floor = floor
         #: Whether octets below were never captured, so that nothing more is delivered.
         self.gapped = False
@@ -78,7 +97,7 @@ class FullOperation:
         self._unjudged: list[tuple[int, int]] = []
         self._held_limit = held_limit
         self._reader = reader
-        self._placement = Placement(self.stream, reader, floor)
+        self._placement = Placement(self.stream, reader, floor, keep_octets=observer is not None)
         #: The peer's acknowledgement number that was looked at last, and the highest offset acknowledged.
         self._last_ack = -1
         self._acked = 0
@@ -184,9 +203,9 @@ class FullOperation:
         placement.catch_up((self.complete, 0))
         while stream.islands:
             self._skip_gap(now)
+        self._know_start()
         self._account(placement.flush(now))
-        if placement.is_inside_fpdu:
-            self.starts.append(placement.at)
+        self._know_start()
         sent, closed = self._sent_end(), self.half.closed
         if sent > stream.next:
             placement.cut += placement.is_inside_fpdu
@@ -270,8 +289,7 @@ class FullOperation:
         start, end = stream.next, stream.islands[0][0]
         beyond = stream.pieces_of(end, end + 1)[0][3]
         self._find_gap(start, end, (beyond[FRAME], beyond[TIME]))
-        if placement.is_inside_fpdu:
-            self.starts.append(placement.at)
+        self._know_start()
         # What is told now lies before the gap: it can still be delivered.
         self._account(placement.give_up(now))
         self.gapped = True
@@ -299,6 +317,14 @@ class FullOperation:
         if self.sink is not None:
             for located in outcome.placed:
                 self.sink(self, self.row(located), located.frames)
+        if self.observer is not None:
+            fresh = {id(located) for located in outcome.placed}
+            for located in outcome.placed:
+                self.observer.placed(self, self.row(located), located.octets)
+                located.octets = b""
+            for located in outcome.settled:
+                if located.delivered and id(located) not in fresh:
+                    self.observer.delivered(self, self.row(located))
 
     def _settle(self, located: Located) -> None:
         counts = self.counts
@@ -346,6 +372,12 @@ class FullOperation:
             self._find("terminate-layout", *place, "control word laid out from the least significant bit, as siw does")
 
     # --- alignment of segments (RFC 5044 §2) ---
+
+    def _know_start(self) -> None:
+        """An FPDU begins where the chain has a part of one, though it may never be complete."""
+        at = self._placement.at
+        if self._placement.is_inside_fpdu and (not self.starts or self.starts[-1] < at):
+            self.starts.append(at)
 
     def _judge_passed(self, offset: int) -> None:
         while self._unjudged and self._unjudged[0][0] <= offset:

@@ -45,13 +45,15 @@ class _Withdrawn(Exception):
 class Placement:
     """The FPDUs of one half connection.
 
-    ``floor`` is the moment at which Full Operation became known: nothing is complete before.
+    ``floor`` is the moment at which Full Operation became known: nothing is complete before.  With ``keep_octets``
+    what is located keeps its octets until it has been told.
     """
 
     __slots__ = (
         "_ahead",
         "_breaches",
         "_fresh",
+        "_keep_octets",
         "_low",
         "_now",
         "_placed_ends",
@@ -66,8 +68,9 @@ class Placement:
         "state",
     )
 
-    def __init__(self, stream: Stream, reader: FPDUReader, floor: Moment) -> None:
+    def __init__(self, stream: Stream, reader: FPDUReader, floor: Moment, keep_octets: bool = False) -> None:
         self._stream = stream
+        self._keep_octets = keep_octets
         self._reader = reader
         self.floor = floor
         self.state = CHAIN
@@ -408,6 +411,8 @@ class Placement:
         opcode = control[1] & 0x0F if len(control) == 2 else NO_OPCODE
         located = Located(extent, crc, frames_of(pieces), complete, known, opcode)
         located.is_named = is_named
+        if self._keep_octets:
+            located.octets = self._stream.read(extent.offset, extent.end)
         if crc == BAD:
             located.placed = None
         return located

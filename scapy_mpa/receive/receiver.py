@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scapy_mpa.receive.operation import FullOperation, PlacedSink
+from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
     ACK,
@@ -40,9 +40,10 @@ _SEQ_MASK = 0xFFFFFFFF
 class Receiver:
     """Follows the TCP connections of a capture.
 
-    Feed it segments in the order of capture, a list at a time; call :meth:`finish` at the end.  ``connections``
-    are the MPA connections, numbered when they are known; ``findings`` are those of no connection.  With
-    ``records`` each half connection keeps a log of its FPDUs; ``sink`` is handed each as it is placed.
+    Feed it segments in the order of capture, a list at a time; call :meth:`finish` at the end.  ``connections`` are
+    the MPA connections, numbered when they are known; ``findings`` are those of no connection.  With ``records``
+    each half connection keeps a log of its FPDUs; ``sink`` is handed each as it is placed; ``observer`` is handed
+    startup frames, and FPDUs with their octets.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Receiver:
         *,
         records: bool = False,
         sink: PlacedSink | None = None,
+        observer: Observer | None = None,
         held_limit: int = HELD_LIMIT,
         connection_limit: int = CONNECTION_LIMIT,
     ) -> None:
@@ -58,6 +60,7 @@ class Receiver:
         self.held_limit = held_limit
         self.connection_limit = connection_limit
         self.sink = sink
+        self.observer = observer
         self._records = records
         self._halves: dict[bytes, Half] = {}
         self._numbered = 0

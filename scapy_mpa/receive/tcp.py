@@ -160,6 +160,8 @@ class TCPConnection:
         else:
             mpa.reply = found
         mpa.findings.profile = mpa.profile.name
+        if self.receiver.observer is not None:
+            self.receiver.observer.startup(mpa, role, found)
         for problem in startup_frame_problems(found.startup):
             mpa.findings.add(
                 "startup-frame", role, found.frame, found.time, found.seq, f"MPA {kind.capitalize()}: {problem}"
@@ -229,7 +231,15 @@ class TCPConnection:
             reader = FPDUReader(stream, markers[direction], mpa.crc, mpa.profile.fpduptr_origin)
             kind = MarkerOperation if markers[direction] else PlainOperation
             operation = kind(
-                mpa, half, direction, reader, floor, receiver.held_limit, receiver.new_log(), receiver.sink
+                mpa,
+                half,
+                direction,
+                reader,
+                floor,
+                receiver.held_limit,
+                receiver.new_log(),
+                receiver.sink,
+                receiver.observer,
             )
             mpa.operations[direction] = operation
             half.enter(operation)
