@@ -54,7 +54,7 @@ class PcapReader:
         self.frames = 0
         self.damage: str | None = None
         self._file = file
-        header = file.read(FILE_HEADER_LENGTH)
+        header = _read(file, FILE_HEADER_LENGTH)
         if header[:4] not in MAGIC_NUMBERS:
             raise CaptureError(f"{name}: {_not_a_pcap(header)}")
         if len(header) < FILE_HEADER_LENGTH:
@@ -92,7 +92,7 @@ class PcapReader:
         unpack_record, resolution, link_type = self._record, self._resolution, self.link_type
         append = batch.append
         frame, at, size = self.frames, 0, len(octets)
-        minimum = link_header + _IPV6_TCP_LENGTH
+        minimum, minimum6 = link_header + _IPV4_TCP_LENGTH, link_header + _IPV6_TCP_LENGTH
         header4, header6 = link_header + 20, link_header + 40
         while size - at >= RECORD_HEADER_LENGTH:
             seconds, fraction, captured, wire = unpack_record(octets, at)
@@ -129,7 +129,7 @@ class PcapReader:
                                 )
                             )
                             continue
-                elif ether_type == ETHERTYPE_IPV6 and captured >= minimum + 20:
+                elif ether_type == ETHERTYPE_IPV6 and captured >= minimum6:
                     _, version, total, protocol, key, seq, ack, data_offset, flags = fast6(octets, start)
                     if version >> 4 == 6 and protocol == 6:
                         tcp = start + header6
@@ -177,6 +177,14 @@ def _fast_path(link_type: int) -> tuple[Callable[..., Any], Callable[..., Any], 
 
 def _no_match(_octets: memoryview, _start: int) -> tuple[int | bytes, ...]:
     return (0, 0, 0, 0, 0, b"", 0, 0, 0, 0)
+
+
+def _read(file: BinaryIO, octets: int) -> bytes:
+    """So many octets, or all there are: a pipe may hand out less at a time."""
+    found = b""
+    while len(found) < octets and (more := file.read(octets - len(found))):
+        found += more
+    return found
 
 
 def _not_a_pcap(header: bytes) -> str:

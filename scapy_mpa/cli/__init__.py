@@ -36,19 +36,35 @@ def main() -> None:
     # Segments live as long as their block of the capture and form no cycles: looking for some, every few hundred,
     # would cost a third of the time.
     gc.set_threshold(100_000)
+    if sys.stdout is None:  # closed by whoever started the command
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         status = cli.main(standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        status = error.exit_code
+        status = 2
+    except click.ClickException as error:
+        status = _complain(error.format_message())
     except click.Abort:
         status = 130
     except MPAError as error:
-        print(f"scapy-mpa: {error}", file=sys.stderr)
-        status = 2
+        status = _complain(str(error))
     except BrokenPipeError:
-        # Whoever read has seen enough.  Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+        status = 0  # whoever read has seen enough
+        _drop_stdout()
+    except OSError as error:
+        status = _complain(f"cannot write: {error.strerror or error}")
+        _drop_stdout()
     sys.exit(status)
+
+
+def _complain(message: str) -> int:
+    """Say in one line what cannot be used."""
+    print(f"scapy-mpa: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _drop_stdout() -> None:
+    """Keep Python from flushing, at exit, what cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import directions, reads_captures, select_connection, selection, warn_of_damage
+from scapy_mpa.cli.options import directions, reads_captures, select, selection, warn_of_damage
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.text import report_lines
@@ -31,11 +31,12 @@ def analyze_command(
     Several captures are merged by time.
     """
     report = analyze(list(captures), fpdus=False, selection=selection(ports, frames))
-    select_connection(report, connection)
+    shown = directions(direction)
+    select(report, connection, shown)
     if output_format == "json":
-        click.echo(json.dumps(report.as_dict(directions(direction)), indent=2))
+        click.echo(json.dumps(report.as_dict(shown), indent=2))
     else:
-        for line in report_lines(report, directions(direction), _style):
+        for line in report_lines(report, _style):
             click.echo(line)
     warn_of_damage(report)
     return 1 if report.has_errors else 0

@@ -8,7 +8,7 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import directions, reads_captures, select_connection, selection, warn_of_damage
+from scapy_mpa.cli.options import directions, reads_captures, select, selection, warn_of_damage
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import PlacedFPDUs, analyze
@@ -49,7 +49,7 @@ def fpdus_command(
     shown = directions(direction)
     if order == "stream":
         report = analyze(list(captures), selection=selected)
-        select_connection(report, connection)
+        select(report, connection, shown)
         records = (record for found in report.connections for side in shown for record in found.half(side).fpdus)
         sys.stdout.writelines(FORMATS[output_format](records))
     else:
@@ -57,7 +57,7 @@ def fpdus_command(
         sys.stdout.writelines(FORMATS[output_format](_only(placed, connection, shown)))
         assert placed.report is not None
         report: Report = placed.report  # type: ignore[no-redef]
-        select_connection(report, connection)
+        select(report, connection, shown)
     sys.stdout.flush()
     warn_of_damage(report)
     return 1 if report.has_errors else 0

@@ -69,15 +69,13 @@ def directions(direction: Direction | None) -> tuple[Direction, ...]:
     return DIRECTIONS if direction is None else (direction,)
 
 
-def select_connection(report: Report, connection: int | None) -> None:
-    """Keep only the connection asked for; raises :class:`click.UsageError` if there is none of that number."""
-    if connection is None:
-        return
-    if connection >= len(report.connections):
+def select(report: Report, connection: int | None, shown: Sequence[Direction]) -> None:
+    """Keep only what was asked for; raises :class:`click.UsageError` if there is no connection of that number."""
+    try:
+        report.select(connection, shown)
+    except IndexError:
         there = f"0 to {len(report.connections) - 1}" if report.connections else "none"
-        raise click.UsageError(f"there is no connection {connection}; the capture has {there}")
-    report.connections = [report.connections[connection]]
-    report.findings = []
+        raise click.UsageError(f"there is no connection {connection}; the capture has {there}") from None
 
 
 def warn_of_damage(report: Report) -> None:

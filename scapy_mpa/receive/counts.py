@@ -25,6 +25,7 @@ class Counts:
         "stream_octets",
         "ulpdu_octets",
         "undelivered",
+        "unlocated_octets",
     )
 
     def __init__(self) -> None:
@@ -38,6 +39,8 @@ class Counts:
         self.stream_octets = 0
         self.missing_octets = 0
         self.segments = 0
+        #: Octets captured in which no FPDU was found, because it was not known where one begins.
+        self.unlocated_octets = 0
         self.header_aligned_segments = 0
         self.fpdu_aligned_segments = 0
         self.out_of_order_segments = 0

@@ -8,6 +8,7 @@ untouched and hands it to the slow path, which hands back when order is restored
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappush
 from struct import Struct
 
 from scapy_mpa.framing.crc import crc32c
@@ -85,10 +86,14 @@ class InOrderOperation(FullOperation):
         stream.captured += length
         if at < seg[END]:
             stream.hold(seg, stream.base, stream.next, at)
+            if aligned:
+                # Whether it ends with an FPDU may turn out otherwise than that length says.
+                heappush(self._unjudged, (stream.next, stream.next - length))
         elif aligned:
-            counts.fpdu_aligned_segments += 1
-        if aligned:
             counts.header_aligned_segments += 1
+            counts.fpdu_aligned_segments += 1
+        if self._unjudged:
+            self._judge_passed(stream.base)
         self._need = need
         self.half.next_seq = seg[SEQ] + length & _SEQ_MASK
 

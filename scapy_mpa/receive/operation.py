@@ -101,6 +101,9 @@ class FullOperation:
         #: The peer's acknowledgement number that was looked at last, and the highest offset acknowledged.
         self._last_ack = -1
         self._acked = 0
+        #: Octets that FPDUs hold, and the end of the last one.
+        self._located_octets = 0
+        self._located_end = 0
         #: The end of the farthest packet that the capture cut.
         self._wire_end = 0
         #: Whether the receiver knows that there is something to release.
@@ -144,7 +147,7 @@ class FullOperation:
         stream, counts = self.stream, self.counts
         if not self._touched:
             self.touch()
-        self._placement.catch_up((self.complete, 0))
+        self._catch_up()
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
         if start + seg[LENGTH] <= 0:
@@ -200,7 +203,7 @@ class FullOperation:
     def finish(self, now: Moment) -> None:
         """The half connection is over."""
         stream, placement, counts = self.stream, self._placement, self.counts
-        placement.catch_up((self.complete, 0))
+        self._catch_up()
         while stream.islands:
             self._skip_gap(now)
         self._know_start()
@@ -219,10 +222,24 @@ class FullOperation:
             if how == "FIN" or when >= latest:
                 detail = f"{how} {stream.next - placement.at} octets into an FPDU"
                 self._find("connection-lost", placement.at, *max(when, latest), detail)
+        if self.log is not None and self.first_error is not None:
+            # An error may have been told later than FPDUs that its frame precedes.
+            self.log.mark_after(self.first_error, self.stream.origin, self.floor[0])
         counts.cut_fpdus = placement.cut
         counts.stream_octets = stream.captured
         counts.missing_octets = stream.highest - stream.captured
+        begun = stream.next - placement.at if placement.is_inside_fpdu else 0
+        counts.unlocated_octets = max(0, stream.captured - self._located_octets - begun)
         self._judge_passed(stream.highest)
+
+    def _catch_up(self) -> None:
+        """Learn what the fast path has done: all octets it consumed were FPDUs."""
+        if self._placement.catch_up((self.complete, 0)):
+            self._note_located(self._located_end, self.stream.base)
+
+    def _note_located(self, start: int, end: int) -> None:
+        self._located_octets += max(0, end - max(start, self._located_end))
+        self._located_end = max(self._located_end, end)
 
     def _acknowledged(self) -> int:
         """The offset up to which the peer has acknowledged, as far as was captured."""
@@ -331,6 +348,7 @@ class FullOperation:
         counts.fpdus += 1
         counts.ulpdu_octets += located.extent.ulpdu_length
         counts.marker_count += located.extent.markers
+        self._note_located(located.offset, located.end)
         self.starts.append(located.offset)
         self._ends.append(located.end)
         self.complete = max(self.complete, located.complete[0])

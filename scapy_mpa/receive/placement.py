@@ -53,6 +53,7 @@ class Placement:
         "_ahead",
         "_breaches",
         "_fresh",
+        "_is_to_locate",
         "_keep_octets",
         "_low",
         "_now",
@@ -84,6 +85,8 @@ class Placement:
         #: Where FPDUs end whose successor the chain has not passed, and when they were placed.
         self._placed_ends: dict[int, Moment] = {}
         self._now = floor
+        #: Whether new octets have not been searched for Markers yet.
+        self._is_to_locate = False
         #: No FPDU that is still to be found begins before.
         self._low = 0
         self._retried: list[Located] = []
@@ -101,17 +104,22 @@ class Placement:
         """Whether the chain has a part of an FPDU, and nothing says that it is none."""
         return self.state is CHAIN and self.at < self._stream.next
 
-    def catch_up(self, placed: Moment) -> None:
-        """Take over from the fast path, which has consumed FPDUs in order, the last placed at ``placed``."""
-        if self.at != self._stream.base and self.in_order:
-            self.at = self._low = self._stream.base
-            self._placed_ends = {self.at: placed}
+    def catch_up(self, placed: Moment) -> bool:
+        """Take over from the fast path if it has consumed FPDUs in order, the last placed at ``placed``."""
+        if self.at == self._stream.base or not self.in_order:
+            return False
+        self.at = self._low = self._stream.base
+        self._placed_ends = {self.at: placed}
+        return True
 
     def work(self, now: Moment, new: list[tuple[int, int]]) -> Outcome:
         """Place what the octets of the ranges ``new``, captured at ``now``, make complete."""
 
         def decide() -> None:
+            # Where lengths may not be trusted, what Markers locate in the new octets comes first.
+            self._is_to_locate = self._reader.markers
             self._advance()
+            self._is_to_locate = False
             if self._reader.markers and (self._stream.islands or self.state is not CHAIN or self._conflict()):
                 for start, end in new:
                     for first, last in self._held_of(start, end):
@@ -163,6 +171,7 @@ class Placement:
                 decide()
                 return self._outcome()
             except _Withdrawn:
+                self._is_to_locate = False
                 # The chain goes back to where this frame found it; FPDUs of earlier frames stay placed.
                 fresh = {id(located) for located in self._fresh}
                 passed = [located for located in self._settled if located.placed is not None]
@@ -198,7 +207,7 @@ class Placement:
 
     def _advance(self) -> None:
         stream, reader = self._stream, self._reader
-        while True:
+        while self.state is CHAIN or not self._is_to_locate:
             first = self._ahead.first
             if self.state is LOST:
                 if not self._find_chain():

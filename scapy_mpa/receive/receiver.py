@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
@@ -32,7 +33,7 @@ from scapy_mpa.rules.findings import Findings
 #: Octets out of order that one half connection holds back at most.
 HELD_LIMIT = 16 * 1024 * 1024
 #: TCP connections that are followed at a time.
-CONNECTION_LIMIT = 65536
+CONNECTION_LIMIT = 8192
 
 _SEQ_MASK = 0xFFFFFFFF
 
@@ -63,6 +64,11 @@ class Receiver:
         self.observer = observer
         self._records = records
         self._halves: dict[bytes, Half] = {}
+        #: The TCP connections without MPA, and those with it, in the order in which they became so.
+        self._plain: OrderedDict[int, TCPConnection] = OrderedDict()
+        self._with_mpa: OrderedDict[int, TCPConnection] = OrderedDict()
+        #: TCP connections met, MPA or not.
+        self.tcp_connections = 0
         self._numbered = 0
         #: The phases that hold segments of the last blocks of the capture.
         self.touched: list[StartupPhase | FullOperation] = []
@@ -113,7 +119,7 @@ class Receiver:
 
     def finish(self) -> None:
         """The capture is over."""
-        for connection in list({id(half.connection): half.connection for half in self._halves.values()}.values()):
+        for connection in (*self._with_mpa.values(), *self._plain.values()):
             connection.finish(self._now)
         self._halves.clear()
         self.connections.sort(key=lambda mpa: mpa.order)
@@ -126,28 +132,42 @@ class Receiver:
         """A half connection for a key not met yet; None for a segment that begins none."""
         if not seg[LENGTH] and not seg[FLAGS] & SYN:
             return None
-        if len(self._halves) >= 2 * self.connection_limit:
+        if len(self._plain) + len(self._with_mpa) >= self.connection_limit:
             self._close_oldest(seg)
         return self._new(seg)
 
     def _new(self, seg: Segment) -> Half:
         key = seg[KEY]
+        self.tcp_connections += 1
         connection = TCPConnection(key, reverse_key(key), self)
         for half in connection.halves:
             half.enter(StartupPhase(half, seg[SEQ] if half.key == key else seg[ACK], False, self.held_limit))
             self._halves[half.key] = half
+        self._plain[id(connection)] = connection
         return connection.halves[0]
+
+    def follow(self, connection: TCPConnection) -> None:
+        """There is MPA on this TCP connection: it is given up last."""
+        if self._plain.pop(id(connection), None) is not None:
+            self._with_mpa[id(connection)] = connection
+
+    def _close(self, connection: TCPConnection, now: tuple[int, int]) -> None:
+        """Nothing more comes for this TCP connection."""
+        connection.finish(now)
+        self._plain.pop(id(connection), None)
+        self._with_mpa.pop(id(connection), None)
 
     def begin_anew(self, connection: TCPConnection, seg: Segment) -> None:
         """A connection is over, and ``seg`` belongs to a new one on the same addresses and ports."""
-        connection.finish((seg[FRAME], seg[TIME]))
+        self._close(connection, (seg[FRAME], seg[TIME]))
         half = self._new(seg)
         half.acknowledge(seg[ACK])
         half.phase.receive(seg)
 
     def _close_oldest(self, seg: Segment) -> None:
-        connection = next(iter(self._halves.values())).connection
-        connection.finish((seg[FRAME], seg[TIME]))
+        """Give up a TCP connection: the oldest without MPA, if there is one."""
+        connection = next(iter((self._plain or self._with_mpa).values()))
+        self._close(connection, (seg[FRAME], seg[TIME]))
         for half in connection.halves:
             self._halves.pop(half.key, None)
         detail = f"more than {self.connection_limit} TCP connections at a time"
@@ -180,7 +200,7 @@ class Receiver:
         if half.origin is None and isinstance(half.phase, StartupPhase) and half.phase.anchor(origin):
             half.origin = origin
             return half
-        half.connection.finish((seg[FRAME], seg[TIME]))
+        self._close(half.connection, (seg[FRAME], seg[TIME]))
         half = self._new(seg)
         assert isinstance(half.phase, StartupPhase)
         half.phase.anchor(origin)

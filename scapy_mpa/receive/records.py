@@ -74,6 +74,8 @@ ROW = Struct("<IIIHHBBIIQII")
 #: A row of :data:`ROW`: what the receiver writes and the log reads.
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 
+#: Where the flags octet stands in a row.
+_FLAGS_AT = Struct("<IIIHH").size
 _MORE_FRAMES = Struct("<I")
 
 
@@ -102,6 +104,19 @@ class FPDULog:
 
     def __init__(self) -> None:
         self.octets = bytearray()
+
+    def mark_after(self, error: tuple[int, int], origin: int, floor: int) -> None:
+        """Mark the FPDUs after the first error, which came at (frame, stream offset).
+
+        ``origin`` is the sequence number of offset 0, ``floor`` the frame before which nothing is complete.
+        """
+        at, offset = 0, 0
+        for row, frames in self.rows():
+            offset += (row[0] - origin - offset) & 0xFFFFFFFF
+            frame = row[7] or max(frames[-1], floor)
+            if (frame, offset) > error:
+                self.octets[at + _FLAGS_AT] |= AFTER_ERROR
+            at += ROW.size + len(pack_frames(frames))
 
     def rows(self) -> Iterator[tuple[Row, tuple[int, ...]]]:
         """Yield each row with the frames of its FPDU."""

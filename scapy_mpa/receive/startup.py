@@ -39,8 +39,11 @@ from scapy_mpa.receive.stream import MAX_WINDOW, UNANCHORED, Stream, is_cut
 if TYPE_CHECKING:
     from scapy_mpa.receive.tcp import Half
 
-#: Octets of streaming data held back for a gap, or because it is not known where the stream begins.
-STREAMING_HELD_LIMIT = 64 * 1024
+#: Octets of streaming data held back for a gap, and because it is not known where the stream begins.
+STREAMING_HELD_LIMIT = 1024 * 1024
+UNANCHORED_HELD_LIMIT = 64 * 1024
+#: What a segment that waits takes besides its octets.
+_SEGMENT_COST = 256
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
 _SEQ_MASK = 0xFFFFFFFF
 _FIRST_PRINTABLE = 0x20
@@ -83,7 +86,10 @@ class StartupPhase:
         #: Where startup frames may begin, of which octets are missing.
         self._candidates: list[int] = []
         self._waiting_octets = 0
-        #: The segments that brought the frame found.
+        #: How many of those waiting are known to have a buffer of their own.
+        self._released = 0
+        #: The frame found, in order, to compare repeats with; and the segments that brought it.
+        self._frame: Stream | None = None
         self._frame_segments: list[Segment] = []
         self._touched = False
         self._held_limit = held_limit
@@ -131,10 +137,10 @@ class StartupPhase:
             return
         if self._is_damaged(seg, start, end):
             return
-        if start + seg[LENGTH] > self._keep_from():
+        if start + seg[LENGTH] > self._keep_from() and (end > start or self.found is not None):
             self.waiting.append(seg)
-            self._waiting_octets += seg[END] - seg[START]
-            if self._waiting_octets > self._held_limit and not self._make_room():
+            self._waiting_octets += _cost(seg)
+            if self._waiting_octets > self._limit() and not self._make_room():
                 return
         if self.found is not None:
             return
@@ -182,11 +188,12 @@ class StartupPhase:
         assert self.found is not None
         if start >= self.found.end:
             return []
-        stream = Stream(self.stream.origin, False)
-        for other in self._frame_segments:
-            first = stream.offset_of(other[SEQ])
-            stream.commit(other, first, first + other[END] - other[START])
-        return [other for _, other in stream.differences(seg, start, start + seg[END] - seg[START])]
+        if self._frame is None:
+            self._frame = Stream(self.stream.origin, False)
+            for other in self._frame_segments:
+                first = self._frame.offset_of(other[SEQ])
+                self._frame.commit(other, first, first + other[END] - other[START])
+        return [other for _, other in self._frame.differences(seg, start, start + seg[END] - seg[START])]
 
     def _begin_again(self, segments: list[Segment]) -> None:
         """Search these segments anew: what was made of others was wrong."""
@@ -221,8 +228,12 @@ class StartupPhase:
     def release(self) -> bool:
         """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
         copies: dict[int, Segment] = {}
-        self.waiting = [small_copy(seg, copies) for seg in self.waiting]
+        for at in range(self._released, len(self.waiting)):
+            self.waiting[at] = small_copy(self.waiting[at], copies)
+        self._released = len(self.waiting)
         self._frame_segments = [small_copy(seg, copies) for seg in self._frame_segments]
+        if self._frame is not None:
+            self._frame.release(copies)
         self.stream.release(copies)
         self.stream.previously_consumed.clear()
         self._touched = False
@@ -243,17 +254,31 @@ class StartupPhase:
     def _forget_waiting(self) -> None:
         keep, offset_of = self._keep_from(), self.stream.offset_of
         self.waiting = [seg for seg in self.waiting if offset_of(seg[SEQ]) + seg[LENGTH] > keep]
-        self._waiting_octets = sum(seg[END] - seg[START] for seg in self.waiting)
+        self._waiting_octets = sum(map(_cost, self.waiting))
+        self._released = 0
+
+    def _limit(self) -> int:
+        """How many octets may be held back: few, until there is a sign of MPA."""
+        if self.found is not None or self.half.connection.mpa is not None:
+            return self._held_limit
+        few = STREAMING_HELD_LIMIT if self.stream.anchored else UNANCHORED_HELD_LIMIT
+        return min(few, self._held_limit)
 
     def _make_room(self) -> bool:
         """More waits than may; False if the last segment has been dealt with."""
         connection = self.half.connection
         if connection.stop_waiting():
             return False  # what waited, the last segment included, has been taken by Full Operation
+        if self.found is None:
+            # What has waited longest is the least likely to be waited for.
+            del self.waiting[: len(self.waiting) // 2 + 1]
+            self._waiting_octets = sum(map(_cost, self.waiting))
+            self._released = 0
+            return True
         seg = self.waiting.pop()
-        self._waiting_octets -= seg[END] - seg[START]
+        self._waiting_octets -= _cost(seg)
         connection.limit_reached(seg, f"more than {self._held_limit} octets wait for a startup frame")
-        return self.found is None
+        return False
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent, but no more: its sequence number and octets."""
@@ -368,13 +393,12 @@ class StartupPhase:
         elif stream.anchored:
             tail = _beginning_of_key(stream.read(max(stream.base, stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
-        likely = stream.anchored or self.half.connection.mpa is not None
-        limit = self._held_limit if likely else STREAMING_HELD_LIMIT
+        limit = self._limit()
         if stream.held > limit:
             self._skip(limit)
         if stream.base > base:
             if not stream.pieces and self.wait_from is None:
-                self.waiting, self._waiting_octets = [], 0
+                self.waiting, self._waiting_octets, self._released = [], 0, 0
             else:
                 self._forget_waiting()
 
@@ -396,6 +420,10 @@ class StartupPhase:
         passing = stream.anchored and not stream.pieces and not stream.islands
         watched = self.found is not None or self.wait_from is not None or self._answers is not None
         self.half.next_seq = stream.seq_of(stream.next) if passing and not watched else -1
+
+
+def _cost(seg: Segment) -> int:
+    return seg[END] - seg[START] + _SEGMENT_COST
 
 
 def _beginning_of_key(octets: bytes) -> int:

@@ -34,6 +34,7 @@ class Stream:
     """
 
     __slots__ = (
+        "_fresh",
         "base",
         "captured",
         "consumed",
@@ -58,6 +59,8 @@ class Stream:
         #: Pieces from ``base`` on, sorted; ``starts`` are their first offsets.
         self.pieces: list[Piece] = []
         self.starts: list[int] = []
+        #: The first offsets of pieces that may lie in the present block of the capture.
+        self._fresh: list[int] = []
         #: Segments consumed since the last block of the capture, and in the one before, by offset.
         self.consumed: list[Segment] = []
         self.previously_consumed: list[Segment] = []
@@ -114,6 +117,7 @@ class Stream:
 
     def hold(self, seg: Segment, start: int, end: int, index: int) -> None:
         """Hold [start, end), which follow all that is held, from ``index`` of the segment's buffer."""
+        self._fresh.append(start)
         self.pieces.append((start, end, index, seg))
         self.starts.append(start)
         self.held += end - start
@@ -121,6 +125,7 @@ class Stream:
     def _insert(self, piece: Piece) -> None:
         at = bisect_left(self.starts, piece[0])
         self.starts.insert(at, piece[0])
+        self._fresh.append(piece[0])
         self.pieces.insert(at, piece)
         self.held += piece[1] - piece[0]
 
@@ -249,6 +254,7 @@ class Stream:
     def forget(self) -> None:
         """Let go of everything, whether in order or not."""
         self.pieces, self.starts, self.consumed, self.previously_consumed, self.held = [], [], [], [], 0
+        self._fresh = []
 
     def release(self, copies: dict[int, Segment]) -> None:
         """Let go of the capture's block: copy what is still held, drop what was consumed before the last one.
@@ -256,7 +262,15 @@ class Stream:
         ``copies`` are the segments copied already, by the identity of what they are copies of.
         """
         self.previously_consumed, self.consumed = self.consumed, []
-        for at, (a, b, index, seg) in enumerate(self.pieces):
+        # Only what came since the last time lies in a block: the first piece may begin elsewhere by now.
+        fresh, self._fresh = self._fresh, []
+        places = {0} if self.pieces else set()
+        for start in fresh:
+            at = bisect_left(self.starts, start)
+            if at < len(self.starts) and self.starts[at] == start:
+                places.add(at)
+        for at in places:
+            a, b, index, seg = self.pieces[at]
             copy = small_copy(seg, copies)
             if copy is not seg:
                 self.pieces[at] = (a, b, index - seg[START] + copy[START], copy)

@@ -147,6 +147,7 @@ class TCPConnection:
             initiator = half if kind == "request" else half.peer
             mpa = self.mpa = MPAConnection(initiator)
             self.receiver.connections.append(mpa)
+            self.receiver.follow(self)
         role: Direction = "initiator" if mpa.halves["initiator"] is half else "responder"
         if role != ("initiator" if kind == "request" else "responder"):
             what = "a second MPA Request" if kind == "request" else "an MPA Reply from the Initiator"

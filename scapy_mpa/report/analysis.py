@@ -63,6 +63,7 @@ def analyze(
     return Report(
         captures.names,
         captures.packets,
+        receiver.tcp_connections,
         [Connection(mpa) for mpa in receiver.connections],
         receiver.findings.sorted(),
         captures.damage,
@@ -102,6 +103,7 @@ class PlacedFPDUs:
         self.report = Report(
             captures.names,
             captures.packets,
+            receiver.tcp_connections,
             [Connection(mpa) for mpa in receiver.connections],
             receiver.findings.sorted(),
             captures.damage,

@@ -28,6 +28,7 @@ COUNT_KEYS = (
     "ulpdu_octets",
     "stream_octets",
     "missing_octets",
+    "unlocated_octets",
     "segments",
     "header_aligned_segments",
     "fpdu_aligned_segments",
@@ -132,30 +133,43 @@ class Connection:
             "request": _startup_as_dict(self.request, self.request_frame),
             "reply": _startup_as_dict(self.reply, self.reply_frame),
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
-            "findings": [found.as_dict() for found in self.findings if found.direction in (None, *directions)],
+            "findings": [found.as_dict() for found in self.findings],
         }
 
 
 class Report:
     """The analysis of one or more captures.
 
-    ``packets`` counts the records read; ``findings`` are those of no connection; ``damage`` has a line for each
-    capture that could only be read in part.
+    ``packets`` counts the records read, ``tcp_connections`` the TCP connections met, MPA or not; ``findings`` are
+    those of no connection; ``damage`` has a line for each capture that could only be read in part.
     """
 
     def __init__(
         self,
         captures: list[str],
         packets: int,
+        tcp_connections: int,
         connections: list[Connection],
         findings: list[Finding],
         damage: list[str],
     ) -> None:
         self.captures = captures
         self.packets = packets
+        self.tcp_connections = tcp_connections
         self.connections = connections
         self.findings = findings
         self.damage = damage
+
+    def select(self, connection: int | None, directions: Sequence[Direction] = DIRECTIONS) -> None:
+        """Keep one connection, if a number is given, and the findings of these directions.
+
+        Raises IndexError if there is no connection of that number.
+        """
+        if connection is not None:
+            self.connections = [self.connections[connection]]
+            self.findings = []
+        for kept in self.connections:
+            kept.findings = [found for found in kept.findings if found.direction in (None, *directions)]
 
     def all_findings(self) -> Iterator[Finding]:
         """The findings of all connections and of none."""
@@ -174,6 +188,7 @@ class Report:
             "schema": SCHEMA_VERSION,
             "captures": self.captures,
             "packets": self.packets,
+            "tcp_connections": self.tcp_connections,
             "connections": [connection.as_dict(directions) for connection in self.connections],
             "findings": [found.as_dict() for found in self.findings],
         }

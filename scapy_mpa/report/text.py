@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from scapy_mpa.receive.operation import Direction
-from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
+from scapy_mpa.report.model import Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES
 
@@ -18,13 +17,12 @@ def _plain(_severity: str, text: str) -> str:
     return text
 
 
-def report_lines(report: Report, directions: Sequence[Direction] = DIRECTIONS, style: Styler = _plain) -> Iterator[str]:
+def report_lines(report: Report, style: Styler = _plain) -> Iterator[str]:
     """Yield the lines of a report."""
     for connection in report.connections:
         yield connection_line(connection)
         for found in connection.findings:
-            if found.direction in (None, *directions):
-                yield from finding_lines(found, style)
+            yield from finding_lines(found, style)
     for found in report.findings:
         yield from finding_lines(found, style)
     yield summary_line(report)
@@ -82,6 +80,7 @@ def _outcome(connection: Connection) -> Iterator[str]:
         ("bad CRC", "crc_errors"),
         ("cut", "cut_fpdus"),
         ("octets missing", "missing_octets"),
+        ("octets without a located FPDU", "unlocated_octets"),
     ):
         count = sum(getattr(counts, attribute) for counts in halves)
         if count:
@@ -106,14 +105,9 @@ def summary_line(report: Report) -> str:
     """The last line: how much was read, and how many findings of each severity."""
     found = Counter(finding.severity for finding in report.all_findings())
     counted = ", ".join(_plural(found[severity], severity) for severity in SEVERITIES if found[severity])
-    connections = _plural(len(report.connections), "MPA connection")
-    return f"{_plural(report.packets, 'packet')}, {connections}, {counted or 'nothing to report'}"
+    read = f"{_plural(report.packets, 'packet')}, {_plural(report.tcp_connections, 'TCP connection')}"
+    return f"{read}, {_plural(len(report.connections), 'MPA connection')}, {counted or 'nothing to report'}"
 
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
-def joined(lines: Iterable[str]) -> str:
-    """Lines as one text."""
-    return "".join(f"{line}\n" for line in lines)

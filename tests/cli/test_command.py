@@ -91,7 +91,9 @@ def test_arguments_that_cannot_be_used_are_status_2(arguments: tuple[str, ...]) 
     result = run(*arguments)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
-    assert result.stderr or result.stdout.startswith("Usage")
+    assert result.stderr.startswith(("scapy-mpa: ", "Usage: "))
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1 or not arguments
 
 
 def test_a_damaged_capture_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_an_empty_capture_is_no_error(tmp_path: Path) -> None:
     empty.write_bytes(Path(REORDERED).read_bytes()[:24])
     result = run("analyze", str(empty))
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == "0 packets, 0 MPA connections, nothing to report\n"
+    assert result.stdout == "0 packets, 0 TCP connections, 0 MPA connections, nothing to report\n"
 
 
 @pytest.mark.parametrize("order", ["stream", "placed"])
@@ -212,3 +214,33 @@ def test_the_example_script_runs() -> None:
     assert (result.returncode, result.stderr) == (0, "")
     assert "127.0.0.1:40640 sent 400 FPDUs, 1023 Markers;" in result.stdout
     assert subprocess.run([sys.executable, script, FAULTY], capture_output=True, cwd=REPO, check=False).returncode == 1
+
+
+@pytest.mark.parametrize("command", ["analyze", "fpdus"])
+def test_stdout_that_cannot_be_written_is_one_line_and_status_2(command: str) -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "scapy_mpa", command, REORDERED],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=REPO,
+            timeout=60,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr == "scapy-mpa: cannot write: No space left on device\n"
+
+
+def test_no_stdout_at_all() -> None:
+    command = f"'{sys.executable}' -m scapy_mpa analyze '{FAULTY}' >&-"
+    result = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, cwd=REPO, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (1, b"")
+
+
+def test_a_capture_that_comes_through_a_slow_pipe() -> None:
+    slowly = f"(head -c 10 '{FAULTY}'; sleep 0.3; tail -c +11 '{FAULTY}')"
+    command = f"{slowly} | '{sys.executable}' -m scapy_mpa analyze /dev/stdin"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=REPO, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (1, "")
+    assert result.stdout.startswith("#0 127.0.0.1:35356 > ")

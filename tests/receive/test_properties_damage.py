@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.markers import marker_positions
+from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.receiver import Receiver
 
@@ -26,6 +27,7 @@ from .test_properties import (
     damage,
     everything,
     in_batches,
+    laid,
     never,
     ordered,
     receiver_of,
@@ -281,3 +283,54 @@ def test_a_marker_that_misleads_with_a_good_crc_costs_no_fpdu(case: tuple[Scene,
         assert records == told.records
         assert counters_of(receiver, each.direction, told.counters) == told.counters
     assert [entry[:2] for entry in damage(receiver)] == [("marker-length", side.direction)]
+
+
+# --- cases that the properties found, too rare to be left to chance ---
+
+
+def one_way(ulpdus: list[bytes], wrong: dict[int, bytes], cuts: list[tuple[int, int]]) -> tuple[Scene, Side]:
+    """A stream with Markers and CRCs from the Initiator, octets replaced as `wrong` says, captured in `cuts`."""
+    octets, sent = laid(ulpdus, markers=True, crc=True, rev=1)
+    for at, other in wrong.items():
+        octets = octets[:at] + other + octets[at + len(other) :]
+    frames = startup_frame("request", c=1).encode(), startup_frame("reply", m=1, c=1).encode()
+    initiator = Side("initiator", 100, b"", frames[0], True, octets, sent)
+    responder = Side("responder", 200, b"", frames[1], True, b"", [])
+    scene = Scene([initiator, responder])
+    scene.capture(initiator, -len(frames[0]), 0, ack=responder.isn + 1)
+    scene.capture(responder, -len(frames[1]), 0, ack=initiator.seq_start)
+    for start, end in cuts:
+        scene.capture(initiator, start, end, ack=responder.seq_start)
+    return scene, initiator
+
+
+def test_alignment_is_judged_alike_where_a_length_was_wrong() -> None:
+    wrong = {4: (320).to_bytes(2, "big")}
+    scene, _ = one_way([b"A@" * 32, b"A@" * 257], wrong, [(0, 76), (76, 600)])
+    fast = everything(receiver_of(scene))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MarkerOperation, "in_order", never)
+        assert everything(receiver_of(scene)) == fast
+
+
+def test_a_length_that_reaches_into_the_next_fpdu_does_not_hide_it() -> None:
+    # The next one holds three Markers; what completes it holds none, and comes when the one after it is placed.
+    wrong = {4: (70).to_bytes(2, "big")}
+    ulpdus = [b"A@" * 32, b"A@" + bytes(1600), b"A@" * 400]
+    scene, side = one_way(ulpdus, wrong, [(0, 600), (900, 2508), (600, 900)])
+    good = [record["seq"] for record in records_of(receiver_of(scene), "initiator") if record["crc"] == "good"]
+    assert good == [(side.seq_start + f.offset) % 2**32 for f in side.sent[1:]]
+
+
+def test_after_error_counts_from_a_bad_fpdu_that_is_told_late() -> None:
+    # One of its two Markers is corrupt, the other names its start; DDP could not have sent it.
+    ulpdus = [b"A@" * 20, b"A@" * 20, b"AO" * 500]
+    _, sent = laid(ulpdus, markers=True, crc=True, rev=1)
+    late = sent[2]
+    assert late.markers == 2
+    wrong = {512 + 2: b"\xd9"}
+    scene, side = one_way(ulpdus, wrong, [(late.offset, late.end), (0, sent[1].offset), (sent[1].offset, late.offset)])
+    side.sent[2] = late._replace(bad=True)
+    receiver = receiver_of(scene)
+    agree(scene, receiver)
+    assert damage(receiver) == expected_crc(scene, side)
