@@ -46,6 +46,8 @@ class Observer(Protocol):
 
 #: A repeated segment is known to begin with an FPDU if that is among so many last ones.
 REMEMBERED_BOUNDARIES = 4096
+#: Segments whose alignment is not known yet; of any beyond, it is not told.
+MOST_UNJUDGED = 65536
 #: So far behind the last octet captured an RST is believed to tell what was sent.
 _MOST_UNSEEN = 1 << 24
 
@@ -172,14 +174,14 @@ class FullOperation:
             counts.retransmitted_segments += 1
         elif new[0][0] < highest:
             counts.out_of_order_segments += 1
-        if start >= 0:
+        if start >= 0 and len(self._unjudged) < MOST_UNJUDGED:
             heappush(self._unjudged, (end, start))
         return new
 
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
         self._account(self._placement.work(now, new))
-        while stream.held > self._held_limit and stream.islands:
+        while stream.weight > self._held_limit and stream.islands:
             detail = f"more than {self._held_limit} octets held back for a gap"
             self._find("limit", stream.next, *now, detail)
             self._skip_gap(now)

@@ -34,7 +34,7 @@ from scapy_mpa.receive.segment import (
     detached,
     small_copy,
 )
-from scapy_mpa.receive.stream import MAX_WINDOW, UNANCHORED, Stream, is_cut
+from scapy_mpa.receive.stream import MAX_WINDOW, PIECE_WEIGHT, UNANCHORED, Stream, is_cut
 
 if TYPE_CHECKING:
     from scapy_mpa.receive.tcp import Half
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 #: Octets of streaming data held back for a gap, and because it is not known where the stream begins.
 STREAMING_HELD_LIMIT = 1024 * 1024
 UNANCHORED_HELD_LIMIT = 64 * 1024
-#: What a segment that waits takes besides its octets.
-_SEGMENT_COST = 256
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
 _SEQ_MASK = 0xFFFFFFFF
 _FIRST_PRINTABLE = 0x20
@@ -394,7 +392,7 @@ class StartupPhase:
             tail = _beginning_of_key(stream.read(max(stream.base, stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
         limit = self._limit()
-        if stream.held > limit:
+        if stream.weight > limit:
             self._skip(limit)
         if stream.base > base:
             if not stream.pieces and self.wait_from is None:
@@ -409,7 +407,7 @@ class StartupPhase:
             seg = stream.pieces[-1][3]
             self.half.connection.limit_reached(seg, f"more than {limit} octets held back in the startup phase")
         self._candidates = []
-        while stream.held > limit:
+        while stream.weight > limit:
             if stream.islands:
                 stream.skip_to(stream.islands[0][0])
             tail = _beginning_of_key(stream.read(max(stream.pieces[0][0], stream.next - len(KEY_PREFIX)), stream.next))
@@ -423,7 +421,7 @@ class StartupPhase:
 
 
 def _cost(seg: Segment) -> int:
-    return seg[END] - seg[START] + _SEGMENT_COST
+    return seg[END] - seg[START] + PIECE_WEIGHT
 
 
 def _beginning_of_key(octets: bytes) -> int:

@@ -20,6 +20,8 @@ Piece: TypeAlias = "tuple[int, int, int, Segment]"
 
 #: No TCP window is larger (RFC 7323 §2.3), so nothing farther ahead can belong to the connection.
 MAX_WINDOW = 1 << 30
+#: Octets of memory that a piece takes besides those it holds.
+PIECE_WEIGHT = 256
 _SEQ_MASK = 0xFFFFFFFF
 #: ``next`` and ``base`` of a stream whose first octet is not known: below every offset it can have.
 UNANCHORED = -(1 << 40)
@@ -78,6 +80,11 @@ class Stream:
     def seq_of(self, offset: int) -> int:
         """The sequence number of an offset."""
         return (self.origin + offset) & _SEQ_MASK
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that what is held takes, near enough: small pieces weigh more than they hold."""
+        return self.held + PIECE_WEIGHT * len(self.pieces)
 
     # --- capturing ---
 
@@ -145,17 +152,31 @@ class Stream:
 
     def withdraw(self, segments: list[Segment]) -> None:
         """Forget the octets that these segments brought, as if they had not been captured."""
-        kept = [piece for piece in self.pieces if not any(piece[3] is seg for seg in segments)]
-        held = sum(b - a for a, b, _, _ in kept)
-        self.captured -= self.held - held
-        self.held = held
-        self.pieces = kept
-        self.starts = [piece[0] for piece in kept]
-        self.next = self.base
-        self.islands = []
-        for a, b, _, _ in kept:
-            self._mark(a, b)
+        for seg in segments:
+            start = self.offset_of(seg[SEQ])
+            at = bisect_left(self.starts, max(start, self.base))
+            end = start + seg[END] - seg[START]
+            while at < len(self.starts) and self.starts[at] < end:
+                if self.pieces[at][3] is not seg:
+                    at += 1
+                    continue
+                a, b, _, _ = self.pieces.pop(at)
+                del self.starts[at]
+                self.held -= b - a
+                self.captured -= b - a
+                self._unmark(a, b)
         self.highest = self.islands[-1][1] if self.islands else self.next
+
+    def _unmark(self, start: int, end: int) -> None:
+        islands = self.islands
+        if start < self.next:
+            if end < self.next:
+                islands.insert(0, [end, self.next])
+            self.next = start
+            return
+        at = bisect_right(islands, start, key=lambda island: island[1])
+        first, last = islands[at]
+        islands[at : at + 1] = [part for part in ([first, start], [end, last]) if part[0] < part[1]]
 
     def skip_to(self, offset: int) -> None:
         """Give up what is missing below ``offset``, the start of the first island."""
