@@ -257,7 +257,7 @@ class StartupPhase:
 
     def _limit(self) -> int:
         """How many octets may be held back: few, until there is a sign of MPA."""
-        if self.found is not None or self.half.connection.mpa is not None:
+        if self._candidates or self.found is not None or self.half.connection.mpa is not None:
             return self._held_limit
         few = STREAMING_HELD_LIMIT if self.stream.anchored else UNANCHORED_HELD_LIMIT
         return min(few, self._held_limit)
