@@ -34,7 +34,7 @@ _FPDUPTR_MOD = 1 << 16
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero
 # The largest FPDU there can be: ULPDU_Length 65535, PAD 3, 130 Markers. No Marker is further from its FPDU's
 # start.
-_LONGEST_FPDU = 2 + 65535 + 3 + 4 + 130 * MARKER_LENGTH
+LONGEST_FPDU = 2 + 65535 + 3 + 4 + 130 * MARKER_LENGTH
 _MARKER = Struct(">HH")
 
 
@@ -101,7 +101,7 @@ def fpdu_start_of(marker_offset: int, fpduptr: int) -> tuple[tuple[int, int], ..
     return tuple(
         _fpdu_at(marker_offset - back)
         for back in (distance, distance + _FPDUPTR_MOD)
-        if back <= marker_offset and back < _LONGEST_FPDU
+        if back <= marker_offset and back < LONGEST_FPDU
     )
 
 

@@ -12,16 +12,15 @@ from heapq import heappush
 from struct import Struct
 
 from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.receive import records
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import ROW, Row, pack_frames
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment
 
-_SEQ_MASK = 0xFFFFFFFF
-_TERMINATE = 7
 #: (first FPDUPTR, Markers) -> what reads the FPDUPTRs of consecutive Markers, and what they must be.
 _FPDUPTRS: dict[tuple[int, int], tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]] = {}
 
@@ -61,7 +60,7 @@ class InOrderOperation(FullOperation):
         stream.next = stream.highest = stream.next + length
         stream.captured += length
         self.counts.segments += 1
-        self.half.next_seq = seg[SEQ] + length & _SEQ_MASK
+        self.half.next_seq = seg[SEQ] + length & SEQ_MASK
 
     def _keep(
         self, seg: Segment, at: int, need: int, fpdus: int, ulpdu_octets: int, markers: int, aligned: bool
@@ -95,12 +94,12 @@ class InOrderOperation(FullOperation):
         if self._unjudged:
             self._judge_passed(stream.base)
         self._need = need
-        self.half.next_seq = seg[SEQ] + length & _SEQ_MASK
+        self.half.next_seq = seg[SEQ] + length & SEQ_MASK
 
     def _crc_of_held(self) -> int:
         crc = 0
         for start, end, index, seg in self.stream.pieces:
-            crc = crc32c(seg[6][index : index + end - start], crc)
+            crc = crc32c(seg[BUFFER][index : index + end - start], crc)
         return crc
 
     def _record(self, seg: Segment, found: list[tuple[int, int, int]]) -> None:
@@ -123,11 +122,11 @@ class InOrderOperation(FullOperation):
             frames: tuple[int, ...] = (frame,)
             more = b""
             if offset < stream.next and stream.pieces:
-                frames = (*sorted({piece[3][0] for piece in stream.pieces}), frame)
+                frames = (*sorted({piece[3][FRAME] for piece in stream.pieces}), frame)
                 more = pack_frames(frames)
             row: Row = (
-                origin + offset & _SEQ_MASK,
-                origin + header & _SEQ_MASK,
+                origin + offset & SEQ_MASK,
+                origin + header & SEQ_MASK,
                 body + 4 * markers,
                 ulpdu_length,
                 markers,
@@ -171,9 +170,9 @@ class PlainOperation(InOrderOperation):
             offset, held_end, index, held = pieces[0]
             if at <= start or held_end - offset < 4:
                 return False
-            view = held[6]
+            view = held[BUFFER]
             ulpdu_length, opcode = view[index] << 8 | view[index + 1], view[index + 3] & 0x0F
-            if opcode == _TERMINATE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+            if opcode == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                 return False
             if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
                 return False
@@ -189,7 +188,7 @@ class PlainOperation(InOrderOperation):
                 break
             opcode = octets[at + 3] & 0x0F
             if (
-                opcode == _TERMINATE
+                opcode == TERMINATE_OPCODE
                 or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH
                 or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
             ):
@@ -237,9 +236,9 @@ class MarkerOperation(InOrderOperation):
                 self._keep_part(seg)
                 return True
             index += header - offset
-            view = held[6]
+            view = held[BUFFER]
             ulpdu_length, opcode = view[index] << 8 | view[index + 1], view[index + 3] & 0x0F
-            if opcode == _TERMINATE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+            if opcode == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                 return False
             if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
                 return False
@@ -265,7 +264,7 @@ class MarkerOperation(InOrderOperation):
                 break
             opcode = octets[header + 3] & 0x0F
             if (
-                opcode == _TERMINATE
+                opcode == TERMINATE_OPCODE
                 or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH
                 or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
             ):

@@ -27,7 +27,6 @@ class Located:
         "extent",
         "frames",
         "is_named",
-        "is_told",
         "known",
         "located_by",
         "octets",
@@ -51,8 +50,6 @@ class Located:
         self.opcode = opcode
         #: Whether a Marker in it names its start.
         self.is_named = False
-        #: Whether its bad CRC has been reported.
-        self.is_told = False
         self.located_by = SCAN
         #: The frame at which it was delivered, 0 if it was not (yet).
         self.delivered = 0

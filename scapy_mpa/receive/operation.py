@@ -123,7 +123,7 @@ class FullOperation:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
-        if self.half.connection.begins_anew(seg):
+        if self.half.connection.begins_anew(self.half, seg):
             return
         new = self._commit(seg)
         if new:
@@ -215,7 +215,7 @@ class FullOperation:
         if sent > stream.next:
             placement.cut += placement.is_inside_fpdu
             self._find_gap(stream.next, sent, closed[1] if closed is not None else now)
-        elif self._acknowledged() > stream.next + 1:
+        elif stream.next + 1 < self._acknowledged() < stream.next + _MOST_UNSEEN:
             # More was sent, of which no frame knows: nothing can be said of how it ended.
             placement.cut += placement.is_inside_fpdu
         elif closed is not None and placement.is_inside_fpdu:

@@ -7,8 +7,8 @@ The chain is in one of three states.  CHAIN: the next FPDU begins at ``at``.  RE
 its length proves nothing; ``at`` is where that length says the next one begins.  LOST: it is not known where one
 begins; the next that a Marker locates is taken.
 
-An FPDU beyond the chain whose CRC is bad is a *suspect*: it is told at once, but its Marker or its length may be what
-is damaged, and nothing is found by it before the chain gets there.
+An FPDU beyond the chain whose CRC is bad is a *suspect*: its Marker or its length may be what is damaged.  It is told
+when the chain gets there, for the frame at which it was complete and located.
 
 All that one frame changes is decided at once, so that a segment whose TCP checksum turns out to be wrong can be taken
 back before anyone has seen what it brought.
@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome
-from scapy_mpa.receive.reader import LONGEST_FPDU, Extent, FPDUReader, MarkerDisagreement
+from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.segment import FRAME, TIME, Segment, checksum_is_wrong
 from scapy_mpa.receive.stream import Stream, frames_of
@@ -31,7 +32,6 @@ CHAIN, RETRY, LOST = "chain", "retry", "lost"
 MOST_RETRIES = 16
 #: Suspects that are remembered; more are taken for what they are only when the chain gets there.
 MOST_SUSPECTS = 4096
-TERMINATE_OPCODE = 7
 #: Octets of a Terminate that are looked at: its control word comes first.
 _TERMINATE_OCTETS = 64
 
@@ -371,10 +371,8 @@ class Placement:
         if reader.crc and not reader.crc_is_good(extent):
             self._withdraw_wrong_segments(extent.offset, extent.end)
             named = self._is_named_by_marker(extent)
-            agreed = extent.markers > 1 and not self._is_contradicted(extent, extent.end)
-            likely = agreed or extent.offset in self._placed_ends or self._is_plausible(extent)
             if (named or not extent.markers) and len(self._suspects) < MOST_SUSPECTS:
-                self._suspect(extent, likely)
+                self._suspects.setdefault(extent.offset, self._located(extent, BAD))
             return None
         disagreement = reader.disagreement(extent, extent.end)
         if disagreement is not None:
@@ -452,26 +450,13 @@ class Placement:
         if self._suspects:
             self._suspects = {offset: other for offset, other in self._suspects.items() if offset >= self._low}
 
-    def _suspect(self, extent: Extent, likely: bool) -> None:
-        """An FPDU beyond the chain has a bad CRC; if it is not likely to be one, it is not told yet."""
-        if extent.offset not in self._suspects:
-            located = self._suspects[extent.offset] = self._located(extent, BAD)
-            if likely:
-                self._report_bad(located)
-
     def _settle_bad(self, located: Located) -> None:
-        """The chain passes an FPDU with a bad CRC."""
+        """The chain passes an FPDU with a bad CRC: code 2, at the frame at which it was complete and located."""
         located = self._suspects.get(located.offset, located)
-        if not located.is_told:
-            self._report_bad(located)
-        self._settle(located)
-
-    def _report_bad(self, located: Located) -> None:
-        """Code 2, at the frame at which the FPDU was complete and located."""
-        located.is_told = True
         self._fresh.append(located)
         detail = f"FPDU with a ULPDU of {located.extent.ulpdu_length} octets: CRC mismatch"
         self._breaches.append(Breach("crc", located.offset, *located.known, detail))
+        self._settle(located)
 
     # --- what is wrong ---
 

@@ -24,8 +24,6 @@ from scapy_mpa.receive.stream import Stream
 #: The CRC32c of any octets followed by their own CRC field, least significant octet first.
 CRC_RESIDUE = 0x48674BC7
 _ORIGINS: tuple[Origin, Origin] = ("header", "first-octet")
-#: Octets of the longest FPDU there can be: ULPDU_Length 65535, its PAD and CRC, and 130 Markers.
-LONGEST_FPDU = 2 + 65535 + 3 + 4 + 130 * MARKER_LENGTH
 
 
 class Extent(NamedTuple):

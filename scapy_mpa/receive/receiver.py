@@ -18,11 +18,13 @@ from scapy_mpa.receive.segment import (
     LENGTH,
     RST,
     SEQ,
+    SEQ_MASK,
     START,
     STATE_FLAGS,
     SYN,
     TIME,
     Segment,
+    detached,
     reverse_key,
 )
 from scapy_mpa.receive.startup import StartupPhase
@@ -34,8 +36,6 @@ from scapy_mpa.rules.findings import Findings
 HELD_LIMIT = 16 * 1024 * 1024
 #: TCP connections that are followed at a time.
 CONNECTION_LIMIT = 8192
-
-_SEQ_MASK = 0xFFFFFFFF
 
 
 class Receiver:
@@ -100,7 +100,7 @@ class Receiver:
                 continue
             ack = seg[ACK]
             # Only forward: a late segment has an old one.
-            if ack != half.ack and ((half.ack - ack) & _SEQ_MASK > MAX_WINDOW or half.ack <= 0):
+            if ack != half.ack and ((half.ack - ack) & SEQ_MASK > MAX_WINDOW or half.ack <= 0):
                 half.ack = ack
             if not seg[LENGTH]:
                 continue
@@ -157,12 +157,18 @@ class Receiver:
         self._plain.pop(id(connection), None)
         self._with_mpa.pop(id(connection), None)
 
-    def begin_anew(self, connection: TCPConnection, seg: Segment) -> None:
-        """A connection is over, and ``seg`` belongs to a new one on the same addresses and ports."""
-        self._close(connection, (seg[FRAME], seg[TIME]))
-        half = self._new(seg)
-        half.acknowledge(seg[ACK])
-        half.phase.receive(seg)
+    def begin_anew(self, connection: TCPConnection, segments: list[Segment]) -> None:
+        """A connection is over, and ``segments`` belong to a new one on the same addresses and ports."""
+        last = segments[-1]
+        self._close(connection, (last[FRAME], last[TIME]))
+        self._new(segments[0])
+        for seg in segments:
+            half = self._halves[seg[KEY]]
+            if seg[FLAGS] & STATE_FLAGS:
+                self._change_state(half, seg)
+            else:
+                half.acknowledge(seg[ACK])
+                half.phase.receive(seg)
 
     def _close_oldest(self, seg: Segment) -> None:
         """Give up a TCP connection: the oldest without MPA, if there is one."""
@@ -176,24 +182,43 @@ class Receiver:
     def _change_state(self, half: Half, seg: Segment) -> None:
         """A SYN, FIN or RST, and what payload comes with it."""
         flags = seg[FLAGS]
+        if flags & SYN:
+            if self._is_foreign(half, seg):
+                return
+            half = self._synchronize(half, seg)
+            seg = (*seg[:SEQ], (seg[SEQ] + 1) & SEQ_MASK, *seg[ACK:])
         if flags & ACK_FLAG:
             half.acknowledge(seg[ACK])
         if flags & RST:
             half.rst = seg[SEQ], seg[FRAME], seg[TIME]
             return
-        if flags & SYN:
-            half = self._synchronize(half, seg)
-            if flags & ACK_FLAG:
-                half.acknowledge(seg[ACK])
-            seg = (*seg[:SEQ], (seg[SEQ] + 1) & _SEQ_MASK, *seg[ACK:])
         if flags & FIN:
-            half.fin = half.fin or ((seg[SEQ] + seg[LENGTH]) & _SEQ_MASK, seg[FRAME], seg[TIME])
+            fin = (seg[SEQ] + seg[LENGTH]) & SEQ_MASK
+            if half.fin is None or half.fin[0] != fin:
+                half.fin = fin, seg[FRAME], seg[TIME]
         if seg[END] > seg[START] or seg[LENGTH]:
             half.phase.receive(seg)
 
+    def _is_foreign(self, half: Half, seg: Segment) -> bool:
+        """Whether a SYN belongs to another connection; if so, it has been dealt with.
+
+        As long as MPA is spoken on this one, it takes both sides to begin another: a lone SYN may be forged.
+        """
+        connection, peer = half.connection, half.peer
+        origin = (seg[SEQ] + 1) & SEQ_MASK
+        if connection.mpa is None or connection.is_closed or half.origin == origin or half.has_begun_behind(origin):
+            return False
+        half.syn = detached(seg)
+        if peer.syn is not None:
+            pair = [peer.syn, half.syn]
+            answered = {(syn[ACK] - 1) & SEQ_MASK for syn in pair if syn[FLAGS] & ACK_FLAG}
+            if any(syn[SEQ] in answered for syn in pair):
+                self.begin_anew(connection, pair)
+        return True
+
     def _synchronize(self, half: Half, seg: Segment) -> Half:
         """A SYN: of this connection, or of a new one on the same addresses and ports."""
-        origin = (seg[SEQ] + 1) & _SEQ_MASK
+        origin = (seg[SEQ] + 1) & SEQ_MASK
         if half.origin == origin or half.has_begun_behind(origin):
             half.origin = origin
             return half

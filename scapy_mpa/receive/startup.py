@@ -27,6 +27,7 @@ from scapy_mpa.receive.segment import (
     FRAME,
     LENGTH,
     SEQ,
+    SEQ_MASK,
     START,
     TIME,
     Segment,
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 STREAMING_HELD_LIMIT = 1024 * 1024
 UNANCHORED_HELD_LIMIT = 64 * 1024
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
-_SEQ_MASK = 0xFFFFFFFF
-_FIRST_PRINTABLE = 0x20
+#: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
+_LARGEST_REV = 8
 #: Places at which a startup frame may begin that are remembered.
 _MOST_CANDIDATES = 64
 
@@ -119,7 +120,7 @@ class StartupPhase:
         stream = self.stream
         stream.next += end - start
         stream.base = stream.highest = stream.next
-        self.half.next_seq = (seg[SEQ] + end - start) & _SEQ_MASK
+        self.half.next_seq = (seg[SEQ] + end - start) & SEQ_MASK
         return True
 
     def receive(self, seg: Segment) -> None:
@@ -131,8 +132,11 @@ class StartupPhase:
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
-            self.half.connection.begins_anew(seg)
+            self.half.connection.begins_anew(self.half, seg)
             return
+        if is_cut(seg):
+            cut = seg[LENGTH] - seg[END] + seg[START]
+            self.half.connection.find("capture-cut", seg, f"{cut} octets of the payload are not captured")
         if self._is_damaged(seg, start, end):
             return
         if start + seg[LENGTH] > self._keep_from() and (end > start or self.found is not None):
@@ -216,7 +220,7 @@ class StartupPhase:
         if self._answers is None:
             return False
         request_end, begins = self._answers
-        if (seg[ACK] - request_end) & _SEQ_MASK >= 0x80000000:
+        if (seg[ACK] - request_end) & SEQ_MASK >= 0x80000000:
             return False
         if self.stream.anchored:
             return start == self.stream.next
@@ -275,7 +279,7 @@ class StartupPhase:
             return True
         seg = self.waiting.pop()
         self._waiting_octets -= _cost(seg)
-        connection.limit_reached(seg, f"more than {self._held_limit} octets wait for a startup frame")
+        connection.find("limit", seg, f"more than {self._held_limit} octets wait for a startup frame")
         return False
 
     def pending(self) -> tuple[int, bytes] | None:
@@ -380,7 +384,7 @@ class StartupPhase:
         behind other data only if what follows is not text."""
         if self.stream.seq_of(offset) == self.half.origin:
             return True
-        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] < _FIRST_PRINTABLE
+        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
 
     def _let_go(self) -> None:
         """Drop what cannot be part of a startup frame any more."""
@@ -405,7 +409,7 @@ class StartupPhase:
         stream = self.stream
         if stream.anchored:
             seg = stream.pieces[-1][3]
-            self.half.connection.limit_reached(seg, f"more than {limit} octets held back in the startup phase")
+            self.half.connection.find("limit", seg, f"more than {limit} octets held back in the startup phase")
         self._candidates = []
         while stream.weight > limit:
             if stream.islands:

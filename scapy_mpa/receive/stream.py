@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TypeAlias
 
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, Segment, small_copy
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, Segment, small_copy
 
 #: (first offset, offset after the last, index of the first octet in the segment's buffer, segment)
 Piece: TypeAlias = "tuple[int, int, int, Segment]"
@@ -22,7 +22,6 @@ Piece: TypeAlias = "tuple[int, int, int, Segment]"
 MAX_WINDOW = 1 << 30
 #: Octets of memory that a piece takes besides those it holds.
 PIECE_WEIGHT = 256
-_SEQ_MASK = 0xFFFFFFFF
 #: ``next`` and ``base`` of a stream whose first octet is not known: below every offset it can have.
 UNANCHORED = -(1 << 40)
 
@@ -75,11 +74,11 @@ class Stream:
     def offset_of(self, seq: int) -> int:
         """The offset with this sequence number nearest to what was captured last."""
         near = self.next if self.next != UNANCHORED else max(self.highest, 0)
-        return near + ((seq - self.origin - near + 0x80000000) & _SEQ_MASK) - 0x80000000
+        return near + ((seq - self.origin - near + 0x80000000) & SEQ_MASK) - 0x80000000
 
     def seq_of(self, offset: int) -> int:
         """The sequence number of an offset."""
-        return (self.origin + offset) & _SEQ_MASK
+        return (self.origin + offset) & SEQ_MASK
 
     @property
     def weight(self) -> int:

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.fpdu import decode_fpdu
+from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY, startup_frame_problems
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.operation import Direction, FullOperation
-from scapy_mpa.receive.reader import LONGEST_FPDU, FPDUReader
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, START, TIME, Segment, endpoints
+from scapy_mpa.receive.reader import FPDUReader
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream
 from scapy_mpa.rules.findings import Findings
@@ -22,7 +23,6 @@ from scapy_mpa.rules.findings import Findings
 if TYPE_CHECKING:
     from scapy_mpa.receive.receiver import Receiver
 
-_SEQ_MASK = 0xFFFFFFFF
 #: Octets of streaming data that may lie between a SYN captured late and the startup frame.
 _MOST_STREAMING_DATA = 1 << 20
 
@@ -34,7 +34,7 @@ class Half:
     ``phase.receive``.  ``ack`` is the highest acknowledgement number this side sent, -1 if none.
     """
 
-    __slots__ = ("ack", "connection", "fin", "in_order", "key", "next_seq", "origin", "peer", "phase", "rst")
+    __slots__ = ("ack", "connection", "fin", "in_order", "key", "next_seq", "origin", "peer", "phase", "rst", "syn")
 
     peer: Half
     phase: StartupPhase | FullOperation
@@ -49,6 +49,8 @@ class Half:
         self.origin: int | None = None
         #: Sequence number of the FIN, its frame and time (nanoseconds).
         self.fin: tuple[int, int, int] | None = None
+        #: A SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
+        self.syn: Segment | None = None
         #: The same of the last RST this side sent.
         self.rst: tuple[int, int, int] | None = None
 
@@ -66,11 +68,11 @@ class Half:
         if self.origin is not None or mpa is None:
             return False
         found = mpa.request if mpa.halves["initiator"] is self else mpa.reply
-        return found is not None and (found.seq - origin) & _SEQ_MASK <= _MOST_STREAMING_DATA
+        return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
 
     def acknowledge(self, ack: int) -> None:
         """This side has sent an acknowledgement number; one that is older than the last says nothing."""
-        if self.ack <= 0 or (self.ack - ack) & _SEQ_MASK > MAX_WINDOW:
+        if self.ack <= 0 or (self.ack - ack) & SEQ_MASK > MAX_WINDOW:
             self.ack = ack
 
     def enter(self, phase: StartupPhase | FullOperation) -> None:
@@ -100,6 +102,13 @@ class MPAConnection:
         found = self.reply or self.request
         return profile_of_revision(found.startup.rev) if found is not None else PROFILES["rfc5044"]
 
+    def markers(self, direction: str) -> bool | None:
+        """Whether this direction carries Markers: its receiver asks by M (RFC 5044 §7.1.1); None if not known."""
+        if direction in self.operations:
+            return self.operations[direction].markers
+        asking = self.reply if direction == "initiator" else self.request
+        return bool(asking.startup.m) if asking is not None else None
+
     @property
     def order(self) -> int:
         """The frame that connections are numbered by: of the Request, else of the Reply."""
@@ -123,16 +132,19 @@ class TCPConnection:
         """Whether nothing more is to be expected: an RST, or a FIN in both directions."""
         return any(half.rst is not None for half in self.halves) or all(half.fin is not None for half in self.halves)
 
-    def begins_anew(self, seg: Segment) -> bool:
-        """Whether ``seg`` begins another connection on the same addresses and ports, whose SYN was not captured.
+    def begins_anew(self, half: Half, seg: Segment) -> bool:
+        """Whether ``seg`` begins another connection on the same addresses and ports; if so, it has been dealt with.
 
-        If so, it has been dealt with.
+        It is the first after a SYN that nobody has confirmed yet, or its SYN was not captured.
         """
+        if half.syn is not None and seg[SEQ] == (half.syn[SEQ] + 1) & SEQ_MASK:
+            self.receiver.begin_anew(self, [half.syn, seg])
+            return True
         if not self.is_closed or bytes(seg[BUFFER][seg[START] : seg[START] + KEY_LENGTH]) != REQUEST_KEY:
             return False
         if self.mpa is not None and self.mpa.request is not None and self.mpa.request.seq == seg[SEQ]:
             return False
-        self.receiver.begin_anew(self, seg)
+        self.receiver.begin_anew(self, [seg])
         return True
 
     # --- startup ---
@@ -147,6 +159,7 @@ class TCPConnection:
             initiator = half if kind == "request" else half.peer
             mpa = self.mpa = MPAConnection(initiator)
             self.receiver.connections.append(mpa)
+            self.receiver.number(mpa)
             self.receiver.follow(self)
         role: Direction = "initiator" if mpa.halves["initiator"] is half else "responder"
         if role != ("initiator" if kind == "request" else "responder"):
@@ -157,9 +170,9 @@ class TCPConnection:
             return
         if kind == "request":
             mpa.request = found
-            self.receiver.number(mpa)
         else:
             mpa.reply = found
+        mpa.crc = any(known is not None and known.startup.c for known in (mpa.request, mpa.reply))
         mpa.findings.profile = mpa.profile.name
         if self.receiver.observer is not None:
             self.receiver.observer.startup(mpa, role, found)
@@ -172,7 +185,7 @@ class TCPConnection:
             self._both_known(mpa)
         elif isinstance(other, StartupPhase):
             if kind == "request":
-                other.expect_reply((found.seq + found.end - found.start) & _SEQ_MASK, found.ack)
+                other.expect_reply((found.seq + found.end - found.start) & SEQ_MASK, found.ack)
             else:
                 # The Responder acknowledged the whole Request before it replied.
                 other.wait_behind(other.stream.offset_of(found.ack))
@@ -194,15 +207,14 @@ class TCPConnection:
         """More is waiting for a startup frame than may be held; True if it need not wait any longer."""
         return self._infer_request()
 
-    def limit_reached(self, seg: Segment, detail: str) -> None:
-        """Something had to be given up to keep memory bounded."""
+    def find(self, rule: str, seg: Segment, detail: str) -> None:
+        """Report something about the connection, or the capture, before Full Operation."""
         findings = self.mpa.findings if self.mpa is not None else self.receiver.findings
-        findings.add("limit", None, seg[FRAME], seg[TIME], seg[SEQ], detail)
+        findings.add(rule, None, seg[FRAME], seg[TIME], seg[SEQ], detail)
 
     def _both_known(self, mpa: MPAConnection) -> None:
         assert mpa.request is not None and mpa.reply is not None
         request, reply = mpa.request.startup, mpa.reply.startup
-        mpa.crc = bool(request.c or reply.c)
         if reply.r:
             # MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow.
             mpa.rejected = True
@@ -275,7 +287,6 @@ class TCPConnection:
                     markers = with_markers
                     break
         mpa.crc, mpa.inferred = crc, True
-        self.receiver.number(mpa)
         self._begin(mpa, (mpa.reply.frame, mpa.reply.time), {"initiator": bool(reply.m), "responder": markers})
         return True
 
@@ -319,7 +330,7 @@ class TCPConnection:
             findings.add("startup-frame", role, frame, time, seq, detail)
         elif mpa is not None and phase.unexpected is not None and mpa.reply is None and not phase.has_gap:
             seg = phase.unexpected
-            begins = bytes(seg[6][seg[START] : min(seg[END], seg[START] + 16)])
+            begins = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + 16)])
             findings.add(
                 "startup-frame", role, seg[FRAME], seg[TIME], seg[SEQ], f"no MPA Reply: it begins with {begins!r}"
             )

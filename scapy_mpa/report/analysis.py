@@ -121,8 +121,9 @@ def iter_fpdus(
 ) -> Iterator[FPDURecord]:
     """Yield the FPDUs of a capture, or of several merged by time, in the order of placement.
 
-    Memory is bounded whatever the size of the capture.  ``delivered_frame`` is None in a record that is
-    delivered later than it is yielded; an FPDU with a bad CRC is yielded when that is known.  Raises
-    :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
+    Memory is bounded whatever the size of the capture.  A record says what is known when it is yielded:
+    ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
+    ``after_error`` yet.  An FPDU with a bad CRC is yielded when that is known, and those of a connection whose Request
+    was not captured at its end.  Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
     """
     return iter(PlacedFPDUs(capture, selection, limits))

@@ -8,7 +8,7 @@ from typing import Any, overload
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.counts import Counts
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
 from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
@@ -79,15 +79,17 @@ class HalfConnection:
     counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
     """
 
-    def __init__(self, endpoint: str, operation: FullOperation | None, number: int, direction: Direction) -> None:
-        self.endpoint = endpoint
-        self.markers = operation.markers if operation is not None else False
+    def __init__(self, mpa: MPAConnection, direction: Direction) -> None:
+        operation = mpa.operations.get(direction)
+        self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
+        #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
+        self.markers = mpa.markers(direction)
         self.counts = operation.counts if operation is not None else Counts()
-        self.fpdus = FPDUs(operation.log if operation is not None else None, self.counts.fpdus, number, direction)
+        self.fpdus = FPDUs(operation.log if operation is not None else None, self.counts.fpdus, mpa.number, direction)
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""
-        return {"markers": self.markers} | {key: getattr(self.counts, key) for key in COUNT_KEYS}
+        return {"markers": bool(self.markers)} | {key: getattr(self.counts, key) for key in COUNT_KEYS}
 
 
 class Connection:
@@ -105,8 +107,8 @@ class Connection:
         self.rejected = mpa.rejected
         self.request, self.request_frame = _startup(mpa.request)
         self.reply, self.reply_frame = _startup(mpa.reply)
-        self.initiator = HalfConnection(mpa.initiator, mpa.operations.get("initiator"), mpa.number, "initiator")
-        self.responder = HalfConnection(mpa.responder, mpa.operations.get("responder"), mpa.number, "responder")
+        self.initiator = HalfConnection(mpa, "initiator")
+        self.responder = HalfConnection(mpa, "responder")
         self.findings: list[Finding] = mpa.findings.sorted()
 
     @property

@@ -43,7 +43,7 @@ def connection_line(connection: Connection) -> str:
 
 
 def _markers(half: HalfConnection) -> str:
-    return "M" if half.markers else "-"
+    return "?" if half.markers is None else "M" if half.markers else "-"
 
 
 def _enhanced(connection: Connection) -> Iterator[str]:
@@ -91,7 +91,8 @@ def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
     """The lines of one finding: where and what; then by which clause."""
     where = f"frame {found.frame}"
     if found.count > 1:
-        where += f" to {found.last_frame}, {found.count} times"
+        where += f" to {found.last_frame}" if found.last_frame != found.frame else ""
+        where += f", {found.count} times"
     who = f" {found.direction}," if found.direction is not None else ""
     yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where},{who} seq {found.seq}: {found.detail}"
     grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
