@@ -14,6 +14,25 @@ if TYPE_CHECKING:
     from scapy_mpa.errors import FramingError as FramingError
     from scapy_mpa.errors import MPAError as MPAError
     from scapy_mpa.framing.mulpdu import mulpdu as mulpdu
+    from scapy_mpa.layers import FPDU as FPDU
+    from scapy_mpa.layers import DDPTagged as DDPTagged
+    from scapy_mpa.layers import DDPUntagged as DDPUntagged
+    from scapy_mpa.layers import FPDUs as FPDUs
+    from scapy_mpa.layers import Marker as Marker
+    from scapy_mpa.layers import MPAReply as MPAReply
+    from scapy_mpa.layers import MPARequest as MPARequest
+    from scapy_mpa.layers import MPASession as MPASession
+    from scapy_mpa.layers import MPASocket as MPASocket
+    from scapy_mpa.layers import RDMAPAtomicRequest as RDMAPAtomicRequest
+    from scapy_mpa.layers import RDMAPAtomicResponse as RDMAPAtomicResponse
+    from scapy_mpa.layers import RDMAPImmediateData as RDMAPImmediateData
+    from scapy_mpa.layers import RDMAPReadRequest as RDMAPReadRequest
+    from scapy_mpa.layers import RDMAPReadResponse as RDMAPReadResponse
+    from scapy_mpa.layers import RDMAPSend as RDMAPSend
+    from scapy_mpa.layers import RDMAPTerminate as RDMAPTerminate
+    from scapy_mpa.layers import RDMAPWrite as RDMAPWrite
+    from scapy_mpa.layers import bind_mpa as bind_mpa
+    from scapy_mpa.layers import unbind_mpa as unbind_mpa
     from scapy_mpa.receive.records import FPDURecord as FPDURecord
     from scapy_mpa.report.analysis import Limits as Limits
     from scapy_mpa.report.analysis import Selection as Selection
@@ -34,6 +53,30 @@ _WHERE = {
     "analyze": "scapy_mpa.report.analysis",
     "iter_fpdus": "scapy_mpa.report.analysis",
     "Report": "scapy_mpa.report.model",
+    **dict.fromkeys(
+        (
+            "FPDU",
+            "DDPTagged",
+            "DDPUntagged",
+            "FPDUs",
+            "MPAReply",
+            "MPARequest",
+            "MPASession",
+            "MPASocket",
+            "Marker",
+            "RDMAPAtomicRequest",
+            "RDMAPAtomicResponse",
+            "RDMAPImmediateData",
+            "RDMAPReadRequest",
+            "RDMAPReadResponse",
+            "RDMAPSend",
+            "RDMAPTerminate",
+            "RDMAPWrite",
+            "bind_mpa",
+            "unbind_mpa",
+        ),
+        "scapy_mpa.layers",
+    ),
 }
 
 __all__ = [*_WHERE]
@@ -49,3 +92,11 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_WHERE})
+
+
+def scapy_ext(ext: Any) -> None:
+    """Register with Scapy: conf.exts.load("scapy-mpa") calls this; load_contrib("mpa") then finds the layers."""
+    from pathlib import Path
+
+    ext.config("scapy-mpa", __version__)
+    ext.register("mpa", ext.MODE.CONTRIB, Path(__file__).with_name("layers") / "contrib.py")

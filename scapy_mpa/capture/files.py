@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias, TypeVar
 
 from scapy_mpa.capture.pcap import PcapReader
 from scapy_mpa.errors import CaptureError
@@ -19,12 +19,14 @@ from scapy_mpa.receive.segment import KEY, TIME, Segment
 #: What names a capture: a path, or an open binary file.
 CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
+T = TypeVar("T")
+
 #: Segments handed on at a time when captures are merged.
 _MERGED_BATCH = 1024
 
 
 class Captures:
-    """One or more captures, to be read once.
+    """One or more captures, to be read once, each by one of ``readers``.
 
     ``names`` are as given; ``packets`` counts the records read so far; ``damage`` collects one line for each
     capture that could only be read in part.  Use as a context manager: files it opened are closed at its end.
@@ -39,9 +41,9 @@ class Captures:
             given.append(sources)
         self.damage: list[str] = []
         with ExitStack() as stack:
-            self._readers = [self._open(source, stack) for source in given]
+            self.readers = [self._open(source, stack) for source in given]
             self._stack = stack.pop_all()
-        self.names = [reader.name for reader in self._readers]
+        self.names = [reader.name for reader in self.readers]
 
     @staticmethod
     def _open(source: CaptureSource, stack: ExitStack) -> PcapReader:
@@ -64,18 +66,18 @@ class Captures:
     @property
     def packets(self) -> int:
         """Records read so far, of all captures."""
-        return sum(reader.frames for reader in self._readers)
+        return sum(reader.frames for reader in self.readers)
 
     def batches(self) -> Iterator[list[Segment]]:
         """Yield the segments of all captures in lists.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` at the end if a damaged capture gave no packet at all.
         """
-        if len(self._readers) == 1:
-            yield from _readable(self._readers[0], every_record=False)
+        if len(self.readers) == 1:
+            yield from _readable(self.readers[0], every_record=False)
         else:
             yield from self._merged()
-        for reader in self._readers:
+        for reader in self.readers:
             if reader.damage is None:
                 continue
             if not reader.frames:
@@ -83,26 +85,30 @@ class Captures:
             self.damage.append(f"{reader.name}: damaged after frame {reader.frames}: {reader.damage}")
 
     def _merged(self) -> Iterator[list[Segment]]:
-        streams = [_flat(_readable(reader, every_record=True)) for reader in self._readers]
-        heads = [next(stream, None) for stream in streams]
-        frame = 0
         batch: list[Segment] = []
-        while True:
-            # min() takes the first of equals: ties in the order given.
-            there = [(head[TIME], index) for index, head in enumerate(heads) if head is not None]
-            if not there:
-                break
-            chosen = min(there)[1]
-            seg = heads[chosen]
-            assert seg is not None
-            frame += 1
+        streams = [((seg[TIME], seg) for seg in _flat(_readable(reader, every_record=True))) for reader in self.readers]
+        for frame, (_, (_, seg)) in enumerate(merged(streams), 1):
             if seg[KEY]:
                 batch.append((frame, *seg[TIME:]))
                 if len(batch) == _MERGED_BATCH:
                     yield batch
                     batch = []
-            heads[chosen] = next(streams[chosen], None)
         yield batch
+
+
+def merged(streams: Sequence[Iterator[tuple[int, T]]]) -> Iterator[tuple[int, tuple[int, T]]]:
+    """Yield (index of its stream, record) of records (time, ...), by the time at the heads of the streams."""
+    heads = [next(stream, None) for stream in streams]
+    while True:
+        # min() takes the first of equals: ties in the order given.
+        there = [(head[0], index) for index, head in enumerate(heads) if head is not None]
+        if not there:
+            return
+        chosen = min(there)[1]
+        head = heads[chosen]
+        assert head is not None
+        yield chosen, head
+        heads[chosen] = next(streams[chosen], None)
 
 
 def _readable(reader: PcapReader, every_record: bool) -> Iterator[list[Segment]]:

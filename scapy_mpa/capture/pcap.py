@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from struct import Struct
+from struct import error as StructError
 from typing import Any, BinaryIO
 
 from scapy_mpa.capture.ip import tcp_segment
@@ -85,6 +86,43 @@ class PcapReader:
                 return
         if carry:
             self.damage = f"the last record is cut after {len(carry)} octets"
+
+    def positions(self) -> Iterator[tuple[int, int]]:
+        """Yield (time in nanoseconds, place in the file) of each record, as far as the file can be read."""
+        position, carry = FILE_HEADER_LENGTH, b""
+        skip = 0
+        while block := self._file.read(BLOCK_SIZE):
+            octets = carry + block
+            at = min(skip, len(octets))
+            skip -= at
+            while not skip and len(octets) - at >= RECORD_HEADER_LENGTH:
+                seconds, fraction, captured, _ = self._record(octets, at)
+                if captured > MAX_CAPTURED_LENGTH:
+                    return
+                yield seconds * _NANOSECONDS + fraction * self._resolution, position
+                length = RECORD_HEADER_LENGTH + captured
+                position += length
+                skip = max(0, length - (len(octets) - at))
+                at = min(at + length, len(octets))
+            carry = octets[at:]
+
+    def segment_at(self, position: int) -> Segment | None:
+        """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there.
+        """
+        try:
+            self._file.seek(position)
+            header = _read(self._file, RECORD_HEADER_LENGTH)
+            seconds, fraction, captured, wire = self._record(header)
+            octets = memoryview(_read(self._file, captured))
+        except (OSError, StructError) as error:
+            raise CaptureError(f"{self.name}: cannot be read again: {error}") from error
+        time = seconds * _NANOSECONDS + fraction * self._resolution
+        network = network_layer(self.link_type, octets, 0, len(octets))
+        if network is None:
+            return None
+        return tcp_segment(0, time, network[0], octets, network[1], len(octets), max(len(octets), wire))
 
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
         """Append the segments of all whole records; returns the octets used."""

@@ -146,6 +146,11 @@ class Receiver:
         self._plain[id(connection)] = connection
         return connection.halves[0]
 
+    def speaks_mpa(self, seg: Segment) -> bool:
+        """Whether the TCP connection of a segment is, as far as is known, in use by MPA."""
+        half = self._halves.get(seg[KEY])
+        return half is not None and half.connection.mpa is not None
+
     def follow(self, connection: TCPConnection) -> None:
         """There is MPA on this TCP connection: it is given up last."""
         if self._plain.pop(id(connection), None) is not None:

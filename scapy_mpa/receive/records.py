@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import OPCODE_NAMES
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet
 
 LocatedBy: TypeAlias = Literal["start", "length", "marker", "scan"]
 CrcVerdict: TypeAlias = Literal["good", "bad", "unchecked"]
@@ -26,15 +30,17 @@ NO_OPCODE = 15
 AFTER_ERROR = 0x80
 
 
-class FPDURecord(NamedTuple):
-    """One FPDU, with the keys of ``scapy-mpa fpdus``.
+class FPDUContext(Protocol):
+    """Where a record came from, and so where its octets are."""
 
-    ``seq`` and ``header_seq`` are TCP sequence numbers of its first octet and of its ULPDU_Length, lengths are
-    octets, ``frames`` the frames that first brought its octets.  ``placed_frame`` is None if its CRC is bad,
-    ``delivered_frame`` if it is, or if octets before it were never captured.  ``time`` is in seconds since the
-    epoch, of the placed frame, else of the frame that completed it; ``time_ns`` the same in nanoseconds.
-    """
+    def octets(self, record: FPDURecord) -> bytes:
+        """All octets of the FPDU, Markers included."""
 
+    def packet(self, record: FPDURecord) -> Packet:
+        """The FPDU as a Scapy packet."""
+
+
+class _FPDUFields(NamedTuple):
     connection: int
     direction: Literal["initiator", "responder"]
     seq: int
@@ -51,10 +57,39 @@ class FPDURecord(NamedTuple):
     after_error: bool
     opcode: str | None
 
+
+class FPDURecord(_FPDUFields):
+    """One FPDU, with the keys of ``scapy-mpa fpdus``.
+
+    ``seq`` and ``header_seq`` are TCP sequence numbers of its first octet and of its ULPDU_Length, lengths are
+    octets, ``frames`` the frames that first brought its octets.  ``placed_frame`` is None if its CRC is bad,
+    ``delivered_frame`` if it is, or if octets before it were never captured.  ``time`` is in seconds since the
+    epoch, of the placed frame, else of the frame that completed it; ``time_ns`` the same in nanoseconds.
+    """
+
+    #: Where its octets can be had; None for a record that stands alone.
+    context: FPDUContext | None = None
+
     @property
     def time(self) -> float:
         """Seconds since the epoch."""
         return self.time_ns / 1_000_000_000
+
+    def octets(self) -> bytes:
+        """All octets of the FPDU as they are in the capture, Markers, PAD and CRC included.
+
+        The frames that brought them are read again.  Raises :class:`~scapy_mpa.errors.MPAError` if that cannot be.
+        """
+        return self._context().octets(self)
+
+    def packet(self) -> Packet:
+        """The FPDU as a Scapy packet; nothing else of the capture is dissected.  Raises as :meth:`octets` does."""
+        return self._context().packet(self)
+
+    def _context(self) -> FPDUContext:
+        if self.context is None:
+            raise MPAError("this record does not know the capture that it came from")
+        return self.context
 
     def as_dict(self) -> dict[str, object]:
         """The record with the keys, in the order, of ``scapy-mpa fpdus``."""
@@ -148,10 +183,11 @@ def record_of(
     frames: tuple[int, ...],
     connection: int,
     direction: Literal["initiator", "responder"],
+    context: FPDUContext | None = None,
 ) -> FPDURecord:
     """The record of a row."""
     seq, header_seq, wire_length, ulpdu_length, markers, flag, opcode, placed, delivered, time, _, _ = row
-    return FPDURecord(
+    record = FPDURecord(
         connection,
         direction,
         seq,
@@ -168,3 +204,6 @@ def record_of(
         bool(flag & AFTER_ERROR),
         OPCODE_NAMES[opcode],
     )
+    if context is not None:
+        record.context = context
+    return record

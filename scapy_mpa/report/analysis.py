@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from scapy_mpa.capture.files import Captures, CaptureSource
+from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import CONNECTION_LIMIT, HELD_LIMIT, Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import FRAME, KEY, Segment
+from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Connection, Report
 
 
@@ -60,11 +62,12 @@ def analyze(
             receiver.feed(segments if selection is EVERYTHING else selection.of(segments))
             receiver.release()
     receiver.finish()
+    index = FrameIndex(capture)
     return Report(
         captures.names,
         captures.packets,
         receiver.tcp_connections,
-        [Connection(mpa) for mpa in receiver.connections],
+        [Connection(mpa, index) for mpa in receiver.connections],
         receiver.findings.sorted(),
         captures.damage,
     )
@@ -83,6 +86,8 @@ class PlacedFPDUs:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._captures = Captures(capture)
+        self._index = FrameIndex(capture)
+        self._contexts: dict[int, HalfContext] = {}
         self._selection = selection
         self._limits = limits
         self._placed: list[FPDURecord] = []
@@ -104,13 +109,16 @@ class PlacedFPDUs:
             captures.names,
             captures.packets,
             receiver.tcp_connections,
-            [Connection(mpa) for mpa in receiver.connections],
+            [Connection(mpa, self._index) for mpa in receiver.connections],
             receiver.findings.sorted(),
             captures.damage,
         )
 
     def _sink(self, operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
-        self._placed.append(record_of(row, frames, operation.mpa.number, operation.direction))
+        context = self._contexts.get(id(operation))
+        if context is None:
+            context = self._contexts[id(operation)] = HalfContext(self._index, operation)
+        self._placed.append(record_of(row, frames, operation.mpa.number, operation.direction, context))
 
 
 def iter_fpdus(

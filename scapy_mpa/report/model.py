@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.operation import Direction
-from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
+from scapy_mpa.receive.records import FPDUContext, FPDULog, FPDURecord, record_of
 from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
+from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
 
 SCHEMA_VERSION = 1
@@ -41,7 +43,15 @@ COUNT_KEYS = (
 class FPDUs(Sequence[FPDURecord]):
     """The FPDUs of one half connection, in the order of the stream; made when they are looked at."""
 
-    def __init__(self, log: FPDULog | None, count: int, connection: int, direction: Direction) -> None:
+    def __init__(
+        self,
+        log: FPDULog | None,
+        count: int,
+        connection: int,
+        direction: Direction,
+        context: FPDUContext | None = None,
+    ) -> None:
+        self._context = context
         self._log = log
         self._count = count if log is not None else 0
         self._connection = connection
@@ -52,7 +62,7 @@ class FPDUs(Sequence[FPDURecord]):
         """Yield the records without keeping them."""
         if self._log is not None:
             for row, frames in self._log.rows():
-                yield record_of(row, frames, self._connection, self._direction)
+                yield record_of(row, frames, self._connection, self._direction, self._context)
 
     def __len__(self) -> int:
         """How many there are."""
@@ -79,13 +89,15 @@ class HalfConnection:
     counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
     """
 
-    def __init__(self, mpa: MPAConnection, direction: Direction) -> None:
+    def __init__(self, mpa: MPAConnection, direction: Direction, index: FrameIndex) -> None:
         operation = mpa.operations.get(direction)
         self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
         #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
         self.markers = mpa.markers(direction)
         self.counts = operation.counts if operation is not None else Counts()
-        self.fpdus = FPDUs(operation.log if operation is not None else None, self.counts.fpdus, mpa.number, direction)
+        log = operation.log if operation is not None else None
+        context = HalfContext(index, operation) if operation is not None else None
+        self.fpdus = FPDUs(log, self.counts.fpdus, mpa.number, direction, context)
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""
@@ -99,7 +111,7 @@ class Connection:
     ``reply_frame`` the numbers of the frames that completed them.
     """
 
-    def __init__(self, mpa: MPAConnection) -> None:
+    def __init__(self, mpa: MPAConnection, index: FrameIndex) -> None:
         self.number = mpa.number
         self.profile: Profile = mpa.profile
         self.crc = mpa.crc
@@ -107,8 +119,8 @@ class Connection:
         self.rejected = mpa.rejected
         self.request, self.request_frame = _startup(mpa.request)
         self.reply, self.reply_frame = _startup(mpa.reply)
-        self.initiator = HalfConnection(mpa, "initiator")
-        self.responder = HalfConnection(mpa, "responder")
+        self.initiator = HalfConnection(mpa, "initiator", index)
+        self.responder = HalfConnection(mpa, "responder", index)
         self.findings: list[Finding] = mpa.findings.sorted()
 
     @property

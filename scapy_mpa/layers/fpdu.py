@@ -1,0 +1,274 @@
+"""FPDUs as Scapy packets, with the Markers that fall among them (RFC 5044 §4).
+
+    FPDU / DDPUntagged / RDMAPSend / b"data"
+
+What is None is computed when the packet is built, what is given is kept: ULPDU_Length, PAD, CRC, and FPDUPTR
+of each Marker. Four fields are not on the wire:
+
+* `marker_offset`: octets from the FPDU's first octet to the first Marker position, 0 to 508 (0: it begins with a
+  Marker, 508: one stands right after 508 octets); None in a stream without Markers.
+* `markers`: the Markers in their order; None, or fewer than there are positions: the others are computed.
+* `origin`: what a computed FPDUPTR counts from, "header" (RFC 5044) or "first-octet" (both drafts).
+* `crc_in_use`: False leaves a computed CRC zero and an FPDU's CRC unjudged; None if that is not known.
+
+An FPDU behind another, as in `FPDU()/b"one"/FPDU()/b"two"`, is the next of the stream, not its ULPDU.
+
+Octets alone do not tell where Markers stand, so `FPDU(octets, marker_offset=...)` has to be told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.fields import ConditionalField, RawVal, ShortField, XShortField
+from scapy.layers.inet import TCP
+from scapy.packet import NoPayload, Packet, Raw
+
+from ..errors import FramingError
+from ..framing import (
+    CRC_LENGTH,
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    MAX_ULPDU_LENGTH,
+    Origin,
+    crc32c,
+    crc_field,
+    decode_fpdu,
+    encode_marker,
+    insert_markers,
+    marker_count,
+    marker_positions,
+    pad_length,
+)
+from ..framing.fpdu import LENGTH_FIELD_LENGTH
+from .ddp import DDPTagged, DDPUntagged
+from .fields import CRCField, OffWire, OffWireList, TrailingOctets
+
+LAST_MARKER_OFFSET = MARKER_INTERVAL - MARKER_LENGTH
+"""No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away."""
+
+_TAGGED = 0x80
+
+
+class Marker(Packet):
+    """A Marker (RFC 5044 §4.2). FPDUPTR left None is computed by the FPDU that holds it."""
+
+    name = "Marker"
+    fields_desc = [XShortField("reserved", 0), ShortField("fpduptr", None)]
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
+        return conf.raw_layer if _pkt and len(_pkt) < MARKER_LENGTH else cls
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
+        return b"", s
+
+    def mysummary(self) -> str:
+        return self.sprintf("Marker FPDUPTR %fpduptr%")
+
+
+def _with_markers(pkt: Packet) -> bool:
+    return pkt.getfieldval("marker_offset") is not None
+
+
+def _stream_offset(marker_offset: int) -> int:
+    """A stream offset at which an FPDU can begin that has its first Marker position there."""
+    if not 0 <= marker_offset <= LAST_MARKER_OFFSET:
+        raise FramingError(f"marker_offset {marker_offset} is not within 0 to {LAST_MARKER_OFFSET}")
+    return -marker_offset % MARKER_INTERVAL
+
+
+class FPDU(Packet):
+    """Framed Protocol Data Unit."""
+
+    name = "FPDU"
+    fields_desc = [
+        ShortField("ulpdu_length", None),
+        TrailingOctets("pad"),
+        CRCField("crc"),
+        OffWire("marker_offset"),
+        ConditionalField(OffWireList("markers", Marker), _with_markers),
+        ConditionalField(OffWire("origin", "header"), _with_markers),
+        ConditionalField(OffWire("crc_in_use"), lambda pkt: pkt.getfieldval("crc_in_use") is not None),
+    ]
+    __slots__ = ["_following", "_told"]
+
+    def __init__(self, _pkt: bytes = b"", *args: Any, **fields: Any) -> None:
+        told = {}
+        if _pkt:  # what only the caller can know about octets has to be there before they are dissected
+            told = {name: fields.pop(name) for name in ("marker_offset", "origin", "crc_in_use") if name in fields}
+        self._told = told
+        super().__init__(_pkt, *args, **fields)
+
+    # Octets -> fields
+
+    def dissect(self, s: bytes) -> None:
+        told, self._told = self._told, {}
+        self.explicit = 1
+        self.fields.update({name: value for name, value in told.items() if value is not None})
+        marker_offset = told.get("marker_offset")
+        octets = bytes(s)
+        fpdu = None
+        if marker_offset is None:
+            fpdu = decode_fpdu(octets, check_crc=False)
+        elif 0 <= marker_offset <= LAST_MARKER_OFFSET:
+            fpdu = decode_fpdu(octets, _stream_offset(marker_offset), check_crc=False)
+        if fpdu is None:
+            self._dissect_cut(octets, marker_offset)
+            return
+        self.fields.update(ulpdu_length=fpdu.ulpdu_length, pad=fpdu.pad, crc=fpdu.crc)
+        if marker_offset is not None:
+            self.fields["markers"] = [
+                Marker(reserved=reserved, fpduptr=fpduptr) for _, reserved, fpduptr in fpdu.markers
+            ]
+        self.do_dissect_payload(fpdu.ulpdu)
+        if len(octets) > fpdu.wire_length and conf.padding:
+            self.add_payload(conf.padding_layer(octets[fpdu.wire_length :]))
+
+    def _dissect_cut(self, octets: bytes, marker_offset: int | None) -> None:
+        """Not a whole FPDU: what is there of ULPDU, PAD and CRC; if that cannot be told, Raw."""
+        if marker_offset is not None or len(octets) < LENGTH_FIELD_LENGTH:
+            self.fields.pop("marker_offset", None)
+            self.fields.update(ulpdu_length=RawVal(b""), pad=b"", crc=b"")
+            self.add_payload(conf.raw_layer(octets))
+            return
+        ulpdu_length = int.from_bytes(octets[:LENGTH_FIELD_LENGTH], "big")
+        ulpdu_end = LENGTH_FIELD_LENGTH + ulpdu_length
+        crc_at = ulpdu_end + pad_length(ulpdu_length)
+        self.fields.update(ulpdu_length=ulpdu_length, pad=octets[ulpdu_end:crc_at], crc=octets[crc_at:])
+        self.do_dissect_payload(octets[LENGTH_FIELD_LENGTH:ulpdu_end])
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        return DDPTagged if payload[0] & _TAGGED else DDPUntagged
+
+    @classmethod
+    def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
+        """Fewer octets than a ULPDU_Length are Raw."""
+        cut = _pkt and len(_pkt) < LENGTH_FIELD_LENGTH and fields.get("marker_offset") is None
+        return conf.raw_layer if cut else cls
+
+    @classmethod
+    def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
+        """For Scapy's StreamSocket and TCPSession: an FPDU without Markers, once it is complete."""
+        return cls(data) if decode_fpdu(data, check_crc=False) else None
+
+    # Fields -> octets
+
+    def do_build_payload(self) -> bytes:
+        """Build the ULPDU, and keep the FPDU that `/` has put behind this one apart."""
+        self._following = b""
+        below: Packet = self
+        following = self.payload
+        while following and not isinstance(following, FPDU):
+            below, following = following, following.payload
+        if not following:
+            return super().do_build_payload()
+        below.payload = NoPayload()
+        try:
+            return super().do_build_payload()
+        finally:
+            below.payload = following
+            self._following = following.do_build()
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        covered = self._covered(pay)
+        crc = self.getfieldval("crc")
+        if crc is not None:
+            field = CRCField.octets(crc)
+        elif self.getfieldval("crc_in_use") is False:
+            field = bytes(CRC_LENGTH)
+        else:
+            field = self._crc_field(covered)
+        return self._lay(covered + field) + self._following
+
+    def _covered(self, ulpdu: bytes) -> bytes:
+        """ULPDU_Length, ULPDU and PAD."""
+        length, pad = self.getfieldval("ulpdu_length"), self.getfieldval("pad")
+        if length is None:
+            length = len(ulpdu)
+            if length > MAX_ULPDU_LENGTH:
+                limit = f"above the limit of {MAX_ULPDU_LENGTH}; give ulpdu_length to send it all the same"
+                raise FramingError(f"a ULPDU of {length} octets is {limit}")
+        field = bytes(length) if isinstance(length, RawVal) else int(length).to_bytes(LENGTH_FIELD_LENGTH, "big")
+        return field + ulpdu + (bytes(pad_length(len(ulpdu))) if pad is None else bytes(pad))
+
+    def _crc_field(self, covered: bytes) -> bytes:
+        """The CRC over what comes before its field, a Marker between PAD and CRC included (RFC 5044 §4.4)."""
+        return crc_field(crc32c(self._lay(covered + b"\0")[:-1]))
+
+    def _lay(self, body: bytes) -> bytes:
+        """Put the Markers into the octets of an FPDU: those that are given, the others computed."""
+        marker_offset = self.getfieldval("marker_offset")
+        if marker_offset is None:
+            return body
+        offset = _stream_offset(marker_offset)
+        origin: Origin = self.getfieldval("origin")
+        wire = insert_markers(body, offset, origin)
+        given = self.getfieldval("markers")
+        if not given:
+            return wire
+        laid = bytearray(wire)
+        end = offset + len(body) + MARKER_LENGTH * marker_count(offset, len(body))
+        for marker, position in zip(given, marker_positions(offset, end), strict=False):
+            at = position - offset
+            if isinstance(marker, Marker):
+                computed = int.from_bytes(laid[at + 2 : at + MARKER_LENGTH], "big")
+                fpduptr = marker.getfieldval("fpduptr")
+                marker_octets = encode_marker(computed if fpduptr is None else int(fpduptr), int(marker.reserved))
+            else:
+                marker_octets = bytes(marker)[:MARKER_LENGTH].ljust(MARKER_LENGTH, b"\0")
+            laid[at : at + MARKER_LENGTH] = marker_octets
+        return bytes(laid)
+
+    @property
+    def crc_good(self) -> bool | None:
+        """Is the CRC right? None where CRCs are not in use, as far as is known (`crc_in_use`)."""
+        crc = self.getfieldval("crc")
+        if self.getfieldval("crc_in_use") is False:
+            return None
+        if crc is None:
+            return True
+        return CRCField.octets(crc) == self._crc_field(self._covered(self.do_build_payload()))
+
+    # The person at the prompt
+
+    def mysummary(self) -> Any:
+        length, crc, markers = (self.getfieldval(name) for name in ("ulpdu_length", "crc", "markers"))
+        text = "FPDU" if length is None else f"FPDU {length} octets"
+        if markers and _with_markers(self):
+            text += f", {len(markers)} Marker{'s' if len(markers) > 1 else ''}"
+        # A zero field may mean that CRCs are not in use.
+        if crc is not None and (crc or self.getfieldval("crc_in_use")) and self.crc_good is False:
+            text += ", CRC bad"
+        return text, [TCP]
+
+    def show2(self, dump: bool = False, indent: int = 3, lvl: str = "", label_lvl: str = "") -> Any:
+        """Show the packet as it is after building, with what was computed."""
+        return self._again(bytes(self)).show(dump, indent, lvl, label_lvl)
+
+    def _again(self, octets: bytes) -> Packet:
+        names = ("marker_offset", "origin", "crc_in_use")
+        return fpdu_of(octets, *(self.getfieldval(name) for name in names))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        octets, state = bytes(self), super().__reduce__()[2:]
+        names = ("marker_offset", "origin", "crc_in_use")
+        return (fpdu_of, (octets, *(self.getfieldval(name) for name in names)), *state)
+
+    # Which FPDU answers which
+
+    def hashret(self) -> bytes:
+        return b"FPDU"
+
+    def answers(self, other: Packet) -> int:
+        if not isinstance(other, FPDU):
+            return 0
+        if not self.payload or isinstance(other.payload, Raw):
+            return 1
+        return self.payload.answers(other.payload)
+
+
+def fpdu_of(octets: bytes, marker_offset: int | None, origin: Origin, crc_in_use: bool | None) -> Packet:
+    """Dissect octets with all that a `FPDU` has to be told about them (how it is pickled)."""
+    return FPDU(octets, marker_offset=marker_offset, origin=origin, crc_in_use=crc_in_use)

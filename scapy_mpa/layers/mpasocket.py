@@ -1,0 +1,129 @@
+"""`MPASocket`: FPDUs over a TCP socket on which the startup frames have been exchanged (RFC 5044 §4, §7.1).
+
+It counts the octets of Full Operation in both directions, so it knows where Markers stand; which direction
+has them, and whether CRCs are in use, was negotiated and is told to it.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from typing import Any
+
+from scapy.error import log_runtime
+from scapy.packet import Packet
+from scapy.supersocket import StreamSocket
+
+from ..framing import MARKER_INTERVAL, Origin, header_offset, plain_length, wire_length
+from ..framing.fpdu import LENGTH_FIELD_LENGTH
+from .fpdu import FPDU
+from .mpa import fpdu_packet
+
+_AT_ONCE = 1 << 16
+
+
+class MPASocket(StreamSocket):
+    """A StreamSocket that sends and receives FPDUs with Markers and CRCs as negotiated.
+
+    `sock`: a connected TCP socket; the next octet in either direction is the first of Full Operation, or at the
+    stream offset `send_offset`, `recv_offset`. `send_markers`: the peer asked for Markers by M; `recv_markers`:
+    we did. `crc`: CRCs are in use. `origin`: what FPDUPTR counts from.
+    """
+
+    desc = "sends and receives MPA FPDUs on a TCP socket"
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        send_markers: bool = False,
+        recv_markers: bool = False,
+        crc: bool = True,
+        *,
+        origin: Origin = "header",
+        send_offset: int = 0,
+        recv_offset: int = 0,
+    ) -> None:
+        super().__init__(sock, FPDU)
+        self.send_markers = send_markers
+        self.recv_markers = recv_markers
+        self.crc = crc
+        self.origin: Origin = origin
+        self.send_offset = send_offset
+        self.recv_offset = recv_offset
+        self._received = bytearray()
+        self._selected = False
+
+    def send(self, x: Packet) -> int:
+        """Send a packet whole and return its octets.
+
+        An `FPDU` gets what it leaves open: Markers where the stream has them, and a CRC. What it gives is sent
+        as it is, and so is a packet that is no FPDU.
+        """
+        pkt = x.copy() if isinstance(x, FPDU) else x
+        if isinstance(pkt, FPDU):
+            if self.send_markers and pkt.getfieldval("marker_offset") is None:
+                pkt.marker_offset = -self.send_offset % MARKER_INTERVAL
+                if "origin" not in pkt.fields:
+                    pkt.origin = self.origin
+            if pkt.getfieldval("crc_in_use") is None:
+                pkt.crc_in_use = self.crc
+        octets = bytes(pkt)
+        self.ins.sendall(octets)
+        self.send_offset += len(octets)
+        if isinstance(x, Packet):
+            x.sent_time = time.time()
+        return len(octets)
+
+    def recv(self, x: int | None = None, **kwargs: Any) -> Packet | None:
+        """The next FPDU. It waits for one, as long as the timeout of the socket lets it.
+
+        Raises EOFError when the connection is closed, and says so if that is inside an FPDU. An FPDU with a bad
+        CRC is returned all the same, with a warning: its `crc_good` is False, and neither its length nor what
+        follows is to be trusted. Called by `sniff` or `sr1` it returns None rather than wait for the rest of
+        an FPDU.
+        """
+        wait, self._selected = not self._selected, False
+        while (missing := self._missing()) > 0:
+            if not wait and not _is_readable(self.ins):
+                return None
+            octets = self.ins.recv(min(missing, _AT_ONCE))
+            if not octets:
+                raise EOFError(self._closed())
+            self._received += octets
+        marker_offset = -self.recv_offset % MARKER_INTERVAL if self.recv_markers else None
+        pkt = fpdu_packet(bytes(self._received), marker_offset, self.crc, self.origin)
+        pkt.time = time.time()
+        if pkt.crc_good is False:
+            log_runtime.warning("FPDU at stream offset %d: bad CRC (RFC 5044 §8, code 2)", self.recv_offset)
+        self.recv_offset += len(self._received)
+        self._received.clear()
+        return pkt
+
+    def _missing(self) -> int:
+        """How many more octets the FPDU needs, as far as can be told: the rest of it once its length is known."""
+        have = self._received
+        header = header_offset(self.recv_offset) - self.recv_offset if self.recv_markers else 0
+        if len(have) < header + LENGTH_FIELD_LENGTH:
+            return header + LENGTH_FIELD_LENGTH - len(have)
+        ulpdu_length = int.from_bytes(have[header : header + LENGTH_FIELD_LENGTH], "big")
+        total = wire_length(ulpdu_length, self.recv_offset) if self.recv_markers else plain_length(ulpdu_length)
+        return total - len(have)
+
+    def _closed(self) -> str:
+        if self._received:
+            return f"connection closed {len(self._received)} octets into an FPDU (RFC 5044 §8, code 1)"
+        return "connection closed"
+
+    @staticmethod
+    def select(sockets: list[Any], remain: float | None = None) -> list[Any]:
+        """For `sniff` and `sr1`: which sockets have something to read."""
+        ready = StreamSocket.select(sockets, remain)
+        for sock in ready:
+            if isinstance(sock, MPASocket):
+                sock._selected = True
+        return ready
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    return bool(select.select([sock], [], [], 0)[0])

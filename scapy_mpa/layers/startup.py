@@ -1,0 +1,142 @@
+"""The startup frames as Scapy packets: `MPARequest` and `MPAReply` (RFC 5044 §7.1.1, RFC 6581 §6 and §9).
+
+PD_Length left None is computed, and Rev: 2 if S is set, otherwise 1. In a frame with S, a Rev that knows it
+and a PD_Length that leaves room, the fields of RFC 6581's enhanced data stand in front of the Private Data,
+which is then the ULP's own. Its Control Flags are called enhanced_a to enhanced_d, for `c` is MPA's CRC flag.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.fields import AnyField, BitField, ByteField, ConditionalField, ShortField, StrFixedLenField, StrLenField
+from scapy.layers.inet import TCP
+from scapy.packet import Packet, Padding
+
+from ..errors import FramingError
+from ..framing import ENHANCED_DATA_LENGTH, KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, S
+from ..framing.profiles import profile_of_revision
+
+_FLAGS, _REV, _PD_LENGTH = KEY_LENGTH, KEY_LENGTH + 1, KEY_LENGTH + 2
+_MAX_PD_LENGTH = 0xFFFF
+
+
+def _revision(s: Any, rev: Any) -> Any:
+    return (2 if s else 1) if rev is None else rev
+
+
+def _is_enhanced(s: Any, rev: Any, pd_length: Any) -> bool:
+    """Do these values of S, Rev and PD_Length (None: computed) mean that enhanced data is there?"""
+    if not (s and profile_of_revision(_revision(s, rev)).enhanced):
+        return False
+    return pd_length is None or bool(pd_length >= ENHANCED_DATA_LENGTH)
+
+
+def _has_enhanced(pkt: Packet) -> bool:
+    return _is_enhanced(pkt.getfieldval("s"), pkt.getfieldval("rev"), pkt.getfieldval("pd_length"))
+
+
+def _private_data_length(pkt: Packet) -> int:
+    length = pkt.getfieldval("pd_length")
+    return int(length) - (ENHANCED_DATA_LENGTH if _has_enhanced(pkt) else 0)
+
+
+def _fields(key: bytes) -> list[AnyField]:
+    return [
+        StrFixedLenField("key", key, KEY_LENGTH),
+        BitField("m", 0, 1),
+        BitField("c", 0, 1),
+        BitField("r", 0, 1),
+        BitField("s", 0, 1),
+        BitField("res", 0, 4),
+        ByteField("rev", None),
+        ShortField("pd_length", None),
+        ConditionalField(BitField("enhanced_a", 0, 1), _has_enhanced),
+        ConditionalField(BitField("enhanced_b", 0, 1), _has_enhanced),
+        ConditionalField(BitField("ird", 0, 14), _has_enhanced),
+        ConditionalField(BitField("enhanced_c", 0, 1), _has_enhanced),
+        ConditionalField(BitField("enhanced_d", 0, 1), _has_enhanced),
+        ConditionalField(BitField("ord", 0, 14), _has_enhanced),
+        StrLenField("private_data", b"", length_from=_private_data_length),
+    ]
+
+
+class _Startup(Packet):
+    """What Request and Reply have in common."""
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        if self.getfieldval("rev") is None:
+            pkt = pkt[:_REV] + bytes([_revision(self.getfieldval("s"), None)]) + pkt[_REV + 1 :]
+        if self.getfieldval("pd_length") is None:
+            length = len(pkt) - STARTUP_HEADER_LENGTH
+            if length > _MAX_PD_LENGTH:
+                raise FramingError(f"Private Data of {length} octets does not fit PD_Length")
+            pkt = pkt[:_PD_LENGTH] + length.to_bytes(2, "big") + pkt[STARTUP_HEADER_LENGTH:]
+        return pkt + pay
+
+    def mysummary(self) -> Any:
+        flags = "".join(f" {name.upper()}" for name in ("m", "c", "r", "s") if self.getfieldval(name))
+        text = f"{self.name}{flags} Rev {_revision(self.getfieldval('s'), self.getfieldval('rev'))}"
+        if _has_enhanced(self):
+            text += f" IRD {self.getfieldval('ird')} ORD {self.getfieldval('ord')}"
+        return text, [TCP]
+
+    def hashret(self) -> bytes:
+        return b"MPA startup"
+
+    @classmethod
+    def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
+        """For Scapy's StreamSocket and TCPSession: the frame as soon as it is complete, what follows as Padding."""
+        if len(data) < STARTUP_HEADER_LENGTH:
+            return None
+        end = STARTUP_HEADER_LENGTH + int.from_bytes(data[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")
+        if len(data) < end:
+            return None
+        pkt = (MPAReply if data.startswith(REPLY_KEY) else MPARequest)(data[:end])
+        return pkt / Padding(data[end:]) if len(data) > end else pkt
+
+
+def _hook(cls: type[Packet], _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
+    """A frame cut in its header, or in its enhanced data, is Raw."""
+    octets = bytes(_pkt or b"")
+    if octets and len(octets) < STARTUP_HEADER_LENGTH + ENHANCED_DATA_LENGTH:
+        if len(octets) < STARTUP_HEADER_LENGTH:
+            return conf.raw_layer
+        pd_length = int.from_bytes(octets[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")
+        if _is_enhanced(octets[_FLAGS] & S, octets[_REV], pd_length):
+            return conf.raw_layer
+    return cls
+
+
+class MPARequest(_Startup):
+    """MPA Request Frame."""
+
+    name = "MPA Request"
+    fields_desc = _fields(REQUEST_KEY)
+    dispatch_hook = classmethod(_hook)
+
+
+class MPAReply(_Startup):
+    """MPA Reply Frame."""
+
+    name = "MPA Reply"
+    fields_desc = _fields(REPLY_KEY)
+    dispatch_hook = classmethod(_hook)
+
+    def answers(self, other: Packet) -> int:
+        return int(isinstance(other, MPARequest))
+
+
+def startup_packet(octets: bytes) -> MPARequest | MPAReply:
+    """The startup frame at the beginning of `octets`; `bytes()` of it are the octets.
+
+    Raises FramingError if they begin with neither Key, or end inside the header or the enhanced data.
+    """
+    for key, cls in (REQUEST_KEY, MPARequest), (REPLY_KEY, MPAReply):
+        if octets.startswith(key):
+            packet = cls(octets)
+            if isinstance(packet, cls):
+                return packet
+            raise FramingError(f"{len(octets)} octets are no whole startup frame")
+    raise FramingError(f"neither an MPA Request nor an MPA Reply: the Key is {octets[:KEY_LENGTH]!r}")

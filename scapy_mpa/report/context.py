@@ -1,0 +1,39 @@
+"""From a record back to its octets, and to a Scapy packet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.records import FPDURecord
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet
+
+
+class HalfContext:
+    """One half connection of a capture: what it takes to read its FPDUs again."""
+
+    __slots__ = ("_crc", "_index", "_markers", "_origin", "_seq_start")
+
+    def __init__(self, index: FrameIndex, operation: FullOperation) -> None:
+        self._index = index
+        self._seq_start = operation.stream.origin
+        self._markers = operation.markers
+        self._crc = operation.crc
+        self._origin = operation.mpa.profile.fpduptr_origin
+
+    def octets(self, record: FPDURecord) -> bytes:
+        """All octets of the FPDU, Markers included."""
+        return self._index.octets(record.frames, record.seq, record.wire_length)
+
+    def packet(self, record: FPDURecord) -> Packet:
+        """The FPDU as a Scapy packet."""
+        from scapy_mpa.layers.mpa import fpdu_packet
+
+        marker_offset = (self._seq_start - record.seq) % MARKER_INTERVAL if self._markers else None
+        if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
+            marker_offset = None  # it begins inside a Marker, where no FPDU can
+        return fpdu_packet(self.octets(record), marker_offset, self._crc, self._origin)
