@@ -15,6 +15,7 @@ import click
 from scapy_mpa import __version__
 from scapy_mpa.cli.analyze import analyze_command
 from scapy_mpa.cli.fpdus import fpdus_command
+from scapy_mpa.cli.shell import shell_command
 from scapy_mpa.errors import MPAError
 
 
@@ -29,6 +30,7 @@ def cli() -> None:
 
 cli.add_command(analyze_command)
 cli.add_command(fpdus_command)
+cli.add_command(shell_command)
 
 
 def main() -> None:

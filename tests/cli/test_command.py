@@ -244,3 +244,22 @@ def test_a_capture_that_comes_through_a_slow_pipe() -> None:
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=REPO, timeout=60, check=False)
     assert (result.returncode, result.stderr) == (1, "")
     assert result.stdout.startswith("#0 127.0.0.1:35356 > ")
+
+
+def test_shell_has_everything_loaded(tmp_path: Path) -> None:
+    said = (
+        "print(len(bytes(FPDU() / DDPUntagged() / RDMAPSend() / b'abc')), len(analyze(capture).connections), sniff)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "scapy_mpa", "shell"],
+        input=f"capture = {REORDERED!r}\n{said}exit()\n",
+        capture_output=True,
+        text=True,
+        cwd=REPO,
+        timeout=60,
+        check=False,
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
+    )
+    assert result.returncode == 0
+    assert "28 1 <function sniff" in result.stdout
+    assert len(result.stdout.split("\n>>>")[0].strip().splitlines()) <= 5

@@ -1,0 +1,26 @@
+"""``scapy-mpa shell``."""
+
+from __future__ import annotations
+
+import click
+
+BANNER = """\
+scapy-mpa {version}: MPA, DDP and RDMAP are loaded, and analyze(), iter_fpdus() and MPASession.
+  look:  sniff(offline="a.pcap", session=MPASession).summary()      report = analyze("a.pcap")
+  build: FPDU() / DDPUntagged() / RDMAPSend() / b"payload"          ls(FPDU)      hexdump(...)"""
+
+
+@click.command("shell")
+def shell_command() -> int:
+    """Open an interactive Scapy with everything of scapy-mpa loaded (IPython if it is installed)."""
+    from scapy.config import conf
+    from scapy.main import interact
+
+    import scapy_mpa
+
+    names = {name: getattr(scapy_mpa, name) for name in scapy_mpa.__all__}
+    # Scapy shows a banner of ours in IPython only.
+    click.echo(BANNER.format(version=scapy_mpa.__version__))
+    conf.fancy_banner = False
+    interact(mydict=names, argv=["scapy-mpa"])
+    return 0
