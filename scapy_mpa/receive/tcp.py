@@ -15,7 +15,7 @@ from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY, startup_frame_pro
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.reader import FPDUReader
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream
 from scapy_mpa.rules.findings import Findings
@@ -209,8 +209,12 @@ class TCPConnection:
 
     def find(self, rule: str, seg: Segment, detail: str) -> None:
         """Report something about the connection, or the capture, before Full Operation."""
-        findings = self.mpa.findings if self.mpa is not None else self.receiver.findings
-        findings.add(rule, None, seg[FRAME], seg[TIME], seg[SEQ], detail)
+        if self.mpa is not None:
+            self.mpa.findings.add(rule, None, seg[FRAME], seg[TIME], seg[SEQ], detail)
+        else:
+            source, destination = endpoints(seg[KEY])
+            detail = f"{source} > {destination}: {detail}"
+            self.receiver.findings.add(rule, None, seg[FRAME], seg[TIME], seg[SEQ], detail)
 
     def _both_known(self, mpa: MPAConnection) -> None:
         assert mpa.request is not None and mpa.reply is not None
