@@ -143,54 +143,25 @@ class PcapReader:
                 break
             frame += 1
             at = end
+            time = seconds * _NANOSECONDS + fraction * resolution
             if captured >= minimum:
                 ether_type, version, total, fragment, protocol, key, seq, ack, data_offset, flags = fast4(octets, start)
+                tcp = 0
                 if ether_type == ETHERTYPE_IPV4:
                     if version == 0x45 and protocol == 6 and not fragment & 0x3FFF:
                         tcp = start + header4
-                        payload = tcp + (data_offset >> 4) * 4
                         packet_end = start + link_header + total
-                        if payload <= packet_end <= end and data_offset >= 0x50:
-                            append(
-                                (
-                                    frame,
-                                    seconds * _NANOSECONDS + fraction * resolution,
-                                    key,
-                                    seq,
-                                    ack,
-                                    flags,
-                                    octets,
-                                    payload,
-                                    packet_end,
-                                    tcp,
-                                    packet_end - payload,
-                                )
-                            )
-                            continue
                 elif ether_type == ETHERTYPE_IPV6 and captured >= minimum6:
                     _, version, total, protocol, key, seq, ack, data_offset, flags = fast6(octets, start)
                     if version >> 4 == 6 and protocol == 6:
                         tcp = start + header6
-                        payload = tcp + (data_offset >> 4) * 4
                         packet_end = tcp + total
-                        if payload <= packet_end <= end and data_offset >= 0x50:
-                            append(
-                                (
-                                    frame,
-                                    seconds * _NANOSECONDS + fraction * resolution,
-                                    key,
-                                    seq,
-                                    ack,
-                                    flags,
-                                    octets,
-                                    payload,
-                                    packet_end,
-                                    tcp,
-                                    packet_end - payload,
-                                )
-                            )
-                            continue
-            time = seconds * _NANOSECONDS + fraction * resolution
+                if tcp and data_offset >= 0x50:
+                    payload = tcp + (data_offset >> 4) * 4
+                    length = packet_end - payload
+                    if length >= 0 and packet_end <= end:
+                        append((frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length))
+                        continue
             network = network_layer(link_type, octets, start, end)
             found = network and tcp_segment(frame, time, network[0], octets, network[1], end, max(end, start + wire))
             if found:
