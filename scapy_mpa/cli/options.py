@@ -74,8 +74,9 @@ def select(report: Report, connection: int | None, shown: Sequence[Direction]) -
     try:
         report.select(connection, shown)
     except IndexError:
-        there = f"0 to {len(report.connections) - 1}" if report.connections else "none"
-        raise click.UsageError(f"there is no connection {connection}; the capture has {there}") from None
+        there = len(report.connections)
+        numbers = f"0 to {there - 1}" if there > 1 else "only 0" if there else "none"
+        raise click.UsageError(f"there is no connection {connection}; the capture has {numbers}") from None
 
 
 def warn_of_damage(report: Report) -> None:

@@ -13,45 +13,57 @@ from scapy_mpa.receive.records import FPDURecord
 #: The keys of a record, in the order of the JSON lines and of the CSV columns.
 KEYS = tuple("time" if name == "time_ns" else name for name in FPDURecord._fields)
 
+#: Texts of FPDU sizes that are kept.
+_MOST_SIZES = 4096
+
 _TEXT = "{:>4} {:<9} {:>10} {:>6} {:>6} {:>4} {:<9} {:<6} {:>8} {:>9}  {:<26} {}"
 
 
 def jsonl_lines(records: Iterable[FPDURecord]) -> Iterator[str]:
     """Yield a JSON object a line."""
-    # Every value is a number, a name of ours, or null: nothing that would have to be escaped.
+    # Every value is a number, a name of ours, or null: nothing that would have to be escaped.  FPDUs of one segment
+    # have their ends in common, FPDUs of one size what stands before, so both are put together once.
     opcodes = {name: json.dumps(name) for name in (*OPCODE_NAMES, None)}
-    booleans = {True: "true", False: "false"}
-    # FPDUs of one segment have these in common.
-    last_frames: tuple[int, ...] = ()
-    last_time, frames_json, time_json = -1, "", ""
-    for fpdu in records:
-        (
-            connection,
-            direction,
-            seq,
-            header_seq,
-            ulpdu_length,
-            wire_length,
-            markers,
-            crc,
-            located_by,
-            frames,
-            placed,
-            delivered,
-            time,
-            after_error,
-            opcode,
-        ) = fpdu
-        if frames != last_frames:
-            last_frames, frames_json = frames, str(list(frames))
-        if time != last_time:
-            last_time, time_json = time, repr(time / 1_000_000_000)
+    middles: dict[tuple[int, int, int, str, str], str] = {}
+    last: tuple[object, ...] = ()
+    end = ""
+    for (
+        connection,
+        direction,
+        seq,
+        header_seq,
+        ulpdu_length,
+        wire_length,
+        markers,
+        crc,
+        located_by,
+        frames,
+        placed,
+        delivered,
+        time,
+        after_error,
+        opcode,
+    ) in records:
+        size = ulpdu_length, wire_length, markers, crc, located_by
+        middle = middles.get(size)
+        if middle is None:
+            if len(middles) >= _MOST_SIZES:
+                middles.clear()
+            middle = middles[size] = (
+                f'"ulpdu_length": {ulpdu_length}, "wire_length": {wire_length}, "markers": {markers}, '
+                f'"crc": "{crc}", "located_by": "{located_by}"'
+            )
+        place = frames, placed, delivered, time, after_error
+        if place != last:
+            last = place
+            end = (
+                f'"frames": {list(frames)}, "placed_frame": {placed or "null"}, '
+                f'"delivered_frame": {delivered or "null"}, "time": {time / 1_000_000_000!r}, '
+                f'"after_error": {"true" if after_error else "false"}'
+            )
         yield (
             f'{{"connection": {connection}, "direction": "{direction}", "seq": {seq}, "header_seq": {header_seq}, '
-            f'"ulpdu_length": {ulpdu_length}, "wire_length": {wire_length}, "markers": {markers}, "crc": "{crc}", '
-            f'"located_by": "{located_by}", "frames": {frames_json}, "placed_frame": {placed or "null"}, '
-            f'"delivered_frame": {delivered or "null"}, "time": {time_json}, "after_error": {booleans[after_error]}, '
-            f'"opcode": {opcodes[opcode]}}}\n'
+            f'{middle}, {end}, "opcode": {opcodes[opcode]}}}\n'
         )
 
 
