@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import click
 
 BANNER = """\
@@ -22,5 +24,5 @@ def shell_command() -> int:
     # Scapy shows a banner of ours in IPython only.
     click.echo(BANNER.format(version=scapy_mpa.__version__))
     conf.fancy_banner = False
-    interact(mydict=names, argv=["scapy-mpa"])
+    interact(mydict=names, argv=["scapy-mpa"], loglevel=logging.ERROR)
     return 0
