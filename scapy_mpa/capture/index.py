@@ -5,6 +5,7 @@ The index holds eight octets a frame and is made when the first frame is asked f
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -67,6 +68,7 @@ class FrameIndex:
         return bytes(octets)
 
     def _make(self) -> None:
+        self._rewind()
         with ExitStack() as stack:
             captures = stack.enter_context(Captures(self._sources))
             if len(captures.readers) == 1:
@@ -77,6 +79,23 @@ class FrameIndex:
                     self._positions.append(position)
             self._readers = captures.readers
             self._stack = stack.pop_all()
+
+    def _rewind(self) -> None:
+        """Open files have been read to their end before."""
+        sources = self._sources
+        several = isinstance(sources, Sequence) and not isinstance(sources, str)
+        for source in sources if several else [sources]:  # type: ignore[union-attr]
+            if isinstance(source, (str, os.PathLike)):
+                continue
+            try:
+                source.seek(0)  # type: ignore[union-attr]
+            except (OSError, ValueError) as error:
+                name = getattr(source, "name", "<file>")
+                raise CaptureError(f"{name}: cannot be read again: {error}") from error
+
+    def __del__(self) -> None:
+        # Whoever asks a record for its octets has nothing in hand to close.
+        self._stack.close()
 
     def close(self) -> None:
         """Close the files; asking for a frame opens them again."""

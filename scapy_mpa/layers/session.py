@@ -6,39 +6,63 @@ of what it finds. So it survives what the receiver survives, and holds no more t
 
 from __future__ import annotations
 
-import socket
+from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
-from scapy.packet import Packet
-from scapy.sessions import IPSession
+from scapy.packet import NoPayload, Packet, Padding
+from scapy.sessions import DefaultSession
 from scapy.supersocket import SuperSocket
+from scapy.utils import EDecimal
 
 from ..framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from ..receive.operation import Direction, FullOperation
-from ..receive.receiver import HELD_LIMIT, Receiver
+from ..receive.receiver import CONNECTION_LIMIT, HELD_LIMIT, Receiver
 from ..receive.records import Row
-from ..receive.segment import LENGTH, Segment
+from ..receive.segment import KEY, LENGTH, TIME, Segment
 from ..receive.startup import FoundFrame
 from ..receive.tcp import MPAConnection
+from .fragments import Fragments
 from .mpa import fpdu_packet, startup_packet
 
 Order = Literal["placed", "delivered"]
 
 # Packets after which the receiver may forget what repeats are compared with.
 _RELEASE_AFTER = 1024
+_NANOSECONDS = 1_000_000_000
+_TCP_HEADER = 20
 
 
-class MPASession(IPSession):
+class _Frame(NamedTuple):
+    """A captured packet that may be wanted again: octets take less memory than a dissected packet."""
+
+    cls: type[Packet]
+    octets: bytes
+    time: Any
+    sniffed_on: Any
+    direction: Any
+
+
+class _Later(NamedTuple):
+    """An FPDU that was placed and waits for its delivery."""
+
+    frame: _Frame
+    octets: bytes
+
+
+class MPASession(DefaultSession):
     """A session for `sniff`: one packet for each MPA Request, MPA Reply and FPDU.
 
     Each comes over copies of the lower layers of the frame that placed it, with that frame's time. `order` is
     "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or "delivered" (in
     the order of the stream, nothing behind octets that were not captured). With `passthrough` the packets that carry
     nothing of an MPA connection are passed on too. `held_limit` is how many octets a half connection holds back at
-    most. Fragments of IP datagrams are put together first.
+    most. Fragments of IP datagrams, IPv4 and IPv6, are put together first.
+
+    What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and the
+    lower layers of the last frame with data of its half connection. At the end of a file comes what its end tells.
     """
 
     def __init__(
@@ -55,79 +79,163 @@ class MPASession(IPSession):
         self.order = order
         self.passthrough = passthrough
         self.receiver = Receiver(observer=self, held_limit=held_limit)
-        self._frame = 0
-        self._lower: Packet | None = None
+        self.fragments = Fragments()
+        self._number = 0
+        self._time = 0
         self._current: Packet | None = None
-        self._found: list[Packet] = []
-        # FPDUs that were placed and not delivered yet, by half connection and sequence number.
-        self._undelivered: dict[int, dict[int, Packet]] = {}
+        # What the present packet completes; half connection and stream offset are there to sort by.
+        self._found: list[tuple[FullOperation | None, int, Packet]] = []
+        self._last_frames: OrderedDict[bytes, _Frame] = OrderedDict()
+        self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
+        self._open: set[int] = set()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
         """What the next packet of the socket completes; `sniff` calls this."""
-        packet = sock.recv()
+        self._open.add(id(sock))
+        try:
+            # TCP's payload is of no interest as it is in the frame, unless somebody else wants it.
+            packet = sock.recv() if self.passthrough else sock.recv(stop_dissection_after=TCP)
+        except EOFError:
+            self._open.discard(id(sock))
+            if not self._open:
+                yield from self.finish()
+            raise
         if packet:
             yield from self.take(packet)
 
+    def process(self, pkt: Packet) -> Packet | None:
+        """The packet, or the IP datagram that it completes; None for a fragment that completes none."""
+        packet = super().process(pkt)
+        return self.fragments.take(packet) if packet else None
+
     def take(self, packet: Packet) -> Iterator[Packet]:
         """What one captured packet completes, for callers without a socket."""
-        self._frame += 1
+        self._number += 1
         whole = self.process(packet)
         if whole is None:
             return
-        seg = segment_of(whole, self._frame)
+        seg = segment_of(whole, self._number)
         if seg is None:
             if self.passthrough:
                 yield whole
             return
-        self._current, self._lower = whole, None
+        self._current, self._time = whole, seg[TIME]
         self.receiver.feed((seg,))
-        if self._frame % _RELEASE_AFTER == 0:
-            self.receiver.release()
-        found, self._found = self._found, []
+        speaks_mpa = bool(seg[LENGTH]) and self.receiver.speaks_mpa(seg)
+        if speaks_mpa:
+            self._remember(seg, whole)
+        if self._number % _RELEASE_AFTER == 0:
+            self._release()
+        found = self._taken()
         yield from found
-        if self.passthrough and not found and not (seg[LENGTH] and self.receiver.speaks_mpa(seg)):
+        if self.passthrough and not found and not speaks_mpa:
             yield whole
+
+    def finish(self) -> Iterator[Packet]:
+        """The capture is over: what its end tells. `sniff` on a file calls this by itself."""
+        self._time = -1
+        if self._current is not None:
+            self.receiver.finish()
+        yield from self._taken()
+        self._undelivered.clear()
+
+    def _taken(self) -> list[Packet]:
+        """What was found since the last time."""
+        found, self._found = self._found, []
+        if self.order == "delivered" and len(found) > 1:
+            # What is placed and delivered at once and what was waiting for that are told apart.
+            found = _in_order_of_streams(found)
+        return [packet for _, _, packet in found]
+
+    def _release(self) -> None:
+        self.receiver.release()
+        for operation in [operation for operation in self._undelivered if operation.gapped]:
+            del self._undelivered[operation]
 
     # --- what the receiver tells ---
 
     def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
-        self._found.append(self._over_lower(startup_packet(found.startup.encode())))
+        frame = self._frame_of(mpa.halves[direction].key, found.time)
+        self._found.append((None, 0, self._over(frame, startup_packet(found.startup.encode()))))
 
     def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
-        placed, delivered = row[7], row[8]
-        if self.order == "delivered" and (not placed or (operation.gapped and not delivered)):
-            self._undelivered.pop(id(operation), None)
+        placed, delivered, time = row[7], row[8], row[9]
+        if self.order == "delivered" and not delivered:
+            if placed and not operation.gapped:
+                frame = self._frame_of(operation.half.key, time) or self._present()
+                self._undelivered.setdefault(operation, {})[row[0]] = _Later(frame, octets)
             return
+        self._find(operation, row, self._frame_of(operation.half.key, time), octets)
+
+    def delivered(self, operation: FullOperation, row: Row) -> None:
+        """An FPDU that was placed at an earlier frame is delivered now."""
+        later = self._undelivered.get(operation, {}).pop(row[0], None)
+        if later is not None:
+            self._find(operation, row, later.frame, later.octets)
+
+    def _find(self, operation: FullOperation, row: Row, frame: _Frame | None, octets: bytes) -> None:
         offset = (row[0] - operation.stream.origin) % MARKER_INTERVAL
         marker_offset = -offset % MARKER_INTERVAL if operation.markers else None
         if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
             marker_offset = None  # it begins inside a Marker, where no FPDU can
-        origin = operation.mpa.profile.fpduptr_origin
-        packet = self._over_lower(fpdu_packet(octets, marker_offset, operation.crc, origin))
-        if self.order == "placed" or delivered:
-            self._found.append(packet)
-        else:
-            self._undelivered.setdefault(id(operation), {})[row[0]] = packet
+        upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
+        self._found.append((operation, operation.stream.offset_of(row[0]), self._over(frame, upper)))
 
-    def delivered(self, operation: FullOperation, row: Row) -> None:
-        """An FPDU that was placed at an earlier frame is delivered now."""
-        packet = self._undelivered.get(id(operation), {}).pop(row[0], None)
-        if packet is not None:
-            self._found.append(packet)
+    # --- lower layers ---
 
-    def _over_lower(self, upper: Packet) -> Packet:
-        """`upper` over copies of the lower layers of the present packet."""
+    def _remember(self, seg: Segment, packet: Packet) -> None:
+        """Keep the last frame with data of each half connection."""
+        frames = self._last_frames
+        frames[seg[KEY]] = _frame(packet)
+        frames.move_to_end(seg[KEY])
+        if len(frames) > 2 * CONNECTION_LIMIT:
+            frames.popitem(last=False)
+
+    def _frame_of(self, key: bytes, time: int) -> _Frame | None:
+        """The frame of an event at `time` (nanoseconds) in a half connection; None if it is the present packet."""
+        last = self._last_frames.get(key)
+        if time == self._time or last is None:
+            return None
+        return last._replace(time=EDecimal(time) / _NANOSECONDS)
+
+    def _present(self) -> _Frame:
         assert self._current is not None
-        if self._lower is None:
-            self._lower = self._current.copy()
-            self._lower[TCP].remove_payload()
-        packet = self._lower.copy() / upper
-        packet.time = self._current.time
-        packet.sniffed_on = self._current.sniffed_on
-        packet.direction = self._current.direction
+        return _frame(self._current)
+
+    def _over(self, frame: _Frame | None, upper: Packet) -> Packet:
+        """`upper` over copies of the lower layers of a frame, or of the present packet."""
+        current = self._current
+        assert current is not None
+        if frame is None:
+            packet = _without_payload(current.copy())
+            frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction)
+        else:
+            packet = _without_payload(frame.cls(frame.octets, stop_dissection_after=TCP))
+        packet[TCP].add_payload(upper)
+        packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
         return packet
+
+
+def _frame(packet: Packet) -> _Frame:
+    octets = packet.original or bytes(packet)
+    return _Frame(type(packet), octets, packet.time, packet.sniffed_on, packet.direction)
+
+
+def _without_payload(packet: Packet) -> Packet:
+    packet[TCP].remove_payload()
+    return packet
+
+
+def _in_order_of_streams(
+    found: list[tuple[FullOperation | None, int, Packet]],
+) -> list[tuple[FullOperation | None, int, Packet]]:
+    """The same, each half connection's in the order of its stream."""
+    turns: dict[FullOperation | None, int] = {}
+    for operation, _, _ in found:
+        turns.setdefault(operation, len(turns))
+    return sorted(found, key=lambda one: (turns[one[0]], one[1]))
 
 
 def segment_of(packet: Packet, frame: int) -> Segment | None:
@@ -138,21 +246,36 @@ def segment_of(packet: Packet, frame: int) -> Segment | None:
     ip = tcp.underlayer
     while ip is not None and not isinstance(ip, (IP, IPv6)):
         ip = ip.underlayer
-    if ip is None or (isinstance(ip, IP) and (ip.frag or ip.flags.MF)):
+    if ip is None:
         return None
-    octets = memoryview(tcp.original or bytes(tcp))
-    if len(octets) < 20:
+    octets = memoryview(_captured(tcp))
+    if len(octets) < _TCP_HEADER:
         return None
     start = (octets[12] >> 4) * 4
-    if start < 20 or start > len(octets):
+    if start < _TCP_HEADER:
         return None
-    family = socket.AF_INET if isinstance(ip, IP) else socket.AF_INET6
-    addresses = socket.inet_pton(family, ip.src) + socket.inet_pton(family, ip.dst)
     length = max(len(octets), _tcp_length(ip, tcp)) - start
+    if length < 0:
+        return None
+    start = min(start, len(octets))  # the capture may have cut the header
+    header = _captured(ip)
+    addresses = header[12:20] if isinstance(ip, IP) else header[8:40]
     seq, ack = int.from_bytes(octets[4:8], "big"), int.from_bytes(octets[8:12], "big")
-    time = int(packet.time * 1_000_000_000)
+    time = int(packet.time * _NANOSECONDS)
     key = addresses + bytes(octets[:4])
     return (frame, time, key, seq, ack, octets[13], octets, start, len(octets), 0, length)
+
+
+def _captured(layer: Packet) -> bytes:
+    """The octets of a layer and what is above it, as captured; as built if it was built, or changed since."""
+    if layer.original:
+        above: Packet = layer
+        while not isinstance(above, (NoPayload, Padding)):
+            if above.raw_packet_cache is None:
+                return bytes(layer.do_build())
+            above = above.payload
+        return bytes(layer.original)
+    return bytes(layer.do_build())
 
 
 def _tcp_length(ip: Packet, tcp: Packet) -> int:
