@@ -13,7 +13,6 @@ from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.fpdus import FORMATS
-from scapy_mpa.report.model import Report
 
 
 @click.command("fpdus")
@@ -45,18 +44,16 @@ def fpdus_command(
 
     Several captures are merged by time.
     """
-    selected = selection(ports, frames)
-    shown = directions(direction)
+    selected, shown, write = selection(ports, frames), directions(direction), FORMATS[output_format]
     if order == "stream":
         report = analyze(list(captures), selection=selected)
         select(report, connection, shown)
-        records = (record for found in report.connections for side in shown for record in found.half(side).fpdus)
-        sys.stdout.writelines(FORMATS[output_format](records))
+        halves = (found.half(side) for found in report.connections for side in shown)
+        sys.stdout.writelines(write(fpdu for half in halves for fpdu in half.fpdus))
     else:
         placed = PlacedFPDUs(list(captures), selected)
-        sys.stdout.writelines(FORMATS[output_format](_only(placed, connection, shown)))
-        assert placed.report is not None
-        report: Report = placed.report  # type: ignore[no-redef]
+        sys.stdout.writelines(write(_only(placed, connection, shown)))
+        report = placed.report
         select(report, connection, shown)
     sys.stdout.flush()
     warn_of_damage(report)

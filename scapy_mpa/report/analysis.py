@@ -91,7 +91,7 @@ class PlacedFPDUs:
         self._selection = selection
         self._limits = limits
         self._placed: list[FPDURecord] = []
-        self.report: Report | None = None
+        self._report: Report | None = None
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
@@ -105,7 +105,7 @@ class PlacedFPDUs:
                 placed.clear()
         receiver.finish()
         yield from placed
-        self.report = Report(
+        self._report = Report(
             captures.names,
             captures.packets,
             receiver.tcp_connections,
@@ -113,6 +113,13 @@ class PlacedFPDUs:
             receiver.findings.sorted(),
             captures.damage,
         )
+
+    @property
+    def report(self) -> Report:
+        """The report without FPDUs; raises RuntimeError before the last FPDU has been taken."""
+        if self._report is None:
+            raise RuntimeError("the capture has not been read to its end")
+        return self._report
 
     def _sink(self, operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
         context = self._contexts.get(id(operation))
