@@ -7,19 +7,27 @@ ties in the order given.  Frame numbers run through the merge, from 1.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, TypeVar
 
-from scapy_mpa.capture.pcap import PcapReader
+from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
+from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
+from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
+from scapy_mpa.capture.reader import Reader
+from scapy_mpa.capture.source import octets_of
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import KEY, TIME, Segment
+from scapy_mpa.receive.segment import KEY, TCP, TIME, Segment
 
-#: What names a capture: a path, or an open binary file.
+#: What names a capture: a path, ``-`` for standard input, or an open binary file.
 CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 T = TypeVar("T")
+
+STANDARD_INPUT = "-"
 
 #: Segments handed on at a time when captures are merged.
 _MERGED_BATCH = 1024
@@ -29,7 +37,8 @@ class Captures:
     """One or more captures, to be read once, each by one of ``readers``.
 
     ``names`` are as given; ``packets`` counts the records read so far; ``damage`` collects one line for each
-    capture that could only be read in part.  Use as a context manager: files it opened are closed at its end.
+    capture that could only be read in part.  ``fragments`` puts IP datagrams together, across captures.  Use as a
+    context manager: files it opened are closed at its end.
     """
 
     def __init__(self, sources: CaptureSource | Sequence[CaptureSource]) -> None:
@@ -40,22 +49,36 @@ class Captures:
         else:
             given.append(sources)
         self.damage: list[str] = []
+        self.fragments = Fragments()
         with ExitStack() as stack:
             self.readers = [self._open(source, stack) for source in given]
             self._stack = stack.pop_all()
         self.names = [reader.name for reader in self.readers]
 
-    @staticmethod
-    def _open(source: CaptureSource, stack: ExitStack) -> PcapReader:
-        if isinstance(source, (str, os.PathLike)):
-            path = Path(source)
-            try:
-                # The reader takes whole blocks: a buffer below it would only copy.
-                file = stack.enter_context(path.open("rb", buffering=0))
-                return PcapReader(file, str(source))
-            except OSError as error:
-                raise CaptureError(f"{source}: {error.strerror or error}") from error
-        return PcapReader(source, str(getattr(source, "name", "<file>")))
+    def _open(self, source: CaptureSource, stack: ExitStack) -> Reader:
+        if source == STANDARD_INPUT:
+            return self._reader(sys.stdin.buffer, STANDARD_INPUT)
+        if not isinstance(source, (str, os.PathLike)):
+            return self._reader(source, str(getattr(source, "name", "<file>")))
+        path = Path(source)
+        try:
+            # The reader takes whole blocks: a buffer below it would only copy.
+            file = stack.enter_context(path.open("rb", buffering=0))
+        except OSError as error:
+            raise CaptureError(f"{source}: {error.strerror or error}") from error
+        return self._reader(file, str(source))
+
+    def _reader(self, file: BinaryIO, name: str) -> Reader:
+        """A reader for what the first octets say."""
+        try:
+            magic, octets = octets_of(file, name)
+            if magic in MAGIC_NUMBERS:
+                return PcapReader(octets, name, self.fragments)
+            if magic == PCAPNG_MAGIC:
+                return PcapngReader(octets, name, self.fragments)
+        except OSError as error:
+            raise CaptureError(f"{name}: {error.strerror or error}") from error
+        raise CaptureError(f"{name}: {'not a pcap file' if magic else 'the file is empty'}")
 
     def __enter__(self) -> Captures:
         return self
@@ -78,18 +101,24 @@ class Captures:
         else:
             yield from self._merged()
         for reader in self.readers:
-            if reader.damage is None:
-                continue
+            self._conclude(reader)
+        self.damage += self.fragments.told()
+
+    def _conclude(self, reader: Reader) -> None:
+        if reader.damage is not None:
             if not reader.frames:
                 raise CaptureError(f"{reader.name}: no packet can be read: {reader.damage}")
             self.damage.append(f"{reader.name}: damaged after frame {reader.frames}: {reader.damage}")
+        self.damage += [f"{reader.name}: {line}" for line in reader.told()]
 
     def _merged(self) -> Iterator[list[Segment]]:
         batch: list[Segment] = []
         streams = [((seg[TIME], seg) for seg in _flat(_readable(reader, every_record=True))) for reader in self.readers]
         for frame, (_, (_, seg)) in enumerate(merged(streams), 1):
-            if seg[KEY]:
-                batch.append((frame, *seg[TIME:]))
+            # Fragments may be dealt out to several captures: they come together in the order of the merge.
+            found = segment_of_fragment(seg, self.fragments) if seg[TCP] == FRAGMENT else seg
+            if found is not None and found[KEY]:
+                batch.append((frame, *found[TIME:]))
                 if len(batch) == _MERGED_BATCH:
                     yield batch
                     batch = []
@@ -111,7 +140,7 @@ def merged(streams: Sequence[Iterator[tuple[int, T]]]) -> Iterator[tuple[int, tu
         heads[chosen] = next(streams[chosen], None)
 
 
-def _readable(reader: PcapReader, every_record: bool) -> Iterator[list[Segment]]:
+def _readable(reader: Reader, every_record: bool) -> Iterator[list[Segment]]:
     """The reader's batches; an error of the operating system half way is damage like any other."""
     try:
         yield from reader.batches(every_record)

@@ -9,9 +9,10 @@ import os
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
-from scapy_mpa.capture.files import Captures, CaptureSource, merged
-from scapy_mpa.capture.pcap import PcapReader
+from scapy_mpa.capture.files import STANDARD_INPUT, Captures, CaptureSource, merged
+from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, SEQ_MASK, START, TIME, Segment
 
@@ -22,7 +23,7 @@ class FrameIndex:
     def __init__(self, sources: CaptureSource | Sequence[CaptureSource]) -> None:
         self._sources = sources
         self._stack = ExitStack()
-        self._readers: list[PcapReader] = []
+        self._readers: list[Reader] = []
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
         self._reader_of = array("H")
@@ -86,6 +87,8 @@ class FrameIndex:
         several = isinstance(sources, Sequence) and not isinstance(sources, str)
         for source in sources if several else [sources]:  # type: ignore[union-attr]
             if isinstance(source, (str, os.PathLike)):
+                if source == STANDARD_INPUT or Path(source).is_fifo():
+                    raise CaptureError(f"{source}: a pipe cannot be read again")
                 continue
             try:
                 source.seek(0)  # type: ignore[union-attr]

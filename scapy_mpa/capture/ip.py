@@ -1,83 +1,119 @@
-"""From an IP packet to its TCP segment: IPv4 with options, IPv6 with extension headers (RFC 791, 8200, 9293).
-
-The general path, for every packet that the reader's fast path does not know at a glance.
-"""
+"""IP headers: IPv4 with options, IPv6 with extension headers, fragments of both (RFC 791, 8200, 2675)."""
 
 from __future__ import annotations
 
-from struct import Struct
+from typing import NamedTuple
 
-from scapy_mpa.capture.link import ETHERTYPE_IPV4
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.capture.fragments import Fragment
 
-_TCP = Struct(">IIBB").unpack_from
-_PROTOCOL_TCP = 6
-_FRAGMENT_HEADER, _AUTHENTICATION_HEADER = 44, 51
+PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_MPLS = 4, 6, 17, 41, 47, 137
+#: What may hold a TCP segment: only these are put together from fragments.
+_PROTOCOLS = frozenset((PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_MPLS))
+_HOP_BY_HOP, _FRAGMENT_HEADER, _AUTHENTICATION_HEADER = 0, 44, 51
 #: Hop-by-Hop Options, Routing, Destination Options, Mobility, HIP, Shim6: a length in units of 8 octets.
-_EXTENSION_HEADERS = frozenset((0, 43, 60, 135, 139, 140))
+_EXTENSION_HEADERS = frozenset((_HOP_BY_HOP, 43, 60, 135, 139, 140))
+_MAY_LEAD_TO_TCP = _PROTOCOLS | _EXTENSION_HEADERS | {_AUTHENTICATION_HEADER, _FRAGMENT_HEADER}
+_JUMBO_PAYLOAD = bytes((0xC2, 4))
 
 
-def tcp_segment(
-    frame: int, time: int, ether_type: int, octets: memoryview, at: int, end: int, wire_end: int
-) -> Segment | None:
-    """The TCP segment in the IP packet ``octets[at:end]``, or None if there is none.
+class Packet(NamedTuple):
+    """An IP packet: its two addresses, what it carries, where that begins and ended on the wire.
 
-    ``wire_end`` is where the packet ended before the capture cut it.  Fragments are not segments.
+    ``fragment`` is what it carries if that is only a part of a datagram.
     """
-    located = (_ipv4 if ether_type == ETHERTYPE_IPV4 else _ipv6)(octets, at, end, wire_end)
-    if located is None:
-        return None
-    addresses, tcp, packet_end = located
-    if end - tcp < 20:
-        return None
-    seq, ack, data_offset, flags = _TCP(octets, tcp + 4)
-    start = tcp + (data_offset >> 4) * 4
-    if start < tcp + 20 or start > packet_end:
-        return None
-    length = packet_end - start
-    captured_end = min(packet_end, end)
-    if captured_end < start:
-        captured_end = start = end
-    key = addresses + bytes(octets[tcp : tcp + 4])
-    return (frame, time, key, seq, ack, flags, octets, start, captured_end, tcp, length)
+
+    addresses: bytes
+    protocol: int
+    at: int
+    wire_end: int
+    fragment: Fragment | None = None
 
 
-def _ipv4(octets: memoryview, at: int, end: int, wire_end: int) -> tuple[bytes, int, int] | None:
+def ipv4(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
+    """The IPv4 packet in ``octets[at:end]``, which ended at ``wire_end`` before the capture cut it, or None."""
     if end - at < 20:
         return None
     header = (octets[at] & 0x0F) * 4
     total = octets[at + 2] << 8 | octets[at + 3]
-    fragment = (octets[at + 6] << 8 | octets[at + 7]) & 0x3FFF
-    if octets[at] >> 4 != 4 or header < 20 or octets[at + 9] != _PROTOCOL_TCP or fragment:
+    protocol = octets[at + 9]
+    if octets[at] >> 4 != 4 or header < 20 or protocol not in _PROTOCOLS:
         return None
     # A host that offloads segmentation may leave the total length zero: the packet is all that was sent.
     packet_end = at + total if total else wire_end
     if packet_end < at + header or packet_end > wire_end:
         return None
-    return bytes(octets[at + 12 : at + 20]), at + header, packet_end
+    addresses = bytes(octets[at + 12 : at + 20])
+    field = octets[at + 6] << 8 | octets[at + 7]
+    at_payload = at + header
+    if not field & 0x3FFF:
+        return Packet(addresses, protocol, at_payload, packet_end)
+    key = addresses + bytes(octets[at + 4 : at + 6]) + bytes((protocol,))
+    part = octets[at_payload : max(at_payload, min(end, packet_end))]
+    more = bool(field & 0x2000)
+    fragment = Fragment(key, protocol, (field & 0x1FFF) * 8, more, part, packet_end - at_payload)
+    return Packet(addresses, protocol, at_payload, packet_end, fragment)
 
 
-def _ipv6(octets: memoryview, at: int, end: int, wire_end: int) -> tuple[bytes, int, int] | None:
+def ipv6(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
+    """The IPv6 packet in ``octets[at:end]``, which ended at ``wire_end`` before the capture cut it, or None."""
     if end - at < 40 or octets[at] >> 4 != 6:
         return None
     payload = octets[at + 4] << 8 | octets[at + 5]
-    packet_end = at + 40 + payload if payload else wire_end
+    protocol, payload_at = octets[at + 6], at + 40
+    if not payload and protocol == _HOP_BY_HOP:
+        payload = _jumbo_payload(octets, payload_at, end)
+    packet_end = payload_at + payload if payload else wire_end
     if packet_end > wire_end:
         return None
-    protocol, header = octets[at + 6], at + 40
-    while protocol != _PROTOCOL_TCP:
-        if end - header < 8:
+    return below_ipv6(bytes(octets[at + 8 : at + 40]), protocol, octets, payload_at, end, packet_end)
+
+
+def below_ipv6(
+    addresses: bytes, protocol: int, octets: memoryview, at: int, end: int, packet_end: int
+) -> Packet | None:
+    """What stands behind the extension headers from ``at`` on, the first of which is ``protocol``, or None."""
+    while protocol not in _PROTOCOLS:
+        if end - at < 8:
             return None
         if protocol in _EXTENSION_HEADERS:
-            size = (octets[header + 1] + 1) * 8
+            size = (octets[at + 1] + 1) * 8
         elif protocol == _AUTHENTICATION_HEADER:
-            size = (octets[header + 1] + 2) * 4
-        elif protocol == _FRAGMENT_HEADER and not (octets[header + 2] << 8 | octets[header + 3]) & 0xFFF9:
-            size = 8  # an atomic fragment (RFC 6946) is a whole packet
+            size = (octets[at + 1] + 2) * 4
+        elif protocol == _FRAGMENT_HEADER:
+            size = 8
+            field = octets[at + 2] << 8 | octets[at + 3]
+            if field & 0xFFF9:  # else an atomic fragment (RFC 6946), a whole packet
+                return _ipv6_fragment(addresses, field, octets, at, end, packet_end)
         else:
             return None
-        protocol = octets[header]
-        header += size
-    if header > packet_end:
+        protocol = octets[at]
+        at += size
+    return Packet(addresses, protocol, at, packet_end) if at <= packet_end else None
+
+
+def _ipv6_fragment(
+    addresses: bytes, field: int, octets: memoryview, at: int, end: int, packet_end: int
+) -> Packet | None:
+    payload_at = at + 8
+    if payload_at > packet_end or octets[at] not in _MAY_LEAD_TO_TCP:
         return None
-    return bytes(octets[at + 8 : at + 40]), header, packet_end
+    key = addresses + bytes(octets[at + 4 : at + 8])
+    part = octets[payload_at : max(payload_at, min(end, packet_end))]
+    fragment = Fragment(key, octets[at], field & 0xFFF8, bool(field & 1), part, packet_end - payload_at)
+    return Packet(addresses, _FRAGMENT_HEADER, payload_at, packet_end, fragment)
+
+
+def _jumbo_payload(octets: memoryview, at: int, end: int) -> int:
+    """The jumbo payload length among the hop-by-hop options, 0 if there is none (RFC 2675 §2)."""
+    if end - at < 8:
+        return 0
+    options_end = min(at + (octets[at + 1] + 1) * 8, end)
+    at += 2
+    while options_end - at >= 2:
+        if octets[at] == 0:  # Pad1 has no length
+            at += 1
+            continue
+        if octets[at : at + 2] == _JUMBO_PAYLOAD and options_end - at >= 6:
+            return int.from_bytes(octets[at + 2 : at + 6], "big")
+        at += 2 + octets[at + 1]
+    return 0

@@ -28,7 +28,7 @@ def analyze_command(
 ) -> int:
     """Show every MPA connection of the captures and what is wrong with it.
 
-    Several captures are merged by time.
+    Several captures are merged by time; - is standard input.
     """
     report = analyze(list(captures), fpdus=False, selection=selection(ports, frames))
     shown = directions(direction)

@@ -42,7 +42,7 @@ def fpdus_command(
 ) -> int:
     """List every FPDU of the captures, one line each.
 
-    Several captures are merged by time.
+    Several captures are merged by time; - is standard input.
     """
     selected, shown, write = selection(ports, frames), directions(direction), FORMATS[output_format]
     if order == "stream":

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import struct
+import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from hypothesis import strategies as st
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet, PcapWriter
+from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.segment import Segment
 from tests.receive.cases import records
@@ -56,6 +61,13 @@ def linked(link_type: int, frame: bytes) -> bytes:
         return struct.pack("<I", family) + network
     if link_type == 108:
         return struct.pack("!I", family) + network
+    protocol = {b"\x08\x00": b"\0\x21", b"\x86\xdd": b"\0\x57"}.get(ether_type, b"\xc0\x21")
+    if link_type == 9:
+        return protocol + network
+    if link_type == 50:
+        return b"\xff\x03" + protocol + network
+    if link_type == 51:
+        return b"\x11\0\0\1" + struct.pack("!H", 2 + len(network)) + protocol + network
     raise AssertionError(link_type)
 
 
@@ -68,14 +80,14 @@ def capture(
     wire_lengths: Iterable[int] | None = None,
 ) -> bytes:
     """A pcap file of (nanoseconds, octets), or octets a second apart; `wire_lengths` if they were cut."""
-    octets = MAGICS[order, unit] + struct.pack(order + "HHiIII", 2, 4, 0, 0, 65535, link_type)
+    made = [MAGICS[order, unit] + struct.pack(order + "HHiIII", 2, 4, 0, 0, 65535, link_type)]
     lengths = list(wire_lengths) if wire_lengths is not None else None
     for index, packet in enumerate(packets):
         time, frame = packet if isinstance(packet, tuple) else ((index + 1) * 1_000_000_000, packet)
         wire = lengths[index] if lengths is not None else len(frame)
         header = time // 1_000_000_000, time % 1_000_000_000 // unit, len(frame), wire
-        octets += struct.pack(order + "IIII", *header) + frame
-    return octets
+        made.append(struct.pack(order + "IIII", *header) + frame)
+    return b"".join(made)
 
 
 def read(*files: bytes) -> list[Segment]:
@@ -136,3 +148,50 @@ def written(packets: Iterable[Packet], **options: Any) -> bytes:
     file = io.BytesIO()
     PcapWriter(file, **options).write(packets)
     return file.getvalue()
+
+
+# --- whatever the octets ---
+
+
+def survives(octets: bytes) -> None:
+    """Reader and receiver take any octets, and take no time over them."""
+    began = time.process_time()
+    receiver = Receiver(records=True)
+    with suppress(CaptureError), Captures(io.BytesIO(octets)) as source:
+        for batch in source.batches():
+            receiver.feed(batch)
+            receiver.release()
+    receiver.finish()
+    for mpa in receiver.connections:
+        for finding in mpa.findings.sorted():
+            assert finding.as_dict()
+        for operation in mpa.operations.values():
+            assert operation.log is not None
+            assert len(list(operation.log.rows())) == operation.counts.fpdus
+    assert time.process_time() - began < 2
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["flip", "cut", "insert", "repeat"]),
+        st.floats(0, 1, exclude_max=True),
+        st.integers(1, 255),
+        st.integers(1, 200),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def changed(octets: bytes, how: list[tuple[str, float, int, int]]) -> bytes:
+    for kind, where, value, count in how:
+        at = int(where * len(octets))
+        if kind == "flip":
+            octets = octets[:at] + bytes([octets[at] ^ value]) + octets[at + 1 :] if octets else octets
+        elif kind == "cut":
+            octets = octets[:at] + octets[at + count :]
+        elif kind == "insert":
+            octets = octets[:at] + bytes([value]) * count + octets[at:]
+        else:
+            octets = octets[:at] + octets[at : at + count] + octets[at:]
+    return octets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,16 @@ def test_all_at_once() -> None:
 def test_the_captures_at_hand() -> None:
     assert len(SHIPPED) >= 12
     assert not MORE_CAPTURES.exists() or len(captures()) > len(SHIPPED)
+
+
+# --- rotated files ---
+
+
+@pytest.mark.parametrize("kind", ["pcap", "pcapng"])
+@pytest.mark.parametrize("path", SHIPPED, ids=ids)
+def test_ten_rotated_files_are_one_capture(path: Path, kind: str, tmp_path: Path) -> None:
+    count = -(-len(pcap_records(path)[1]) // 10)
+    subprocess.run(["editcap", "-F", kind, "-c", str(count), path, tmp_path / "part"], check=True)
+    parts = sorted(tmp_path.iterdir())
+    assert 1 < len(parts) <= 10
+    assert summary(analysed(*parts)) == summary(analysed(path))

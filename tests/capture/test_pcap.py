@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import itertools
 import struct
-import time
 import tracemalloc
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,10 +14,22 @@ from hypothesis import strategies as st
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.link import LINK_TYPES
-from scapy_mpa.capture.pcap import BLOCK_SIZE
+from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.receiver import Receiver
-from tests.capture.frames import MAGICS, capture, ethernet, fpdus, linked, pcap_records, read, told, written
+from tests.capture.frames import (
+    MAGICS,
+    capture,
+    changed,
+    changes,
+    ethernet,
+    fpdus,
+    linked,
+    pcap_records,
+    read,
+    survives,
+    told,
+    written,
+)
 from tests.conftest import PCAPS, captures
 
 SMALL = [path for path in sorted(PCAPS.glob("*.pcap")) if path.stat().st_size < 12_000]
@@ -79,7 +88,7 @@ class Dribble(io.BytesIO):
     """A file that gives fewer octets than asked for, as a pipe does."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        return super().read(24 if size == 24 else 37)
+        return super().read(min(size or 0, 37))
 
 
 def test_a_file_that_gives_few_octets_at_a_time() -> None:
@@ -181,8 +190,6 @@ def test_an_error_of_the_disk_is_damage(count: int) -> None:
         (b"", "empty"),
         (b"hello, world, this is text and no capture\n", "not a pcap file"),
         (bytes(100), "not a pcap file"),
-        (bytes.fromhex("0a0d0d0a1c0000004d3c2b1a01000000ffffffffffffffff1c000000"), "pcapng"),
-        (gzip.compress(capture([ethernet()]), mtime=0), "gzip"),
         (b"\xa1\xb2", "not a pcap file"),
         (bytes.fromhex("a1b2cd34") + bytes(100), "not a pcap file"),
         (capture([ethernet()], link_type=147), "link type 147"),
@@ -214,50 +221,6 @@ def test_a_bad_one_among_good_ones_leaves_nothing_open(tmp_path: Path) -> None:
 
 
 # --- whatever the octets ---
-
-
-def survives(octets: bytes) -> None:
-    """Reader and receiver take any octets, and take no time over them."""
-    began = time.process_time()
-    receiver = Receiver(records=True)
-    with suppress(CaptureError), Captures(io.BytesIO(octets)) as source:
-        for batch in source.batches():
-            receiver.feed(batch)
-            receiver.release()
-    receiver.finish()
-    for mpa in receiver.connections:
-        for finding in mpa.findings.sorted():
-            assert finding.as_dict()
-        for operation in mpa.operations.values():
-            assert operation.log is not None
-            assert len(list(operation.log.rows())) == operation.counts.fpdus
-    assert time.process_time() - began < 2
-
-
-changes = st.lists(
-    st.tuples(
-        st.sampled_from(["flip", "cut", "insert", "repeat"]),
-        st.floats(0, 1, exclude_max=True),
-        st.integers(1, 255),
-        st.integers(1, 200),
-    ),
-    min_size=1,
-    max_size=12,
-)
-
-
-def changed(octets: bytes, how: list[tuple[str, float, int, int]]) -> bytes:
-    for kind, where, value, count in how:
-        at = int(where * len(octets))
-        if kind == "flip":
-            octets = octets[:at] + bytes([octets[at] ^ value]) + octets[at + 1 :] if octets else octets
-        elif kind == "cut":
-            octets = octets[:at] + octets[at + count :]
-        elif kind == "insert":
-            octets = octets[:at] + bytes([value]) * count + octets[at:]
-        else:
-            octets = octets[:at] + octets[at : at + count] + octets[at:]
-    return octets
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])

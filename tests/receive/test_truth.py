@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scapy_mpa.capture import pcap
+from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.receive.receiver import Receiver
 from tests.conftest import MORE_CAPTURES, PCAPS, captures, truth, truth_path
@@ -100,7 +100,7 @@ def test_counts_agree_with_the_truth(path: Path) -> None:
 def test_it_matters_not_how_the_file_was_read(path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In small blocks everything is let go of all the time."""
     whole = lasting(summary(analysed(path)))
-    monkeypatch.setattr(pcap, "BLOCK_SIZE", size)
+    monkeypatch.setattr(reader, "BLOCK_SIZE", size)
     assert lasting(summary(analysed(path))) == whole
 
 

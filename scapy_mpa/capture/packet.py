@@ -1,0 +1,134 @@
+"""From a captured frame to the TCP segment in it, through link layers, tunnels and fragments.
+
+The inner TCP segment is what counts.  :func:`segment_in` is the general path;  :class:`FastPath` knows the ordinary
+packet at a glance (one unpack for the link, IP and TCP header without options).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.ip import PROTOCOL_TCP, below_ipv6, ipv4, ipv6
+from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, network_layer
+from scapy_mpa.capture.tunnel import inner_packet
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment
+
+#: IP packets in one another, and fragments of fragments, that are looked into.
+MAX_NESTING = 8
+
+#: In place of the index of the TCP header: what must be put together from fragments first.
+FRAGMENT = -2
+
+_TCP = Struct(">IIBB").unpack_from
+
+#: What follows the EtherType in an IPv4 packet without options that carries TCP, and in an IPv6 packet without
+#: extension headers: version, total or payload length, (fragment,) protocol, key, then TCP.
+_IPV4_TCP, IPV4_TCP_LENGTH = "BxHxxHxB2x12sIIBB", 34
+_IPV6_TCP, IPV6_TCP_LENGTH = "B3xHBx36sIIBB", 54
+
+
+class FastPath:
+    """Unpackers for IPv4 and IPv6 under a link type, and the length of its header; they never match for others."""
+
+    __slots__ = ("header", "ipv4", "ipv6")
+
+    def __init__(self, link_type: int) -> None:
+        self.header = 0
+        self.ipv4: Callable[..., tuple[Any, ...]] = _no_match
+        self.ipv6: Callable[..., tuple[Any, ...]] = _no_match
+        if link_type in FIXED_HEADERS:
+            self.header, ether_type = FIXED_HEADERS[link_type]
+            self.ipv4 = Struct(">" + ether_type + _IPV4_TCP).unpack_from
+            self.ipv6 = Struct(">" + ether_type + _IPV6_TCP).unpack_from
+
+    def segment(self, frame: int, time: int, octets: memoryview, start: int, end: int) -> Segment | None:
+        """The TCP segment in the frame ``octets[start:end]``, None if that is not plain at a glance."""
+        header = self.header
+        captured = end - start
+        if captured < header + IPV4_TCP_LENGTH:
+            return None
+        ether_type, version, total, fragment, protocol, key, seq, ack, data_offset, flags = self.ipv4(octets, start)
+        if ether_type == ETHERTYPE_IPV4:
+            if version != 0x45 or protocol != PROTOCOL_TCP or fragment & 0x3FFF:
+                return None
+            tcp = start + header + 20
+            packet_end = start + header + total
+        elif ether_type == ETHERTYPE_IPV6 and captured >= header + IPV6_TCP_LENGTH:
+            _, version, total, protocol, key, seq, ack, data_offset, flags = self.ipv6(octets, start)
+            if version >> 4 != 6 or protocol != PROTOCOL_TCP:
+                return None
+            tcp = start + header + 40
+            packet_end = tcp + total
+        else:
+            return None
+        payload = tcp + (data_offset >> 4) * 4
+        length = packet_end - payload
+        if data_offset < 0x50 or length < 0 or packet_end > end:
+            return None
+        return (frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length)
+
+
+def _no_match(_octets: memoryview, _start: int) -> tuple[int | bytes, ...]:
+    return (0, 0, 0, 0, 0, b"", 0, 0, 0, 0)
+
+
+def segment_in(
+    frame: int,
+    time: int,
+    link_type: int,
+    octets: memoryview,
+    start: int,
+    end: int,
+    wire_end: int,
+    fragments: Fragments | None,
+) -> Segment | None:
+    """The TCP segment in the frame ``octets[start:end]``, or None if there is none.
+
+    ``wire_end`` is where the frame ended before the capture cut it.  Without ``fragments``, a frame with a fragment
+    gives a segment with an empty key that stands for it, for :func:`segment_of_fragment`.
+    """
+    layer = network_layer(link_type, octets, start, end)
+    whole = (frame, time, b"", link_type, 0, 0, octets, start, end, FRAGMENT, wire_end)
+    for _ in range(MAX_NESTING):
+        if layer is None:
+            return None
+        ether_type, at = layer
+        packet = (ipv4 if ether_type == ETHERTYPE_IPV4 else ipv6)(octets, at, end, wire_end)
+        while packet is not None and packet.fragment is not None:
+            if fragments is None:
+                return whole
+            datagram = fragments.add(packet.fragment, time)
+            if datagram is None:
+                return None
+            octets, end, wire_end = memoryview(datagram.octets), len(datagram.octets), datagram.length
+            packet = below_ipv6(packet.addresses, datagram.protocol, octets, 0, end, wire_end)
+        if packet is None:
+            return None
+        wire_end = packet.wire_end
+        end = min(end, wire_end)
+        if packet.protocol == PROTOCOL_TCP:
+            return _tcp_segment(frame, time, packet.addresses, octets, packet.at, end, wire_end)
+        layer = inner_packet(packet.protocol, octets, packet.at, end)
+    return None
+
+
+def segment_of_fragment(seg: Segment, fragments: Fragments) -> Segment | None:
+    """The TCP segment that a fragment completes, which :func:`segment_in` had left undone."""
+    return segment_in(seg[FRAME], seg[TIME], seg[SEQ], seg[BUFFER], seg[START], seg[END], seg[LENGTH], fragments)
+
+
+def _tcp_segment(
+    frame: int, time: int, addresses: bytes, octets: memoryview, tcp: int, end: int, wire_end: int
+) -> Segment | None:
+    if end - tcp < 20:
+        return None
+    seq, ack, data_offset, flags = _TCP(octets, tcp + 4)
+    start = tcp + (data_offset >> 4) * 4
+    if start < tcp + 20 or start > wire_end:
+        return None
+    key = addresses + bytes(octets[tcp : tcp + 4])
+    # The capture may have cut the packet in TCP's options.
+    return (frame, time, key, seq, ack, flags, octets, min(start, end), end, tcp, wire_end - start)

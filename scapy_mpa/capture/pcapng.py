@@ -1,0 +1,286 @@
+"""The pcapng format (draft-ietf-opsawg-pcapng): sections of blocks, packets of several interfaces.
+
+Read are section headers, interface descriptions and the three kinds of packet blocks; every other block is skipped.
+Each section has its byte order, each interface its link type, its unit of time and its offset from UTC.  A simple
+packet has no time: it gets that of the packet before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from struct import Struct
+from typing import NamedTuple
+
+from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.link import LINK_TYPES
+from scapy_mpa.capture.packet import FastPath, segment_in
+from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
+from scapy_mpa.capture.source import Octets, read_exactly
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.receive.segment import Segment
+
+PCAPNG_MAGIC = bytes.fromhex("0a0d0d0a")
+SECTION_HEADER, INTERFACE_DESCRIPTION, OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+
+_BYTE_ORDER_MAGIC = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
+_MAJOR_VERSION = 1
+#: Type and length stand before, the length again behind.
+_SHORTEST_BLOCK = 12
+#: Octets of a block before what has no fixed length, and from its start to its end without that.
+_FIXED = {SECTION_HEADER: 28, INTERFACE_DESCRIPTION: 20, OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32}
+_PACKET_HEADER, _SIMPLE_HEADER = 28, 12
+#: The longest block that is not skipped: a packet and its options.
+_LONGEST_BLOCK = MAX_CAPTURED_LENGTH + (1 << 20)
+
+_OPTION_END, _OPTION_TSRESOL, _OPTION_TSOFFSET = 0, 9, 14
+#: Interfaces of a section that are remembered: more than any host has.
+_MOST_INTERFACES = 1 << 16
+#: Later than any capture: what times beyond are taken for, so that they fit 64 bits.
+_LAST_TIME = (1 << 63) - 1
+
+
+class Interface(NamedTuple):
+    """What an interface description says.
+
+    The time of a packet is ``ticks * factor // divisor + offset`` nanoseconds, and just ``ticks * factor`` if the upper
+    half of ``ticks`` is below ``simple_high``.
+    """
+
+    link_type: int
+    snaplen: int
+    factor: int
+    divisor: int
+    offset: int
+    simple_high: int
+    fast: FastPath
+
+    def time(self, ticks: int) -> int:
+        """Nanoseconds since the epoch, within what 64 bits hold."""
+        return min(max(ticks * self.factor // self.divisor + self.offset, 0), _LAST_TIME)
+
+
+class _Section:
+    """A section: its byte order and the interfaces described so far."""
+
+    def __init__(self, order: str) -> None:
+        self.interfaces: list[Interface] = []
+        self.block = Struct(order + "2I").unpack_from
+        self.enhanced = Struct(order + "7I").unpack_from
+        self.obsolete = Struct(order + "2I2H4I").unpack_from
+        self.simple = Struct(order + "3I").unpack_from
+        self.version = Struct(order + "H").unpack_from
+        self.interface = Struct(order + "H2xI").unpack_from
+        self.option = Struct(order + "2H").unpack_from
+        self.seconds = Struct(order + "q").unpack_from
+
+    def describe(self, body: bytes) -> None:
+        """Take the body of an interface description."""
+        link_type, snaplen = self.interface(body)
+        factor, divisor, offset = 1000, 1, 0
+        at = 8
+        while len(body) - at >= 4:
+            code, length = self.option(body, at)
+            at += 4
+            if code == _OPTION_END or length > len(body) - at:
+                break
+            if code == _OPTION_TSRESOL and length == 1:
+                exponent = body[at] & 0x7F
+                if body[at] & 0x80:
+                    factor, divisor = NANOSECONDS, 1 << exponent
+                elif exponent <= 9:
+                    factor, divisor = 10 ** (9 - exponent), 1
+                else:
+                    factor, divisor = 1, 10 ** (exponent - 9)
+            elif code == _OPTION_TSOFFSET and length == 8:
+                offset = int(self.seconds(body, at)[0]) * NANOSECONDS
+            at += length + 3 & ~3
+        simple_high = 0 if offset or divisor != 1 else _LAST_TIME // factor >> 32
+        if len(self.interfaces) < _MOST_INTERFACES:
+            fast = FastPath(link_type)
+            self.interfaces.append(Interface(link_type, snaplen, factor, divisor, offset, simple_high, fast))
+
+
+class _Damage(Exception):
+    """What is wrong with a block."""
+
+
+class PcapngReader(Reader):
+    """Reads one pcapng file."""
+
+    unit = "block"
+
+    def __init__(self, octets: Octets, name: str, fragments: Fragments) -> None:
+        """Read the head of the first section; raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be used."""
+        super().__init__(octets, name, fragments)
+        header = read_exactly(octets, _FIXED[SECTION_HEADER] - 4)
+        if len(header) < _FIXED[SECTION_HEADER] - 4:
+            raise CaptureError(f"{name}: the pcapng section header is cut after {len(header)} octets")
+        try:
+            self._section, length = _section(header)
+        except _Damage as damage:
+            raise CaptureError(f"{name}: {damage}") from damage
+        options = length - len(header)
+        if len(read_exactly(octets, options)) < options:
+            raise CaptureError(f"{name}: the pcapng section header is cut")
+        self._place = length
+        self._time = 0
+        #: The link types of the packets read.
+        self._known: set[int] = set()
+        self._unknown: set[int] = set()
+        #: For reading again: where packets of which section begin.
+        self._section_places: list[int] = []
+        self._sections: list[_Section] = []
+
+    def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
+        fragments = None if every_record else self.fragments
+        unpack_enhanced, interfaces = self._section.enhanced, self._section.interfaces
+        append = batch.append
+        current: Interface | None = None
+        simple_high = factor = 0
+        frame, time = self.frames, self._time
+        at, size = 0, len(octets)
+        while size - at >= _SHORTEST_BLOCK:
+            try:
+                # The ordinary block first.
+                kind = 0
+                if size - at >= _PACKET_HEADER:
+                    kind, length, index, high, low, captured, wire = unpack_enhanced(octets, at)
+                if kind == ENHANCED_PACKET and captured + 32 <= length <= size - at and not length & 3:
+                    interface = interfaces[index]
+                    if interface is current and high < simple_high:
+                        time = (high << 32 | low) * factor
+                    else:
+                        time = interface.time(high << 32 | low)
+                    start = at + _PACKET_HEADER
+                else:
+                    kind, length, complete = self._block(octets, at)
+                    if not complete and kind in _FIXED:
+                        break
+                    if not complete or not self._is_packet(kind, octets, at, length):
+                        unpack_enhanced, interfaces = self._section.enhanced, self._section.interfaces
+                        at += length
+                        continue
+                    self.frames, self._time = frame, time
+                    interface, time, start, captured, wire = self._packet(kind, octets, at, length)
+                    start += at
+            except _Damage as damage:
+                self.damage = str(damage)
+                break
+            except IndexError:
+                self.damage = f"frame {frame + 1} is of an interface that is not described"
+                break
+            frame += 1
+            at += length
+            end = start + captured
+            if interface is not current:
+                current, fast_segment, link_type = interface, interface.fast.segment, interface.link_type
+                simple_high, factor = interface.simple_high, interface.factor
+                (self._known if link_type in LINK_TYPES else self._unknown).add(link_type)
+            found = fast_segment(frame, time, octets, start, end)
+            if found is None:
+                found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
+            if found is not None:
+                append(found)
+            elif every_record:
+                append((frame, time, b"", 0, 0, 0, octets, start, start, -1, 0))
+        self.frames, self._time = frame, time
+        return at
+
+    def _block(self, octets: bytes | memoryview, at: int) -> tuple[int, int, bool]:
+        """Type and length of a block, and whether it is all there."""
+        kind, length = self._section.block(octets, at)
+        have = len(octets) - at
+        if kind == SECTION_HEADER:
+            if have < _FIXED[kind]:
+                return kind, have + 1, False
+            length = _section(octets[at : at + _FIXED[kind]])[1]
+        length = length + 3 & ~3
+        if length < _FIXED.get(kind, _SHORTEST_BLOCK) or (kind in _FIXED and length > _LONGEST_BLOCK):
+            raise _Damage(f"a block of type {kind:#x} claims to be {length} octets long")
+        return kind, length, length <= have
+
+    def _is_packet(self, kind: int, octets: bytes | memoryview, at: int, length: int) -> bool:
+        """Whether a block holds a packet; one that describes what follows is taken."""
+        if kind == SECTION_HEADER:
+            self._section = _section(octets[at:])[0]
+        elif kind == INTERFACE_DESCRIPTION:
+            self._section.describe(bytes(octets[at + 8 : at + length - 4]))
+        return kind in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET)
+
+    def _packet(
+        self, kind: int, octets: bytes | memoryview, at: int, length: int
+    ) -> tuple[Interface, int, int, int, int]:
+        """Interface, time, place in the block, captured octets and wire length of the packet in a block.
+
+        Raises IndexError if its interface is not described.
+        """
+        section = self._section
+        if kind == SIMPLE_PACKET:
+            interface = section.interfaces[0]
+            wire = section.simple(octets, at)[2]
+            captured = min(wire, interface.snaplen or wire, length - _FIXED[kind])
+            return interface, self._time, _SIMPLE_HEADER, captured, wire
+        if kind == ENHANCED_PACKET:
+            _, _, index, high, low, captured, wire = section.enhanced(octets, at)
+        else:
+            _, _, index, _, high, low, captured, wire = section.obsolete(octets, at)
+        interface = section.interfaces[index]
+        if captured + _FIXED[kind] > length:
+            raise _Damage(f"frame {self.frames + 1} claims {captured} octets in a block of {length}")
+        return interface, interface.time(high << 32 | low), _PACKET_HEADER, captured, wire
+
+    def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
+        at, size = 0, len(octets)
+        try:
+            while size - at >= _SHORTEST_BLOCK:
+                kind, length, complete = self._block(octets, at)
+                if not complete and kind in _FIXED:
+                    break
+                if complete and self._is_packet(kind, octets, at, length):
+                    self._time = self._packet(kind, octets, at, length)[1]
+                    if not self._sections or self._sections[-1] is not self._section:
+                        self._sections.append(self._section)
+                        self._section_places.append(place + at)
+                    found.append((self._time, place + at))
+                at += length
+        except (_Damage, IndexError) as damage:
+            self.damage = str(damage)
+        return at
+
+    def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
+        self._section = self._sections[bisect(self._section_places, position) - 1]
+        head = read_exactly(self._octets, 8)
+        if len(head) < 8:
+            raise ValueError("the file has become shorter")
+        kind, length = self._section.block(head)
+        length = length + 3 & ~3
+        block = head + read_exactly(self._octets, min(length, _LONGEST_BLOCK) - 8)
+        if len(block) < length or kind not in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET):
+            raise ValueError("the file has changed")
+        interface, time, start, captured, wire = self._packet(kind, block, 0, length)
+        return time, interface.link_type, block[start : start + captured], wire
+
+    def told(self) -> list[str]:
+        """What could not be read, besides damage; raises CaptureError if that is all packets."""
+        if not self._unknown:
+            return []
+        types = f"link type {', '.join(map(str, sorted(self._unknown)))}"
+        if not self._known:
+            raise CaptureError(f"{self.name}: {types} is not known")
+        return [f"packets of {types} were not read"]
+
+
+def _section(header: bytes | memoryview) -> tuple[_Section, int]:
+    """A section by its header, of which 24 octets are there, and the header's length."""
+    order = _BYTE_ORDER_MAGIC.get(bytes(header[8:12]))
+    if order is None:
+        raise _Damage("a pcapng section header without byte-order magic")
+    section = _Section(order)
+    _, length = section.block(header)
+    length = length + 3 & ~3
+    if not _FIXED[SECTION_HEADER] <= length <= _LONGEST_BLOCK:
+        raise _Damage(f"a pcapng section header claims to be {length} octets long")
+    (version,) = section.version(header, 12)
+    if version != _MAJOR_VERSION:
+        raise _Damage(f"a pcapng section of version {version}; {_MAJOR_VERSION} is read")
+    return section, length

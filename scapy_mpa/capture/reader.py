@@ -1,0 +1,137 @@
+"""What the readers of the capture formats have in common.
+
+A file is read in blocks.  Out come lists of :data:`~scapy_mpa.receive.segment.Segment`, one list for each block; the
+buffers of a batch's segments share that block's memory, so nothing is copied.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.packet import FRAGMENT, segment_in
+from scapy_mpa.capture.source import Octets
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.receive.segment import TCP, Segment
+
+#: Octets read at a time: few enough for a processor's cache, enough to forget what a read costs.
+BLOCK_SIZE = 1 << 19
+#: No capture program writes longer packets; a record that claims one is damaged.
+MAX_CAPTURED_LENGTH = 16 * 1024 * 1024
+
+NANOSECONDS = 1_000_000_000
+
+#: A rest of this size is not joined with a block that is smaller: a pipe gives little at a time.
+_SMALL = 1 << 16
+
+
+class Reader(ABC):
+    """Reads one capture file, once, and single packets of it again.
+
+    ``frames`` counts the records read so far; ``damage`` says, after the last batch, what is wrong with the
+    file, or is None; ``fragments`` are those of IP datagrams, several captures may share them.
+    """
+
+    #: What the format calls that which holds a packet.
+    unit = "record"
+
+    def __init__(self, octets: Octets, name: str, fragments: Fragments) -> None:
+        self.name = name
+        self.frames = 0
+        self.damage: str | None = None
+        self.fragments = fragments
+        self._octets = octets
+        #: Where the first octet is that has not been read.
+        self._place = 0
+        #: How many octets of the current block are used; more than there are, to skip some.
+        self._used = 0
+
+    def batches(self, every_record: bool = False) -> Iterator[list[Segment]]:
+        """Yield the segments of each block of the file.
+
+        With ``every_record``, a record that is no TCP segment yields one with an empty key, so that captures
+        can be merged by the time of every record.  Fragments are left to the merge: such a one has
+        :data:`~scapy_mpa.capture.packet.FRAGMENT` for the index of its TCP header.
+        """
+        for octets, _ in self._blocks():
+            batch: list[Segment] = []
+            self._used = self._records(memoryview(octets), batch, every_record)
+            yield batch
+
+    def positions(self) -> Iterator[tuple[int, int]]:
+        """Yield (time in nanoseconds, place in the file) of each record, as far as the file can be read."""
+        try:
+            for octets, place in self._blocks():
+                found: list[tuple[int, int]] = []
+                self._used = self._places(octets, place, found)
+                yield from found
+        except OSError:
+            return
+
+    def segment_at(self, position: int) -> Segment | None:
+        """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there, or the record holds
+        only a fragment of the segment.
+        """
+        try:
+            self._octets.seek(position)
+            time, link_type, octets, wire = self._record_at(position)
+        except (OSError, ValueError) as error:
+            raise CaptureError(f"{self.name}: cannot be read again: {error}") from error
+        size = len(octets)
+        seg = segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), None)
+        if seg is not None and seg[TCP] == FRAGMENT:
+            raise CaptureError(f"{self.name}: a segment that came in IP fragments is not read again")
+        return seg
+
+    def told(self) -> list[str]:
+        """What could not be read, besides damage."""
+        return []
+
+    @abstractmethod
+    def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
+        """Append the segments of all whole records; returns the octets used, or more to skip some."""
+
+    @abstractmethod
+    def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
+        """Append time and place of all records; returns the octets used, or more to skip some."""
+
+    @abstractmethod
+    def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
+        """Time, link type, octets and wire length of the record where the file stands.
+
+        Raises OSError or ValueError if there is none.
+        """
+
+    def _blocks(self) -> Iterator[tuple[bytes, int]]:
+        """Yield (octets, the place of the first), unused ones again with more behind them, until there is damage."""
+        carry, skip = b"", 0
+        while block := self._octets.read(BLOCK_SIZE):
+            if len(block) < len(carry) > _SMALL:
+                block = self._as_much_as(len(carry), block)
+            if skip:
+                skipped = min(skip, len(block))
+                skip -= skipped
+                self._place += skipped
+                block = block[skipped:]
+            octets = carry + block if carry else block
+            yield octets, self._place
+            if self.damage is not None:
+                return
+            self._place += min(self._used, len(octets))
+            skip = skip or max(0, self._used - len(octets))
+            carry = octets[self._used :]
+        if carry:
+            self.damage = f"the last {self.unit} is cut after {len(carry)} octets"
+        elif skip:
+            self.damage = f"the last {self.unit} lacks {skip} octets"
+
+    def _as_much_as(self, size: int, block: bytes) -> bytes:
+        """The block, and more until there are so many octets."""
+        parts, have = [block], len(block)
+        while have < size and (more := self._octets.read(BLOCK_SIZE)):
+            parts.append(more)
+            have += len(more)
+        return b"".join(parts)

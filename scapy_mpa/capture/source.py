@@ -1,0 +1,250 @@
+"""The octets of a capture file, whatever stands around them: gzip (RFC 1952), zstd (RFC 8878), a pipe.
+
+In: a binary file, which need not be seekable.  Out: an object with ``read`` and ``seek``, as far as the file has the
+latter.  Decompression streams: what it takes of memory depends neither on the file nor on what it expands to.
+Compressed data that are damaged raise OSError where they are, after all octets before them were read.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from scapy_mpa.errors import CaptureError
+
+if TYPE_CHECKING:
+    import zstandard
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = bytes.fromhex("28b52ffd")
+#: Octets of a file that tell what it is.
+MAGIC_LENGTH = 4
+
+_GZIP_WINDOW = 31
+#: Compressed octets taken at a time.  A zstd block of 4 octets may stand for 128 KiB, so this many for 16 MiB.
+_GZIP_INPUT, _ZSTD_INPUT = 1 << 14, 1 << 9
+#: Octets that come of gzip data at a time, so that what was read before damage can be had by going back a little.
+_GZIP_OUTPUT = 1 << 16
+#: The largest window of a zstd frame: what the zstd command takes unless told otherwise.
+_ZSTD_WINDOW = 1 << 27
+
+
+class Octets(Protocol):
+    """What a reader reads from."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many octets, or fewer; none at the end.  Raises OSError."""
+
+    def seek(self, place: int, /) -> object:
+        """Go to a place counted from the first octet.  Raises OSError."""
+
+
+def octets_of(file: BinaryIO, name: str) -> tuple[bytes, Octets]:
+    """The first octets (:data:`MAGIC_LENGTH`, if there are so many) of a capture, and all of it from the start.
+
+    Raises :class:`~scapy_mpa.errors.CaptureError` if it is compressed in a way that is not read.
+    """
+    head = read_exactly(file, MAGIC_LENGTH)
+    decompressed = _decompressed(file, head)
+    if decompressed is None:
+        return head, _Plain(file, head)
+    head = read_exactly(decompressed, MAGIC_LENGTH)
+    if _is_compressed(head):
+        raise CaptureError(f"{name}: compressed twice; decompress it once first")
+    decompressed.unread(head)
+    return head, decompressed
+
+
+def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:
+    """So many octets, or all there are: a pipe may hand out less at a time."""
+    found: list[bytes] = []
+    missing = octets
+    while missing and (more := file.read(missing)):
+        found.append(more)
+        missing -= len(more)
+    return b"".join(found)
+
+
+def _is_compressed(head: bytes) -> bool:
+    return head[:2] == GZIP_MAGIC or head == ZSTD_MAGIC
+
+
+def _decompressed(file: BinaryIO, head: bytes) -> _Decompressed | None:
+    if head[:2] == GZIP_MAGIC:
+        return _Gzip(file, head)
+    if head == ZSTD_MAGIC:
+        return _Zstd(file, head)
+    return None
+
+
+class _Plain:
+    """A file of which the first octets have been read."""
+
+    def __init__(self, file: BinaryIO, head: bytes) -> None:
+        self._file = file
+        self._head = head
+
+    def read(self, size: int, /) -> bytes:
+        if self._head:
+            head, self._head = self._head[:size], self._head[size:]
+            return head
+        return self._file.read(size)
+
+    def seek(self, place: int, /) -> object:
+        self._head = b""
+        return self._file.seek(place)
+
+
+class _Decompressed(ABC):
+    """Compressed data, read and, by beginning anew, read again."""
+
+    kind: str
+
+    def __init__(self, file: BinaryIO, head: bytes) -> None:
+        self._file = file
+        self._begin(head)
+
+    def _begin(self, head: bytes) -> None:
+        #: Compressed octets not used yet; whether some are in a member (frame) that has not ended.
+        self._input = head
+        self._inside = False
+        #: Decompressed octets that were not asked for yet, and how many were.
+        self._ready = memoryview(b"")
+        self._place = 0
+        self._damage: str | None = None
+
+    def unread(self, octets: bytes) -> None:
+        """Give octets back that were the last ones read."""
+        self._ready = memoryview(octets + self._ready)
+        self._place -= len(octets)
+
+    def read(self, size: int, /) -> bytes:
+        """So many octets, or fewer where the data end or are damaged."""
+        found: list[memoryview] = []
+        missing = size
+        while missing:
+            if not self._ready and not self._more():
+                break
+            found.append(self._ready[:missing])
+            self._ready = self._ready[missing:]
+            missing -= len(found[-1])
+        octets = b"".join(found)
+        if not octets and size and self._damage is not None:
+            raise OSError(self._damage)
+        self._place += len(octets)
+        return octets
+
+    def seek(self, place: int, /) -> object:
+        """Read on to a place, from the beginning if it lies behind."""
+        if place < self._place:
+            self._file.seek(0)
+            self._begin(b"")
+        while self._place < place and self.read(min(place - self._place, _GZIP_OUTPUT)):
+            pass
+        return self._place
+
+    def _more(self) -> bool:
+        """Decompress some octets; False if there are no more."""
+        while self._damage is None and not self._ready:
+            if not self._input and not self._pending():
+                self._input = self._file.read(self._input_size())
+                if not self._input:
+                    if self._inside:
+                        self._damage = f"the {self.kind} data are cut"
+                    return False
+            try:
+                self._ready = memoryview(self._step())
+            except ValueError as error:
+                self._damage = f"the {self.kind} data are damaged: {error}"
+        return bool(self._ready)
+
+    def _pending(self) -> bool:
+        """Whether decompressed octets may come without more compressed ones."""
+        return False
+
+    @abstractmethod
+    def _input_size(self) -> int:
+        """How many compressed octets to read at a time."""
+
+    @abstractmethod
+    def _step(self) -> bytes:
+        """Use some of the compressed octets.  Raises ValueError for damage."""
+
+
+class _Gzip(_Decompressed):
+    kind = "gzip"
+
+    def _begin(self, head: bytes) -> None:
+        super()._begin(head)
+        self._member = zlib.decompressobj(_GZIP_WINDOW)
+        #: Whether the last octets were as many as were asked for, so that there may be more.
+        self._full = False
+
+    def _input_size(self) -> int:
+        return _GZIP_INPUT
+
+    def _pending(self) -> bool:
+        return self._full
+
+    def _step(self) -> bytes:
+        if not self._inside:
+            # What pads a member to a block of a tape is zero (gzip's own rule).
+            self._input = self._input.lstrip(b"\0")
+            if not self._input:
+                return b""
+            self._member = zlib.decompressobj(_GZIP_WINDOW)
+            self._inside = True
+        before = self._member.copy()
+        try:
+            octets = self._member.decompress(self._input, _GZIP_OUTPUT)
+        except zlib.error as error:
+            self._damage = f"the gzip data are damaged: {error}"
+            return _one_by_one(before, self._input)
+        self._full = len(octets) == _GZIP_OUTPUT
+        if self._member.eof:
+            self._inside = self._full = False
+            self._input = self._member.unused_data
+        else:
+            self._input = self._member.unconsumed_tail
+        return octets
+
+
+def _one_by_one(member: zlib._Decompress, octets: bytes) -> bytes:
+    """What can be decompressed before the damage."""
+    found: list[bytes] = []
+    try:
+        for index in range(len(octets)):
+            found.append(member.decompress(octets[index : index + 1], _GZIP_OUTPUT))
+            if len(found[-1]) == _GZIP_OUTPUT:
+                break
+    except zlib.error:
+        pass
+    return b"".join(found)
+
+
+class _Zstd(_Decompressed):
+    kind = "zstd"
+
+    def _begin(self, head: bytes) -> None:
+        super()._begin(head)
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+
+    def _input_size(self) -> int:
+        return _ZSTD_INPUT
+
+    def _step(self) -> bytes:
+        import zstandard
+
+        if self._frame is None:
+            self._frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+            self._inside = True
+        try:
+            octets = self._frame.decompress(self._input)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error).removeprefix("zstd decompressor error: ")) from error
+        self._input = b""
+        if self._frame.eof:
+            self._input = self._frame.unused_data
+            self._frame, self._inside = None, False
+        return octets

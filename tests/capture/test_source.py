@@ -1,0 +1,232 @@
+"""Compressed captures, standard input, pipes, and a file that grows."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import random
+import subprocess
+import sys
+import threading
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.errors import CaptureError
+from tests.capture.blocks import block, capture_ng, interface, packet, section
+from tests.capture.frames import analysed, capture, changed, changes, ethernet, pcap_records, read, survives, told
+from tests.conftest import PCAPS
+from tests.receive.cases import summary
+
+SHIPPED = sorted(PCAPS.glob("*.pcap"))
+SMALL = [path for path in SHIPPED if path.stat().st_size < 12_000]
+
+
+def gz(octets: bytes) -> bytes:
+    return gzip.compress(octets, mtime=0)
+
+
+def zst(octets: bytes, level: int = 3) -> bytes:
+    return zstandard.ZstdCompressor(level=level).compress(octets)
+
+
+def zst_streamed(octets: bytes) -> bytes:
+    """A frame that does not say how long it is."""
+    made = zstandard.ZstdCompressor().compressobj()
+    return made.compress(octets) + made.flush()
+
+
+SKIPPABLE = bytes.fromhex("502a4d18") + (5).to_bytes(4, "little") + b"12345"
+HOW = {
+    "gzip": gz,
+    "gzip members": lambda octets: b"".join(gz(octets[at : at + 999]) for at in range(0, len(octets), 999)),
+    "gzip, padded": lambda octets: gz(octets) + bytes(1000),
+    "gzip with a name": lambda octets: b"\x1f\x8b\x08\x08" + bytes(6) + b"capture\0" + gz(octets)[10:],
+    "zstd": zst,
+    "zstd, streamed": zst_streamed,
+    "zstd frames": lambda octets: b"".join(zst(octets[at : at + 999]) for at in range(0, len(octets), 999)),
+    "zstd, skippable frames": lambda octets: zst(octets[:500]) + SKIPPABLE + zst(octets[500:]) + SKIPPABLE,
+    "zstd 19": lambda octets: zst(octets, 19),
+}
+
+
+@pytest.mark.parametrize("kind", ["pcap", "pcapng"])
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_compressed_a_capture_says_the_same(path: Path, how: str, kind: str) -> None:
+    octets = path.read_bytes()
+    if kind == "pcapng":
+        link_type, packets = pcap_records(path)
+        octets = capture_ng(packets, link_type)
+    assert summary(analysed(HOW[how](octets))) == summary(analysed(path))
+
+
+@pytest.mark.parametrize("command", [["gzip", "-c"], ["zstd", "-q", "-c"], ["zstd", "-q", "-c", "--long=27"]])
+def test_by_the_commands(command: list[str]) -> None:
+    path = PCAPS / "markers-reordered.pcap"
+    compressed = subprocess.run([*command, path], check=True, stdout=subprocess.PIPE).stdout
+    assert summary(analysed(compressed)) == summary(analysed(path))
+
+
+@pytest.mark.parametrize("how", [gz, zst])
+def test_packets_are_found_again(how: object, tmp_path: Path) -> None:
+    path = tmp_path / "compressed"
+    path.write_bytes(how((PCAPS / "markers-packed.pcap").read_bytes()))  # type: ignore[operator]
+    with Captures(path) as opened:
+        segments = [told(seg) for batch in opened.batches() for seg in batch]
+    index = FrameIndex(path)
+    frames = [row["frame"] for row in segments]
+    assert [told(seg) for seg in index.segments(reversed(frames))] == segments[::-1]
+    assert [told(seg) for seg in index.segments(frames)] == segments
+    index.close()
+
+
+def test_compressed_twice() -> None:
+    for first in (gz, zst):
+        for second in (gz, zst):
+            with pytest.raises(CaptureError, match="compressed twice"):
+                read(second(first(capture([ethernet()]))))
+
+
+@pytest.mark.parametrize("how", [gz, zst])
+def test_something_else_compressed(how: object) -> None:
+    with pytest.raises(CaptureError, match="not a pcap file"):
+        read(how(b"hello, world"))  # type: ignore[operator]
+    with pytest.raises(CaptureError, match="empty"):
+        read(how(b""))  # type: ignore[operator]
+
+
+# --- damage ---
+
+
+def incompressible(count: int) -> bytes:
+    rng = random.Random(1)
+    return capture([ethernet(rng.getrandbits(8000).to_bytes(1000, "big"), seq=n) for n in range(count)])
+
+
+def frames_and_damage(octets: bytes) -> tuple[int, list[str]]:
+    with Captures(io.BytesIO(octets)) as opened:
+        return len([seg for batch in opened.batches() for seg in batch]), opened.damage
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
+def test_gzip_cut_or_overwritten(part: float) -> None:
+    """Every packet before the damage is read."""
+    whole = incompressible(300)
+    compressed = gz(whole)
+    at = int(len(compressed) * part)
+    member = zlib.decompressobj(31)
+    there = (len(member.decompress(compressed[:at])) - 24) // (16 + 1054)
+    frames, (line,) = frames_and_damage(compressed[:at])
+    assert abs(frames - there) <= 1
+    assert "the gzip data are cut" in line
+    frames, (line,) = frames_and_damage(compressed[:at] + b"\xff" * 40 + compressed[at + 40 :])
+    assert frames >= there
+    assert "damaged after frame" in line  # what is made of wrong octets may not be records
+
+
+def test_gzip_with_a_wrong_checksum() -> None:
+    compressed = bytearray(gz(incompressible(300)))
+    compressed[-5] ^= 1
+    frames, (line,) = frames_and_damage(bytes(compressed))
+    assert frames == 300
+    assert "the gzip data are damaged" in line
+
+
+@pytest.mark.parametrize("part", [0.5, 0.9, 0.999])
+def test_zstd_cut_or_overwritten(part: float) -> None:
+    compressed = zst(incompressible(1000))
+    at = int(len(compressed) * part)
+    frames, (line,) = frames_and_damage(compressed[:at])
+    assert 1000 * part - 140 < frames < 1000
+    assert "the zstd data are cut" in line
+    frames, (line,) = frames_and_damage(compressed + b"garbage")
+    assert frames == 1000
+    assert "the zstd data are damaged" in line
+    frames, (line,) = frames_and_damage(compressed[:-1])
+    assert "the zstd data are cut" in line
+
+
+def test_nothing_but_a_head() -> None:
+    for head in (gz(b"x")[:8], zst(b"x" * 100)[:6]):
+        with pytest.raises(CaptureError, match="are cut"):
+            read(head)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(SMALL), st.sampled_from([gz, zst]), changes)
+def test_any_damage(path: Path, how: object, damage: list[tuple[str, float, int, int]]) -> None:
+    survives(changed(how(path.read_bytes()), damage))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("how", [gz, zst], ids=["gzip", "zstd"])
+def test_a_bomb_takes_no_memory(how: object) -> None:
+    """A block of 100 MB that is to be skipped, of next to nothing."""
+    head = section() + interface() + packet(ethernet())
+    octets = how(head + block(0x0BAD, bytes(100_000_000)) + packet(ethernet()))  # type: ignore[operator]
+    assert len(octets) < 120_000
+    tracemalloc.start()
+    try:
+        assert frames_and_damage(octets) == (2, [])
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+
+
+# --- standard input, pipes, files that grow ---
+
+
+def run(arguments: list[str], given_octets: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "scapy_mpa", *arguments], input=given_octets, capture_output=True, check=False
+    )
+
+
+@pytest.mark.parametrize("how", [bytes, gz, zst], ids=["plain", "gzip", "zstd"])
+def test_standard_input(how: object) -> None:
+    path = PCAPS / "siw-crc-rping.pcap"
+    got = run(["fpdus", "--format", "jsonl", "-"], how(path.read_bytes()))  # type: ignore[operator]
+    assert (got.returncode, got.stderr) == (0, b"")
+    assert got.stdout == run(["fpdus", "--format", "jsonl", str(path)], b"").stdout
+    assert got.stdout.count(b"\n") > 10
+
+
+def test_empty_standard_input() -> None:
+    got = run(["analyze", "-"], b"")
+    assert (got.returncode, got.stderr) == (2, b"scapy-mpa: -: the file is empty\n")
+
+
+def test_a_named_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    octets = (PCAPS / "markers-packed.pcap").read_bytes()
+    writer = threading.Thread(target=path.write_bytes, args=(octets,))
+    writer.start()
+    try:
+        assert summary(analysed(path)) == summary(analysed(PCAPS / "markers-packed.pcap"))
+    finally:
+        writer.join()
+    for source in (path, str(path), "-", [path]):
+        with pytest.raises(CaptureError, match="a pipe cannot be read again"):
+            FrameIndex(source).segments([1])
+
+
+def test_a_file_that_grows_is_read_to_its_present_end(tmp_path: Path) -> None:
+    path = tmp_path / "growing.pcap"
+    whole = capture([ethernet()] * 10)
+    path.write_bytes(whole[: 24 + 4 * 77])
+    with Captures(path) as opened, path.open("ab") as file:
+        reader = opened.batches()
+        assert len(next(reader)) == 4
+        file.write(whole[24 + 4 * 77 : 24 + 7 * 77 + 9])
+        file.flush()
+        assert [len(batch) for batch in reader] == [3]
+        assert opened.damage == [f"{path}: damaged after frame 7: the last record is cut after 9 octets"]
