@@ -7,7 +7,7 @@ import logging
 import click
 
 BANNER = """\
-scapy-mpa {version}: MPA, DDP and RDMAP are loaded, and analyze(), iter_fpdus() and MPASession.
+scapy-mpa {version}: MPA, DDP and RDMAP are loaded; so are analyze(), MPASession, MPASocket and bind_mpa().
   look:  sniff(offline="a.pcap", session=MPASession).summary()      report = analyze("a.pcap")
   build: FPDU() / DDPUntagged() / RDMAPSend() / b"payload"          ls(FPDU)      hexdump(...)"""
 

@@ -58,9 +58,11 @@ class MPASocket(StreamSocket):
         """Send a packet whole and return its octets.
 
         An `FPDU` gets what it leaves open: Markers where the stream has them, and a CRC. What it gives is sent
-        as it is, and so is a packet that is no FPDU.
+        as it is, and so is a packet that is no FPDU, with a warning: the peer will read a length out of it.
         """
         pkt = x.copy() if isinstance(x, FPDU) else x
+        if not isinstance(pkt, FPDU):
+            log_runtime.warning("MPASocket sends octets that are no FPDU: the peer takes the first two for a length")
         if isinstance(pkt, FPDU):
             if self.send_markers and pkt.getfieldval("marker_offset") is None:
                 pkt.marker_offset = -self.send_offset % MARKER_INTERVAL

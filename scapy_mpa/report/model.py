@@ -123,6 +123,12 @@ class Connection:
         self.responder = HalfConnection(mpa, "responder", index)
         self.findings: list[Finding] = mpa.findings.sorted()
 
+    def __repr__(self) -> str:
+        """What `scapy-mpa analyze` says in one line."""
+        from scapy_mpa.report.text import connection_line
+
+        return f"<{connection_line(self)}>"
+
     @property
     def revision(self) -> int | None:
         """Rev of the Reply, else of the Request."""
@@ -173,6 +179,12 @@ class Report:
         self.connections = connections
         self.findings = findings
         self.damage = damage
+
+    def __repr__(self) -> str:
+        """The last line of what `scapy-mpa analyze` says."""
+        from scapy_mpa.report.text import summary_line
+
+        return f"<{summary_line(self)}>"
 
     def select(self, connection: int | None, directions: Sequence[Direction] = DIRECTIONS) -> None:
         """Keep one connection, if a number is given, and the findings of these directions.

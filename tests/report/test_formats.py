@@ -162,3 +162,9 @@ def test_selection_by_frames_and_ports() -> None:
     (only,) = analyze(path, selection=Selection(ports=(port,))).connections
     assert only.initiator.endpoint == second.initiator.endpoint
     assert analyze(path, selection=Selection(ports=(1,))).connections == []
+
+
+def test_at_a_prompt_reports_say_what_they_are() -> None:
+    report = analyze(PCAPS / "siw-rev0.pcap")
+    assert repr(report) == "<13 packets, 1 TCP connection, 1 MPA connection, nothing to report>"
+    assert repr(report.connections[0]) == f"<{connection_line(report.connections[0])}>"
