@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import RDMAPWrite as RDMAPWrite
     from scapy_mpa.layers import bind_mpa as bind_mpa
     from scapy_mpa.layers import unbind_mpa as unbind_mpa
+    from scapy_mpa.receive.assumptions import Assumptions as Assumptions
+    from scapy_mpa.receive.limits import Limits as Limits
     from scapy_mpa.receive.records import FPDURecord as FPDURecord
-    from scapy_mpa.report.analysis import Limits as Limits
     from scapy_mpa.report.analysis import Selection as Selection
     from scapy_mpa.report.analysis import analyze as analyze
     from scapy_mpa.report.analysis import iter_fpdus as iter_fpdus
@@ -43,12 +44,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
+    "Assumptions": "scapy_mpa.receive.assumptions",
     "CaptureError": "scapy_mpa.errors",
     "FramingError": "scapy_mpa.errors",
     "MPAError": "scapy_mpa.errors",
     "mulpdu": "scapy_mpa.framing.mulpdu",
     "FPDURecord": "scapy_mpa.receive.records",
-    "Limits": "scapy_mpa.report.analysis",
+    "Limits": "scapy_mpa.receive.limits",
     "Selection": "scapy_mpa.report.analysis",
     "analyze": "scapy_mpa.report.analysis",
     "iter_fpdus": "scapy_mpa.report.analysis",

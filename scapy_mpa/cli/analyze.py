@@ -7,9 +7,7 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import directions, reads_captures, select, selection, warn_of_damage
-from scapy_mpa.receive.operation import Direction
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.report.text import report_lines
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -18,23 +16,15 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 @click.command("analyze")
 @reads_captures
 @click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
-def analyze_command(
-    captures: tuple[str, ...],
-    connection: int | None,
-    direction: Direction | None,
-    ports: tuple[int, ...],
-    frames: tuple[int, int | None] | None,
-    output_format: Literal["text", "json"],
-) -> int:
+def analyze_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
     """Show every MPA connection of the captures and what is wrong with it.
 
     Several captures are merged by time; - is standard input.
     """
-    report = analyze(list(captures), fpdus=False, selection=selection(ports, frames))
-    shown = directions(direction)
-    select(report, connection, shown)
+    report = reading.analyze(fpdus=False)
+    reading.select(report)
     if output_format == "json":
-        click.echo(json.dumps(report.as_dict(shown), indent=2))
+        click.echo(json.dumps(report.as_dict(reading.directions), indent=2))
     else:
         for line in report_lines(report, _style):
             click.echo(line)

@@ -8,10 +8,9 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import directions, reads_captures, select, selection, warn_of_damage
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.report.analysis import PlacedFPDUs, analyze
+from scapy_mpa.report.analysis import PlacedFPDUs
 from scapy_mpa.report.fpdus import FORMATS
 
 
@@ -31,36 +30,28 @@ from scapy_mpa.report.fpdus import FORMATS
     show_default=True,
     help="By connection, direction and place in the stream; or as they are placed, while the capture is read.",
 )
-def fpdus_command(
-    captures: tuple[str, ...],
-    connection: int | None,
-    direction: Direction | None,
-    ports: tuple[int, ...],
-    frames: tuple[int, int | None] | None,
-    output_format: str,
-    order: Literal["stream", "placed"],
-) -> int:
+def fpdus_command(reading: Reading, output_format: str, order: Literal["stream", "placed"]) -> int:
     """List every FPDU of the captures, one line each.
 
     Several captures are merged by time; - is standard input.
     """
-    selected, shown, write = selection(ports, frames), directions(direction), FORMATS[output_format]
+    write = FORMATS[output_format]
     if order == "stream":
-        report = analyze(list(captures), selection=selected)
-        select(report, connection, shown)
-        halves = (found.half(side) for found in report.connections for side in shown)
+        report = reading.analyze(fpdus=True)
+        reading.select(report)
+        halves = (found.half(side) for found in report.connections for side in reading.directions)
         sys.stdout.writelines(write(fpdu for half in halves for fpdu in half.fpdus))
     else:
-        placed = PlacedFPDUs(list(captures), selected)
-        sys.stdout.writelines(write(_only(placed, connection, shown)))
+        placed = reading.placed_fpdus()
+        sys.stdout.writelines(write(_only(placed, reading)))
         report = placed.report
-        select(report, connection, shown)
+        reading.select(report)
     sys.stdout.flush()
     warn_of_damage(report)
     return 1 if report.has_errors else 0
 
 
-def _only(records: PlacedFPDUs, connection: int | None, shown: tuple[Direction, ...]) -> Iterator[FPDURecord]:
+def _only(records: PlacedFPDUs, reading: Reading) -> Iterator[FPDURecord]:
     for record in records:
-        if record.direction in shown and connection in (None, record.connection):
+        if record.direction in reading.directions and reading.connection in (None, record.connection):
             yield record

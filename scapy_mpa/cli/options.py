@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
 
 import click
 
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.receive.assumptions import Assumptions, parse_assumptions
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.receive.operation import Direction
-from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
 from scapy_mpa.report.model import DIRECTIONS, Report
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FrameRange(click.ParamType[tuple[int, int | None]]):
@@ -36,8 +39,66 @@ class FrameRange(click.ParamType[tuple[int, int | None]]):
         return frames
 
 
-def reads_captures(command: F) -> F:
-    """Add the captures and the options that select from them."""
+class Reading(NamedTuple):
+    """What is to be read, what is told of it, and what of the result is shown."""
+
+    captures: list[str]
+    selection: Selection
+    assumptions: Assumptions
+    limits: Limits
+    connection: int | None
+    #: The half connections that are shown.
+    directions: tuple[Direction, ...]
+
+    def analyze(self, *, fpdus: bool) -> Report:
+        """Read the captures; raises as :func:`scapy_mpa.analyze` does."""
+        return analyze(
+            self.captures,
+            fpdus=fpdus,
+            selection=self.selection,
+            assumptions=self.assumptions,
+            limits=self.limits,
+        )
+
+    def placed_fpdus(self) -> PlacedFPDUs:
+        """The FPDUs in the order of placement, to be read once."""
+        return PlacedFPDUs(self.captures, self.selection, self.assumptions, self.limits)
+
+    def select(self, report: Report) -> None:
+        """Keep only what was asked for; raises :class:`click.UsageError` if there is no connection of that number."""
+        try:
+            report.select(self.connection, self.directions)
+        except IndexError:
+            there = len(report.connections)
+            numbers = f"0 to {there - 1}" if there > 1 else "only 0" if there else "none"
+            raise click.UsageError(f"there is no connection {self.connection}; the capture has {numbers}") from None
+
+
+def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the captures and the options that every command has which reads some; it is handed a :class:`Reading`."""
+
+    @wraps(command)
+    def with_reading(
+        *,
+        captures: tuple[str, ...],
+        connection: int | None,
+        direction: Direction | None,
+        ports: tuple[int, ...],
+        frames: tuple[int, int | None] | None,
+        profile: str | None,
+        assume: tuple[str, ...],
+        limit: tuple[str, ...],
+        **others: Any,
+    ) -> int:
+        try:
+            assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
+        except MPAError as error:
+            raise click.UsageError(str(error)) from None
+        selection = Selection(frames, ports or None) if ports or frames is not None else EVERYTHING
+        shown = DIRECTIONS if direction is None else (direction,)
+        return command(Reading(list(captures), selection, assumptions, limits, connection, shown), **others)
+
+    decorated = with_reading
     for decorate in reversed(
         (
             click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=click.Path()),
@@ -51,32 +112,28 @@ def reads_captures(command: F) -> F:
                 help="Only TCP connections with this port on either side. May be repeated.",
             ),
             click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
+            click.option(
+                "--profile",
+                type=click.Choice(tuple(PROFILES)),
+                help="The specification that the connections follow, whatever their startup frames say.",
+            ),
+            click.option(
+                "--assume",
+                multiple=True,
+                metavar="WHAT=VALUE,...",
+                help="What no startup frame says: markers=yes|no|initiator|responder, crc=yes|no, "
+                "start=SEQ (where Full Operation begins). May be repeated.",
+            ),
+            click.option(
+                "--limit",
+                multiple=True,
+                metavar="WHAT=NUMBER",
+                help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+            ),
         )
     ):
-        command = decorate(command)
-    return command
-
-
-def selection(ports: Sequence[int], frames: tuple[int, int | None] | None) -> Selection:
-    """What is looked at, from the options."""
-    if not ports and frames is None:
-        return EVERYTHING
-    return Selection(frames, tuple(ports) or None)
-
-
-def directions(direction: Direction | None) -> tuple[Direction, ...]:
-    """The half connections that are shown."""
-    return DIRECTIONS if direction is None else (direction,)
-
-
-def select(report: Report, connection: int | None, shown: Sequence[Direction]) -> None:
-    """Keep only what was asked for; raises :class:`click.UsageError` if there is no connection of that number."""
-    try:
-        report.select(connection, shown)
-    except IndexError:
-        there = len(report.connections)
-        numbers = f"0 to {there - 1}" if there > 1 else "only 0" if there else "none"
-        raise click.UsageError(f"there is no connection {connection}; the capture has {numbers}") from None
+        decorated = decorate(decorated)
+    return decorated
 
 
 def warn_of_damage(report: Report) -> None:

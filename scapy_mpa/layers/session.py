@@ -18,8 +18,9 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from ..framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from ..receive.limits import DEFAULT_LIMITS
 from ..receive.operation import Direction, FullOperation
-from ..receive.receiver import CONNECTION_LIMIT, HELD_LIMIT, Receiver
+from ..receive.receiver import Receiver
 from ..receive.records import Row
 from ..receive.segment import KEY, LENGTH, TIME, Segment
 from ..receive.startup import FoundFrame
@@ -70,7 +71,7 @@ class MPASession(DefaultSession):
         *args: Any,
         order: Order = "placed",
         passthrough: bool = False,
-        held_limit: int = HELD_LIMIT,
+        held_limit: int = DEFAULT_LIMITS.held_octets,
         **kwargs: Any,
     ) -> None:
         if order not in ("placed", "delivered"):
@@ -78,7 +79,7 @@ class MPASession(DefaultSession):
         super().__init__(*args, **kwargs)
         self.order = order
         self.passthrough = passthrough
-        self.receiver = Receiver(observer=self, held_limit=held_limit)
+        self.receiver = Receiver(observer=self, limits=DEFAULT_LIMITS._replace(held_octets=held_limit))
         self.fragments = Fragments()
         self._number = 0
         self._time = 0
@@ -190,7 +191,7 @@ class MPASession(DefaultSession):
         frames = self._last_frames
         frames[seg[KEY]] = _frame(packet)
         frames.move_to_end(seg[KEY])
-        if len(frames) > 2 * CONNECTION_LIMIT:
+        if len(frames) > 2 * DEFAULT_LIMITS.connections:
             frames.popitem(last=False)
 
     def _frame_of(self, key: bytes, time: int) -> _Frame | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from scapy_mpa.receive.assumptions import NOTHING, Assumptions
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
@@ -32,11 +34,6 @@ from scapy_mpa.receive.stream import MAX_WINDOW
 from scapy_mpa.receive.tcp import Half, MPAConnection, TCPConnection
 from scapy_mpa.rules.findings import Findings
 
-#: Octets out of order that one half connection holds back at most.
-HELD_LIMIT = 16 * 1024 * 1024
-#: TCP connections that are followed at a time.
-CONNECTION_LIMIT = 8192
-
 
 class Receiver:
     """Follows the TCP connections of a capture.
@@ -53,13 +50,13 @@ class Receiver:
         records: bool = False,
         sink: PlacedSink | None = None,
         observer: Observer | None = None,
-        held_limit: int = HELD_LIMIT,
-        connection_limit: int = CONNECTION_LIMIT,
+        assumptions: Assumptions = NOTHING,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.connections: list[MPAConnection] = []
         self.findings = Findings()
-        self.held_limit = held_limit
-        self.connection_limit = connection_limit
+        self.assumptions = assumptions
+        self.limits = limits
         self.sink = sink
         self.observer = observer
         self._records = records
@@ -132,7 +129,7 @@ class Receiver:
         """A half connection for a key not met yet; None for a segment that begins none."""
         if not seg[LENGTH] and not seg[FLAGS] & SYN:
             return None
-        if len(self._plain) + len(self._with_mpa) >= self.connection_limit:
+        if len(self._plain) + len(self._with_mpa) >= self.limits.connections:
             self._close_oldest(seg)
         return self._new(seg)
 
@@ -141,7 +138,7 @@ class Receiver:
         self.tcp_connections += 1
         connection = TCPConnection(key, reverse_key(key), self)
         for half in connection.halves:
-            half.enter(StartupPhase(half, seg[SEQ] if half.key == key else seg[ACK], False, self.held_limit))
+            half.enter(StartupPhase(half, seg[SEQ] if half.key == key else seg[ACK], False, self.limits.held_octets))
             self._halves[half.key] = half
         self._plain[id(connection)] = connection
         return connection.halves[0]
@@ -181,7 +178,7 @@ class Receiver:
         self._close(connection, (seg[FRAME], seg[TIME]))
         for half in connection.halves:
             self._halves.pop(half.key, None)
-        detail = f"more than {self.connection_limit} TCP connections at a time"
+        detail = f"more than {self.limits.connections} TCP connections at a time"
         self.findings.add("limit", None, seg[FRAME], seg[TIME], seg[SEQ], detail)
 
     def _change_state(self, half: Half, seg: Segment) -> None:

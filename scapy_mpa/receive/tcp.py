@@ -226,7 +226,7 @@ class TCPConnection:
             for half in self.halves:
                 old = half.phase
                 assert isinstance(old, StartupPhase) and old.found is not None
-                phase = StartupPhase(half, old.stream.seq_of(old.found.end), True, self.receiver.held_limit)
+                phase = StartupPhase(half, old.stream.seq_of(old.found.end), True, self.receiver.limits.held_octets)
                 half.enter(phase)
                 for seg in old.waiting:
                     half.phase.receive(seg)
@@ -253,7 +253,7 @@ class TCPConnection:
                 direction,
                 reader,
                 floor,
-                receiver.held_limit,
+                receiver.limits.held_octets,
                 receiver.new_log(),
                 receiver.sink,
                 receiver.observer,

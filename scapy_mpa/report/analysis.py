@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from scapy_mpa.capture.files import Captures, CaptureSource
 from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.receive.assumptions import NOTHING, Assumptions
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import CONNECTION_LIMIT, HELD_LIMIT, Receiver
+from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import FRAME, KEY, Segment
 from scapy_mpa.report.context import HalfContext
@@ -32,15 +34,7 @@ class Selection(NamedTuple):
         return segments
 
 
-class Limits(NamedTuple):
-    """What the analysis holds back at most: octets out of order in a half connection, TCP connections."""
-
-    held_octets: int = HELD_LIMIT
-    connections: int = CONNECTION_LIMIT
-
-
 EVERYTHING = Selection()
-DEFAULT_LIMITS = Limits()
 
 
 def analyze(
@@ -48,15 +42,17 @@ def analyze(
     *,
     fpdus: bool = True,
     selection: Selection = EVERYTHING,
+    assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
     """Analyse a capture, or several merged by time.
 
     ``capture`` is a path or an open binary file, or a list of them.  With ``fpdus`` the half connections of the
-    report hold a record of every FPDU (about 50 octets each); without, counts and findings only.  Raises
+    report hold a record of every FPDU (about 50 octets each); without, counts and findings only.  ``selection`` says
+    what is looked at, ``assumptions`` what cannot be known from it, ``limits`` how much is held back.  Raises
     :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
     """
-    receiver = Receiver(records=fpdus, held_limit=limits.held_octets, connection_limit=limits.connections)
+    receiver = Receiver(records=fpdus, assumptions=assumptions, limits=limits)
     with Captures(capture) as captures:
         for segments in captures.batches():
             receiver.feed(segments if selection is EVERYTHING else selection.of(segments))
@@ -83,20 +79,22 @@ class PlacedFPDUs:
         self,
         capture: CaptureSource | Sequence[CaptureSource],
         selection: Selection = EVERYTHING,
+        assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._captures = Captures(capture)
         self._index = FrameIndex(capture)
         self._contexts: dict[int, HalfContext] = {}
         self._selection = selection
+        self._assumptions = assumptions
         self._limits = limits
         self._placed: list[FPDURecord] = []
         self._report: Report | None = None
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
-        limits, placed = self._limits, self._placed
-        receiver = Receiver(sink=self._sink, held_limit=limits.held_octets, connection_limit=limits.connections)
+        placed = self._placed
+        receiver = Receiver(sink=self._sink, assumptions=self._assumptions, limits=self._limits)
         with self._captures as captures:
             for segments in captures.batches():
                 receiver.feed(self._selection.of(segments))
@@ -132,6 +130,7 @@ def iter_fpdus(
     capture: CaptureSource | Sequence[CaptureSource],
     *,
     selection: Selection = EVERYTHING,
+    assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[FPDURecord]:
     """Yield the FPDUs of a capture, or of several merged by time, in the order of placement.
@@ -141,4 +140,4 @@ def iter_fpdus(
     ``after_error`` yet.  An FPDU with a bad CRC is yielded when that is known, and those of a connection whose Request
     was not captured at its end.  Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
     """
-    return iter(PlacedFPDUs(capture, selection, limits))
+    return iter(PlacedFPDUs(capture, selection, assumptions, limits))

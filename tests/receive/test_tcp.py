@@ -13,6 +13,7 @@ from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import Origin, header_offset, marker_count, plain_length
+from scapy_mpa.receive.limits import Limits
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.segment import Segment
 from tests.receive.cases import (
@@ -303,7 +304,7 @@ def test_more_than_may_be_held_is_a_gap() -> None:
     for at in range(1000, len(octets), 1400):
         talk.at("a", at, octets[at : at + 1400])
     late = talk.at("a", 500, octets[500:1000])
-    receiver = follow(talk.segments, held_limit=20_000)
+    receiver = follow(talk.segments, limits=Limits(held_octets=20_000))
     assert seen(receiver) == expected(talk, dropped=[late])
     found = rules(receiver)
     assert found["limit"] == 1
@@ -320,7 +321,7 @@ def test_what_is_held_stays_within_the_limit(limit: int) -> None:
     rng.shuffle(pieces)
     for at, piece in pieces:
         talk.at("a", at, piece)
-    receiver = Receiver(records=True, held_limit=limit)
+    receiver = Receiver(records=True, limits=Limits(held_octets=limit))
     for seg in talk.segments:
         receiver.feed([seg])
         for mpa in receiver.connections:
@@ -338,7 +339,7 @@ def test_waiting_for_a_startup_frame_is_bounded_too() -> None:
     talk.operate()
     for _ in range(200):
         talk.say("a", talk.lay("a", 1300))
-    receiver = Receiver(records=True, held_limit=20_000)
+    receiver = Receiver(records=True, limits=Limits(held_octets=20_000))
     for seg in talk.segments:
         receiver.feed([seg])
         receiver.release()
@@ -359,7 +360,7 @@ def test_more_connections_than_may_be_followed() -> None:
     for talk in talks:
         talk.open().startup_phase()
         talk.say("a", talk.lay("a", 30))
-    receiver = follow(tap.segments, connection_limit=4)
+    receiver = follow(tap.segments, limits=Limits(connections=4))
     assert len(receiver.connections) == 12
     assert len(records(receiver)) == 12
     assert [(f.rule.id, f.severity, f.count) for f in receiver.findings.sorted()] == [("limit", "note", 8)]
@@ -558,7 +559,7 @@ def test_a_dropped_segment_beyond_a_gap(limit: int, fin: bool) -> None:
     talk.at("a", fifth, octets[fifth:])
     if fin:
         talk.say("a", flags=FIN | ACK)
-    receiver = follow(talk.segments, held_limit=limit)
+    receiver = follow(talk.segments, limits=Limits(held_octets=limit))
     assert seen(receiver) == expected(talk, dropped=[dropped])
     assert errors(receiver) == []
     assert rules(receiver)["tcp-checksum"] == 1
@@ -1059,7 +1060,9 @@ def troubled(seed: int) -> list[Segment]:
 def test_whatever_happens_the_books_balance(seed: int) -> None:
     """Records, counts, findings and what the sink was told agree, however the capture was cut in blocks."""
     segments = troubled(seed)
-    receiver = follow(segments, ways=False, believed=True, held_limit=3000 if seed % 5 == 0 else 10_000_000)
+    receiver = follow(
+        segments, ways=False, believed=True, limits=Limits(held_octets=3000 if seed % 5 == 0 else 10_000_000)
+    )
     rows = records(receiver)
     for mpa in receiver.connections:
         found = {(finding.rule.id, finding.direction): finding for finding in mpa.findings.sorted()}

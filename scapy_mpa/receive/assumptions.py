@@ -1,0 +1,73 @@
+"""What the user tells of a connection because no startup frame does ("decode as")."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.profiles import PROFILES, Profile
+
+MarkersIn = Literal["none", "initiator", "responder", "both"]
+_MARKERS: dict[str, MarkersIn] = {
+    "no": "none",
+    "none": "none",
+    "yes": "both",
+    "both": "both",
+    "initiator": "initiator",
+    "responder": "responder",
+}
+_CRC = {"yes": True, "no": False}
+
+
+class Assumptions(NamedTuple):
+    """What is told, not read off the traffic; None, or nothing, where it is not told.
+
+    ``profile`` names the specification every connection follows.  ``markers`` and ``crc`` hold for connections whose
+    startup frames do not say it: the directions that carry Markers, and whether CRCs are in use.  ``start`` are TCP
+    sequence numbers of the first octet of Full Operation of half connections: of the first Marker, where there are
+    Markers.
+    """
+
+    profile: str | None = None
+    markers: MarkersIn | None = None
+    crc: bool | None = None
+    start: tuple[int, ...] = ()
+
+    def markers_of(self, direction: str) -> bool | None:
+        """Whether a direction ("initiator" or "responder") carries Markers, None if it is not told."""
+        if self.markers is None:
+            return None
+        return self.markers in (direction, "both")
+
+    def profile_instead_of(self, found: Profile) -> Profile:
+        """The profile told, else the one found."""
+        return PROFILES[self.profile] if self.profile is not None else found
+
+
+NOTHING = Assumptions()
+
+
+def parse_assumptions(texts: tuple[str, ...], profile: str | None = None) -> Assumptions:
+    """Assumptions from texts such as ``markers=both,crc=yes,start=4711``.
+
+    Raises :class:`~scapy_mpa.errors.MPAError` for what cannot be understood.
+    """
+    markers: MarkersIn | None = None
+    crc: bool | None = None
+    start: list[int] = []
+    for item in (part.strip() for text in texts for part in text.split(",")):
+        name, _, value = (part.strip() for part in item.partition("="))
+        if name == "markers" and value in _MARKERS:
+            markers = _MARKERS[value]
+        elif name == "crc" and value in _CRC:
+            crc = _CRC[value]
+        elif name == "start" and value.isascii() and value.isdigit() and int(value) < 1 << 32:
+            start.append(int(value))
+        else:
+            raise MPAError(
+                f"{item!r} cannot be assumed: markers=yes|no|initiator|responder, crc=yes|no and "
+                "start=SEQ (0 to 4294967295) can"
+            )
+    if profile is not None and profile not in PROFILES:
+        raise MPAError(f"{profile!r} is not a profile: {', '.join(PROFILES)} are")
+    return Assumptions(profile, markers, crc, tuple(start))
