@@ -37,6 +37,17 @@ class InOrderOperation(FullOperation):
 
     #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
     _need = 0
+    #: Where the fast path took over last.
+    _resumed = 0
+
+    def receive(self, seg: Segment) -> None:
+        """Take any segment with payload."""
+        if self.half.next_seq >= 0:
+            # Segments taken for parts of an FPDU begin with one after all, if its length turns out to be wrong.
+            for start, end, _, _ in self.stream.pieces[1:]:
+                if start >= self._resumed:
+                    heappush(self._unjudged, (end, start))
+        super().receive(seg)
 
     def resume(self) -> None:
         """Hand back to the fast path if nothing is out of order."""
@@ -49,6 +60,7 @@ class InOrderOperation(FullOperation):
         if extent is not None and self._reader.disagreement(extent, stream.next) is not None:
             return
         self.half.next_seq = stream.seq_of(stream.next)
+        self._resumed = stream.next
         self._need = extent.end if extent is not None else 0
 
     def _keep_part(self, seg: Segment) -> None:

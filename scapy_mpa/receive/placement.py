@@ -5,7 +5,7 @@ arrives beyond a gap is located by Markers, placed *ahead* of the chain, and tak
 
 The chain is in one of three states.  CHAIN: the next FPDU begins at ``at``.  RETRY: an FPDU had a bad CRC, so that
 its length proves nothing; ``at`` is where that length says the next one begins.  LOST: it is not known where one
-begins; the next that a Marker locates is taken.
+begins; the next that a Marker locates, or that a :class:`~scapy_mpa.receive.search.Search` finds, is taken.
 
 An FPDU beyond the chain whose CRC is bad is a *suspect*: its Marker or its length may be what is damaged.  It is told
 when the chain gets there, for the frame at which it was complete and located.
@@ -24,6 +24,7 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENG
 from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome
 from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.receive.search import ALIGNMENT, Search
 from scapy_mpa.receive.segment import FRAME, TIME, Segment, checksum_is_wrong
 from scapy_mpa.receive.stream import Stream, frames_of
 
@@ -32,6 +33,8 @@ CHAIN, RETRY, LOST = "chain", "retry", "lost"
 MOST_RETRIES = 16
 #: Suspects that are remembered; more are taken for what they are only when the chain gets there.
 MOST_SUSPECTS = 4096
+#: Octets behind the last that are kept for a search: no chain of lengths is followed for longer.
+_MOST_SEARCHED = 8 * LONGEST_FPDU
 #: Octets of a Terminate that are looked at: its control word comes first.
 _TERMINATE_OCTETS = 64
 
@@ -46,7 +49,8 @@ class Placement:
     """The FPDUs of one half connection.
 
     ``floor`` is the moment at which Full Operation became known: nothing is complete before.  With ``keep_octets``
-    what is located keeps its octets until it has been told.
+    what is located keeps its octets until it has been told.  ``begins_at`` is where the first FPDU begins, None if
+    that is not known.
     """
 
     __slots__ = (
@@ -57,9 +61,11 @@ class Placement:
         "_keep_octets",
         "_low",
         "_now",
+        "_phase",
         "_placed_ends",
         "_reader",
         "_retried",
+        "_search",
         "_settled",
         "_stream",
         "_suspects",
@@ -69,13 +75,20 @@ class Placement:
         "state",
     )
 
-    def __init__(self, stream: Stream, reader: FPDUReader, floor: Moment, keep_octets: bool = False) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        reader: FPDUReader,
+        floor: Moment,
+        keep_octets: bool = False,
+        begins_at: int | None = 0,
+    ) -> None:
         self._stream = stream
         self._keep_octets = keep_octets
         self._reader = reader
         self.floor = floor
         self.state = CHAIN
-        self.at = 0
+        self.at = begins_at or 0
         #: FPDUs known to begin somewhere, but cut by a gap.
         self.cut = 0
         #: FPDUs placed beyond the chain.
@@ -88,11 +101,18 @@ class Placement:
         #: Whether new octets have not been searched for Markers yet.
         self._is_to_locate = False
         #: No FPDU that is still to be found begins before.
-        self._low = 0
+        self._low = stream.base
+        #: What is left of the offsets of FPDUs modulo 4, None if that is not known.
+        self._phase: int | None = 0
+        #: In the state LOST: what looks for an FPDU besides Markers.
+        self._search: Search | None = None
         self._retried: list[Located] = []
         self._fresh: list[Located] = []
         self._settled: list[Located] = []
         self._breaches: list[Breach] = []
+        if begins_at is None:
+            self._phase = 0 if reader.markers else None
+            self._lose(may_search=not reader.markers)
 
     @property
     def in_order(self) -> bool:
@@ -130,10 +150,16 @@ class Placement:
 
     def give_up(self, now: Moment) -> Outcome:
         """Nothing more comes in order: tell what waited for the octets that follow."""
-        self._now = now
         self.cut += self.is_inside_fpdu
-        self._accept_retried()
-        return self._outcome()
+
+        def decide() -> None:
+            # A length that led nowhere is not worth waiting for: what lies behind it may be found.
+            while self.state is RETRY:
+                self._accept_retried()
+                self._lose()
+                self._advance()
+
+        return self._decided(now, decide)
 
     def skip_gap(self, now: Moment) -> Outcome:
         """Give up the octets between what is in order and the first island."""
@@ -141,7 +167,8 @@ class Placement:
         self._low = stream.islands[0][0]
         stream.skip_to(self._low)
         stream.consume(self._low)
-        self.state = LOST
+        # With Markers, the next one is not far (RFC 5044 §4.3): it alone is unambiguous.
+        self._lose(may_search=not self._reader.markers)
         return self._decided(now, self._advance)
 
     def flush(self, now: Moment) -> Outcome:
@@ -149,10 +176,11 @@ class Placement:
 
         def decide() -> None:
             self._advance()
-            while self._ahead or self._suspects:
+            while self.state is RETRY or self._ahead or self._suspects:
                 # What the chain waits for was never completed: its length must be wrong.
                 self._accept_retried()
-                self.state = LOST
+                if self.state is not LOST:
+                    self._lose()
                 if not self._find_chain():
                     return
                 self._advance()
@@ -178,6 +206,8 @@ class Placement:
                 self._ahead.replace([located for located in (*passed, *self._ahead) if id(located) not in fresh])
                 self.state, self.at, self._low = before
                 self._retried = retried[:]
+                if self._search is not None:
+                    self._search = Search(self._reader, max(self._low, self._stream.base), self._phase)
                 suspects = [*self._suspects.values(), *(bad for bad in self._settled if bad.placed is None)]
                 self._suspects = {bad.offset: bad for bad in suspects if id(bad) not in fresh}
                 self._placed_ends = {located.end: located.known for located in self._ahead}
@@ -199,7 +229,10 @@ class Placement:
         keep = self._low
         if self.state is LOST:
             # Nothing that begins farther back can still be found.
-            keep = max(keep, stream.next - (2 * LONGEST_FPDU if self._reader.markers else 0))
+            needed = self._search.needed if self._search is not None else stream.next
+            if self._reader.markers:
+                needed = min(needed, stream.next - 2 * LONGEST_FPDU)
+            keep = max(keep, needed, stream.next - _MOST_SEARCHED)
         stream.consume(min(keep, stream.next))
         return outcome
 
@@ -218,7 +251,7 @@ class Placement:
                 self._settle(self._ahead.pop())
             elif self.at < stream.base:
                 # What followed the last one was withdrawn since, or given up.
-                self.state = LOST
+                self._lose()
             else:
                 extent = reader.extent(self.at, stream.next)
                 if extent is None or extent.end > stream.next:
@@ -263,7 +296,14 @@ class Placement:
             self._retried.append(self._located(extent, BAD))
             self.at = extent.end
         else:
-            self.state, self._retried = LOST, []
+            self._retried = []
+            self._lose()
+
+    def _lose(self, may_search: bool = True) -> None:
+        """It is not known any more where an FPDU begins."""
+        self.state = LOST
+        start = max(self._low, self._stream.base)
+        self._search = Search(self._reader, start, self._phase) if may_search else None
 
     def _rejoin(self, offset: int) -> None:
         """An FPDU with a good CRC begins at ``offset``: those retried before it were bad, any beyond never were."""
@@ -282,19 +322,24 @@ class Placement:
         self._retried = []
 
     def _find_chain(self) -> bool:
-        """Where lengths lead nowhere, take up the first FPDU that a Marker located, be its CRC good or bad."""
+        """Where lengths lead nowhere, take up the first FPDU that a Marker located, be its CRC good or bad, or one that
+        is found by searching."""
         first = self._ahead.first
+        found = self._search.find() if self._search is not None else None
         suspects = sorted(located for located in self._suspects.values() if located.end <= self._stream.next)
         for suspect in suspects:
-            if first is not None and first.offset < suspect.end:
+            if first is not None and first.offset < suspect.end or found is not None and found < suspect.end:
                 break
             if suspect.offset >= self._low:
                 self._settle_bad(suspect)
                 self.state = RETRY
                 return True
+        if found is not None and (first is None or found < first.offset):
+            self.state, self.at, self._search = CHAIN, found, None
+            return True
         if first is None or first.offset > self._stream.next:
             return False
-        self.state, self.at = CHAIN, first.offset
+        self.state, self.at, self._search = CHAIN, first.offset, None
         return True
 
     def _is_plausible(self, extent: Extent) -> bool:
@@ -445,6 +490,7 @@ class Placement:
         """The chain passes an FPDU."""
         self._settled.append(located)
         self.at = located.end
+        self._phase = located.offset % ALIGNMENT
         # The extent of an FPDU with a bad CRC proves nothing: another may begin inside it.
         self._low = located.offset + 1 if located.crc == BAD else located.end
         if self._suspects:

@@ -82,6 +82,8 @@ def tell(
     placed: list[int] = []
     for k, f in enumerate(sent):
         scanned = k > 0 and sent[k - 1].bad and placed[-1] != NEVER
+        # Behind a gap a Marker is waited for, where there are some; else a CRC that is good is looked for.
+        scanned |= k > 0 and placed[-1] == NEVER and crc and not f.bad and not sent[0].markers
         alone = k == 0 or f.named or scanned
         placed.append(complete[k] if alone else max(complete[k], placed[-1]))
     error = min(((placed[k], f.offset) for k, f in enumerate(sent) if f.bad and placed[k] != NEVER), default=None)

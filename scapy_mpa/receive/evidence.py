@@ -1,0 +1,162 @@
+"""How much an octet string looks like FPDUs where nothing says so, in bits.
+
+Bits are what the same octets would be worth as a coincidence: n bits of evidence come about by chance once in 2^n
+tries.  A good CRC is worth 32; the fields of DDP and RDMAP headers that can have few values (RFC 5041 §4, RFC 5040 §4)
+are worth what they leave out, less where they are zero, because zeros are common in any data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.markers import plain_length
+from scapy_mpa.receive.reader import CRC_RESIDUE
+
+CRC_BITS: Final = 32
+#: A Marker that names the start of its FPDU: RESERVED and the two low bits of FPDUPTR may be zero by chance.
+MARKER_BITS: Final = 12
+#: Octets of a ULPDU that :func:`header_bits` looks at.
+HEADER_OCTETS: Final = 18
+
+#: Opcodes of tagged messages (RDMA Write, Read Response), and the queue of each untagged one (RFC 5040 §4, RFC 7306).
+_TAGGED_OPCODES = (0, 2)
+_QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 0, 10: 1, 11: 3}
+_INVALIDATING = (4, 6)
+
+_TAGGED_BITS, _UNTAGGED_BITS = 12, 9
+_ZERO_FIELD_BITS, _FIELD_BITS, _SAME_BITS = 4, 24, 16
+
+#: Where a ULPDU_Length that is not too small, and the control octets of a DDP segment, may stand: T, L, DV 0 or 1
+#: and no reserved bit; RV 0 or 1, an opcode there is, tagged as T says.
+PLAUSIBLE_HEADER: Final = re.compile(
+    rb"(?=(?:[\x01-\xfd].|\x00[\x0e-\xff])"
+    rb"(?:[\x80\x81\xc0\xc1][\x00\x02\x40\x42]|[\x00\x01\x40\x41][\x01\x03-\x0b\x41\x43-\x4b]))",
+    re.DOTALL,
+)
+
+_UNTAGGED = Struct(">IIII").unpack_from
+_TAGGED = Struct(">IQ").unpack_from
+
+
+class Header(NamedTuple):
+    """What is kept of a DDP header to compare the next one with."""
+
+    length: int
+    control: int
+    opcode: int
+    #: STag, or queue number and message sequence number.
+    buffer: int
+    #: Tagged offset or message offset.
+    place: int
+
+
+def header_at(octets: bytes, at: int, ulpdu_length: int) -> Header | None:
+    """The DDP header in ``octets`` from ``at``, None if DDP and RDMAP would not send it."""
+    control, rdmap = octets[at], octets[at + 1]
+    opcode = rdmap & 0x0F
+    if control & 0x3E or rdmap & 0xB0 or ulpdu_length > MAX_ULPDU_LENGTH:
+        return None
+    if control & 0x80:
+        if opcode not in _TAGGED_OPCODES or ulpdu_length < TAGGED_HEADER_LENGTH:
+            return None
+        stag, place = _TAGGED(octets, at + 2)
+        return Header(ulpdu_length, control, opcode, stag, place)
+    if ulpdu_length < UNTAGGED_HEADER_LENGTH or opcode not in _QUEUE_OF:
+        return None
+    _, queue, msn, place = _UNTAGGED(octets, at + 2)
+    if queue != _QUEUE_OF[opcode] or not msn:
+        return None
+    return Header(ulpdu_length, control, opcode, msn, place)
+
+
+def header_bits(octets: bytes, at: int, header: Header) -> int:
+    """Bits of evidence in a DDP header by itself."""
+    if header.control & 0x80:
+        return _TAGGED_BITS
+    bits = _UNTAGGED_BITS + (_FIELD_BITS if _QUEUE_OF[header.opcode] else 2 * _ZERO_FIELD_BITS)
+    if header.opcode not in _INVALIDATING and octets[at + 2 : at + 6] == bytes(4):
+        bits += _ZERO_FIELD_BITS
+    if not header.place:
+        bits += _ZERO_FIELD_BITS
+    return bits
+
+
+def succession_bits(earlier: Sequence[Header], header: Header) -> int:
+    """Bits of evidence in how a header goes on from those before it: same buffer, next offset, next message."""
+    for before in reversed(earlier[-8:]):
+        if before.control & 0x80 != header.control & 0x80:
+            continue
+        if header.control & 0x80:
+            if before.buffer != header.buffer:
+                continue
+            payload = before.length - TAGGED_HEADER_LENGTH
+            bits = _SAME_BITS if header.buffer else _ZERO_FIELD_BITS
+            return bits + (_FIELD_BITS if payload and header.place == before.place + payload else 0)
+        if _QUEUE_OF[before.opcode] != _QUEUE_OF[header.opcode]:
+            continue
+        return _SAME_BITS if 0 <= header.buffer - before.buffer <= 8 else 0
+    return 0
+
+
+class Chain(NamedTuple):
+    """FPDUs that follow one another by their lengths: how many are complete, bits of evidence, where the last ends."""
+
+    fpdus: int
+    bits: int
+    end: int
+
+
+def header_chain(octets: bytes, at: int, most: int = 64) -> Chain | None:
+    """FPDUs without Markers from ``at`` on, judged by their headers; None if DDP would not send one of them.
+
+    At most ``most`` FPDUs are looked at.
+    """
+    headers: list[Header] = []
+    complete = bits = 0
+    size = len(octets)
+    while complete < most and at + 2 + HEADER_OCTETS <= size:
+        ulpdu_length = octets[at] << 8 | octets[at + 1]
+        header = header_at(octets, at + 2, ulpdu_length)
+        if header is None:
+            return None
+        end = at + plain_length(ulpdu_length)
+        if end > size:
+            break
+        complete += 1
+        bits += header_bits(octets, at + 2, header) + succession_bits(headers, header)
+        # Where CRCs are not in use their field is sent as zero (siw), or as anything.
+        if octets[end - 4 : end] == b"\0\0\0\0":
+            bits += _ZERO_FIELD_BITS
+        headers.append(header)
+        at = end
+    return Chain(complete, bits, at)
+
+
+def crc_chain(octets: memoryview, at: int, most: int = 64) -> Chain:
+    """FPDUs without Markers from ``at`` on whose CRCs are good; at most ``most`` are looked at."""
+    complete = bits = 0
+    size = len(octets)
+    while complete < most and at + 2 <= size:
+        ulpdu_length = octets[at] << 8 | octets[at + 1]
+        end = at + plain_length(ulpdu_length)
+        if end > size or crc32c(octets[at:end]) != CRC_RESIDUE:
+            break
+        complete += 1
+        bits += CRC_BITS + lone_header_bits(octets, at + 2, ulpdu_length)
+        at = end
+    return Chain(complete, bits, at)
+
+
+def lone_header_bits(octets: bytes | memoryview, at: int, ulpdu_length: int) -> int:
+    """Bits of evidence in the DDP header of a ULPDU that begins at ``at``, 0 if it has none that DDP would send."""
+    octets = bytes(octets[at : at + HEADER_OCTETS])
+    if len(octets) < HEADER_OCTETS:
+        return 0
+    header = header_at(octets, 0, ulpdu_length)
+    return header_bits(octets, 0, header) if header is not None else 0

@@ -1,0 +1,110 @@
+"""Searching for an FPDU where neither a length nor a Marker says where one begins (DESIGN: ``scan``).
+
+With CRCs, one that is good confirms the start.  Without, FPDUs that follow one another by their lengths and whose DDP
+and RDMAP headers make sense together do, if there are enough of them.  Every place is tried once, so that the time
+follows the octets searched, whatever they hold.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.markers import header_offset, plain_length, wire_length
+from scapy_mpa.receive.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, header_bits, header_chain
+from scapy_mpa.receive.reader import CRC_RESIDUE, FPDUReader
+
+#: Bits that the headers of a chain must be worth to be believed within a connection known to carry MPA, and the
+#: first of them to belong to it.
+CHAIN_BITS = 48
+_FIRST_BITS = 12
+#: Chains that may turn out to be one.
+_MOST_CHAINS = 64
+#: All FPDUs are multiples of this many octets (RFC 5044 §4.1).
+ALIGNMENT = 4
+
+
+class Search:
+    """The search for the next FPDU from an offset of the stream on.
+
+    ``phase`` is what the offsets of FPDUs leave modulo 4, None if that is not known: then any octet may be the first.
+    """
+
+    __slots__ = ("_at", "_chains", "_incomplete", "_reader", "_step")
+
+    def __init__(self, reader: FPDUReader, start: int, phase: int | None) -> None:
+        self._reader = reader
+        self._step = 1 if phase is None else ALIGNMENT
+        #: The next place to be tried.
+        self._at = start if phase is None else start + (phase - start) % ALIGNMENT
+        #: With CRCs: (end, start) of what may be FPDUs, of which octets are missing.
+        self._incomplete: list[tuple[int, int]] = []
+        #: Without: places where a plausible header stands.
+        self._chains: list[int] = []
+
+    @property
+    def needed(self) -> int:
+        """The first offset whose octet is still needed."""
+        return min(self._at, self._reader.stream.next, *self._chains, *(start for _, start in self._incomplete))
+
+    def find(self) -> int | None:
+        """The offset of an FPDU all of whose octets are captured in order, None if there is none yet."""
+        stream = self._reader.stream
+        low = max(self.needed, stream.base)
+        octets = stream.read(low, stream.next)
+        return self._by_crc(octets, low) if self._reader.crc else self._by_headers(octets, low)
+
+    def _by_crc(self, octets: bytes, low: int) -> int | None:
+        view, markers, step = memoryview(octets), self._reader.markers, self._step
+        limit = low + len(octets)
+        incomplete = self._incomplete
+        while incomplete and incomplete[0][0] <= limit:
+            end, start = heappop(incomplete)
+            if start >= low and crc32c(view[start - low : end - low]) == CRC_RESIDUE:
+                return start
+        at = self._next_place(low)
+        while True:
+            header = header_offset(at) if markers else at
+            if header + 2 > limit:
+                break
+            ulpdu_length = octets[header - low] << 8 | octets[header - low + 1]
+            end = at + (wire_length(ulpdu_length, at) if markers else plain_length(ulpdu_length))
+            if ulpdu_length > MAX_ULPDU_LENGTH:
+                pass
+            elif end > limit:
+                heappush(incomplete, (end, at))
+            elif crc32c(view[at - low : end - low]) == CRC_RESIDUE:
+                self._at = at + step
+                return at
+            at += step
+        self._at = at
+        return None
+
+    def _by_headers(self, octets: bytes, low: int) -> int | None:
+        first, last = self._next_place(low), low + len(octets) - HEADER_OCTETS - 2
+        for match in PLAUSIBLE_HEADER.finditer(octets, first - low):
+            at = low + match.start()
+            if at > last:
+                break
+            if (at - first) % self._step == 0 and self._may_be_first(octets, match.start()):
+                self._chains.append(at)
+        if last >= first:
+            self._at = last - (last - first) % self._step + self._step
+        for at in self._chains[:]:
+            chain = header_chain(octets, at - low) if at >= low else None
+            if chain is None:
+                self._chains.remove(at)
+            elif chain.bits >= CHAIN_BITS and chain.fpdus > 1:
+                return at
+        del self._chains[:-_MOST_CHAINS]
+        return None
+
+    def _next_place(self, low: int) -> int:
+        """The next place to be tried whose octets are still held."""
+        return self._at if self._at >= low else low + (self._at - low) % self._step
+
+    @staticmethod
+    def _may_be_first(octets: bytes, at: int) -> bool:
+        header = header_at(octets, at + 2, octets[at] << 8 | octets[at + 1])
+        return header is not None and header_bits(octets, at + 2, header) >= _FIRST_BITS
