@@ -33,6 +33,11 @@ class Assumptions(NamedTuple):
     crc: bool | None = None
     start: tuple[int, ...] = ()
 
+    @property
+    def is_without_startup_frames(self) -> bool:
+        """Whether Full Operation is told to begin without startup frames."""
+        return bool(self.start) or (self.profile is not None and not PROFILES[self.profile].startup_frames)
+
     def markers_of(self, direction: str) -> bool | None:
         """Whether a direction ("initiator" or "responder") carries Markers, None if it is not told."""
         if self.markers is None:

@@ -105,15 +105,19 @@ def succession_bits(earlier: Sequence[Header], header: Header) -> int:
 
 
 class Chain(NamedTuple):
-    """FPDUs that follow one another by their lengths: how many are complete, bits of evidence, where the last ends."""
+    """FPDUs that follow one another by their lengths: how many are complete, bits of evidence, where the last ends.
+
+    ``broken`` is whether what follows them is there, and none.
+    """
 
     fpdus: int
     bits: int
     end: int
+    broken: bool = False
 
 
-def header_chain(octets: bytes, at: int, most: int = 64) -> Chain | None:
-    """FPDUs without Markers from ``at`` on, judged by their headers; None if DDP would not send one of them.
+def header_chain(octets: bytes, at: int, most: int = 64) -> Chain:
+    """FPDUs without Markers from ``at`` on that DDP would send, judged by their headers.
 
     At most ``most`` FPDUs are looked at.
     """
@@ -124,7 +128,7 @@ def header_chain(octets: bytes, at: int, most: int = 64) -> Chain | None:
         ulpdu_length = octets[at] << 8 | octets[at + 1]
         header = header_at(octets, at + 2, ulpdu_length)
         if header is None:
-            return None
+            return Chain(complete, bits, at, broken=True)
         end = at + plain_length(ulpdu_length)
         if end > size:
             break

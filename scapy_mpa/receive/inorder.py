@@ -7,6 +7,7 @@ untouched and hands it to the slow path, which hands back when order is restored
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from heapq import heappush
 from struct import Struct
@@ -44,9 +45,9 @@ class InOrderOperation(FullOperation):
         """Take any segment with payload."""
         if self.half.next_seq >= 0:
             # Segments taken for parts of an FPDU begin with one after all, if its length turns out to be wrong.
-            for start, end, _, _ in self.stream.pieces[1:]:
-                if start >= self._resumed:
-                    heappush(self._unjudged, (end, start))
+            stream = self.stream
+            for start, end, _, _ in stream.pieces[max(1, bisect_left(stream.starts, self._resumed)) :]:
+                heappush(self._unjudged, (end, start))
         super().receive(seg)
 
     def resume(self) -> None:

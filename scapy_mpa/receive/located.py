@@ -11,6 +11,8 @@ from scapy_mpa.receive.records import SCAN
 
 #: A frame and its time in nanoseconds since the epoch.
 Moment: TypeAlias = tuple[int, int]
+#: A frame after all others.
+NEVER = 1 << 62
 
 
 class Located:

@@ -15,7 +15,8 @@ from scapy_mpa.framing.ddp import decode_terminate
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.counts import Counts
-from scapy_mpa.receive.located import Located, Moment, Outcome
+from scapy_mpa.receive.limits import Limits
+from scapy_mpa.receive.located import NEVER, Located, Moment, Outcome
 from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.records import ROW, FPDULog, Row, pack_frames
@@ -50,6 +51,8 @@ REMEMBERED_BOUNDARIES = 4096
 MOST_UNJUDGED = 65536
 #: So far behind the last octet captured an RST is believed to tell what was sent.
 _MOST_UNSEEN = 1 << 24
+#: What a half connection may hold back whatever all others do.
+_LITTLE = 4096
 
 
 class FullOperation:
@@ -57,7 +60,7 @@ class FullOperation:
 
     ``counts`` and ``log`` grow as segments come; ``log`` is None unless records are wanted, ``sink`` unless each
     FPDU is wanted as it is placed.  Breaches go to ``findings``.  ``floor`` is (frame, nanoseconds) at which both
-    startup frames were there; ``held_limit`` how many octets out of order are held back at most.
+    startup frames were there; ``begins_at`` is the offset of the first FPDU, None if that is not known.
     """
 
     def __init__(
@@ -67,10 +70,11 @@ class FullOperation:
         direction: Direction,
         reader: FPDUReader,
         floor: Moment,
-        held_limit: int,
+        limits: Limits,
         log: FPDULog | None = None,
         sink: PlacedSink | None = None,
         observer: Observer | None = None,
+        begins_at: int | None = 0,
     ) -> None:
         self.mpa = mpa
         self.half = half
@@ -97,9 +101,13 @@ class FullOperation:
         self._ends = array("q")
         #: (end, start) of segments whose alignment is told when the chain has passed them.
         self._unjudged: list[tuple[int, int]] = []
-        self._held_limit = held_limit
+        self._limits = limits
         self._reader = reader
-        self._placement = Placement(self.stream, reader, floor, keep_octets=observer is not None)
+        self._placement = Placement(self.stream, reader, floor, observer is not None, begins_at)
+        #: Whether delivery counts from the first FPDU located, the beginning not having been captured.
+        self._from_first_located = begins_at is None
+        #: The frame at which the first FPDU was located.
+        self.first_frame = NEVER
         #: The peer's acknowledgement number that was looked at last, and the highest offset acknowledged.
         self._last_ack = -1
         self._acked = 0
@@ -181,8 +189,11 @@ class FullOperation:
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
         self._account(self._placement.work(now, new))
-        while stream.weight > self._held_limit and stream.islands:
-            detail = f"more than {self._held_limit} octets held back for a gap"
+        limits = self._limits
+        while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
+            detail = f"more than {limits.held_octets} octets held back for a gap (held_octets)"
+            if stream.weight <= limits.held_octets:
+                detail = f"more than {limits.held_segments} segments held back for a gap (held_segments)"
             self._find("limit", stream.next, *now, detail)
             self._skip_gap(now)
 
@@ -229,7 +240,7 @@ class FullOperation:
             self.log.mark_after(self.first_error, self.stream.origin, self.floor[0])
         counts.cut_fpdus = placement.cut
         counts.stream_octets = stream.captured
-        counts.missing_octets = stream.highest - stream.captured
+        counts.missing_octets = stream.highest - stream.first - stream.captured
         begun = stream.next - placement.at if placement.is_inside_fpdu else 0
         counts.unlocated_octets = max(0, stream.captured - self._located_octets - begun)
         self._judge_passed(stream.highest)
@@ -311,8 +322,27 @@ class FullOperation:
         self._know_start()
         # What is told now lies before the gap: it can still be delivered.
         self._account(placement.give_up(now))
-        self.gapped = True
+        self.gapped = bool(self.counts.fpdus) or not self._from_first_located
         self._account(placement.skip_gap(now))
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that what is held back takes."""
+        return self.stream.weight
+
+    def relieve(self, now: Moment) -> None:
+        """Too much is held back in all: give up what is waited for."""
+        stream = self.stream
+        self._catch_up()
+        detail = f"more than {self._limits.total_octets} octets held back in all (total_octets)"
+        self._find("limit", stream.next, *now, detail)
+        while stream.islands and stream.weight > _LITTLE:
+            self._skip_gap(now)
+        if stream.weight > _LITTLE:
+            self._account(self._placement.give_up(now))
+            self.gapped = bool(self.counts.fpdus) or not self._from_first_located
+            self._account(self._placement.drop(now))
+        self.resume()
 
     def _find_gap(self, start: int, end: int, when: Moment) -> None:
         detail = f"{end - start} octets were not captured"
@@ -351,6 +381,7 @@ class FullOperation:
         counts.ulpdu_octets += located.extent.ulpdu_length
         counts.marker_count += located.extent.markers
         self._note_located(located.offset, located.end)
+        self.first_frame = min(self.first_frame, located.known[0])
         self.starts.append(located.offset)
         self._ends.append(located.end)
         self.complete = max(self.complete, located.complete[0])

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome
 from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
@@ -37,6 +38,9 @@ MOST_SUSPECTS = 4096
 _MOST_SEARCHED = 8 * LONGEST_FPDU
 #: Octets of a Terminate that are looked at: its control word comes first.
 _TERMINATE_OCTETS = 64
+
+#: Octets of FPDUs that were found by their headers alone; Markers, if there were some, would have shown by then.
+DOUBTFUL_OCTETS = 8 * MARKER_INTERVAL
 
 DROPPED = "TCP checksum wrong: taken as dropped by the receiver"
 
@@ -56,7 +60,9 @@ class Placement:
     __slots__ = (
         "_ahead",
         "_breaches",
+        "_doubtful",
         "_fresh",
+        "_is_last",
         "_is_to_locate",
         "_keep_octets",
         "_low",
@@ -89,6 +95,8 @@ class Placement:
         self.floor = floor
         self.state = CHAIN
         self.at = begins_at or 0
+        #: Octets in which FPDUs, found by nothing but headers that agree, must be followed by such to be believed.
+        self._doubtful = 0
         #: FPDUs known to begin somewhere, but cut by a gap.
         self.cut = 0
         #: FPDUs placed beyond the chain.
@@ -98,6 +106,8 @@ class Placement:
         #: Where FPDUs end whose successor the chain has not passed, and when they were placed.
         self._placed_ends: dict[int, Moment] = {}
         self._now = floor
+        #: Whether nothing more comes in order.
+        self._is_last = False
         #: Whether new octets have not been searched for Markers yet.
         self._is_to_locate = False
         #: No FPDU that is still to be found begins before.
@@ -117,7 +127,13 @@ class Placement:
     @property
     def in_order(self) -> bool:
         """Whether nothing is out of order: the chain has its next start, and nothing lies beyond a gap."""
-        return self.state is CHAIN and not self._ahead and not self._stream.islands and not self._suspects
+        return (
+            self.state is CHAIN
+            and not self._ahead
+            and not self._stream.islands
+            and not self._suspects
+            and not self._doubtful
+        )
 
     @property
     def is_inside_fpdu(self) -> bool:
@@ -153,11 +169,14 @@ class Placement:
         self.cut += self.is_inside_fpdu
 
         def decide() -> None:
+            self._is_last = True
+            self._advance()
             # A length that led nowhere is not worth waiting for: what lies behind it may be found.
             while self.state is RETRY:
                 self._accept_retried()
                 self._lose()
                 self._advance()
+            self._is_last = False
 
         return self._decided(now, decide)
 
@@ -171,10 +190,18 @@ class Placement:
         self._lose(may_search=not self._reader.markers)
         return self._decided(now, self._advance)
 
+    def drop(self, now: Moment) -> Outcome:
+        """Give up the octets in order that wait for others."""
+        self._low = self._stream.next
+        self._stream.consume(self._low)
+        self._lose(may_search=not self._reader.markers)
+        return self._decided(now, self._advance)
+
     def flush(self, now: Moment) -> Outcome:
         """At the end of the half connection, no gap being left: take up what the chain waits for in vain."""
 
         def decide() -> None:
+            self._is_last = True
             self._advance()
             while self.state is RETRY or self._ahead or self._suspects:
                 # What the chain waits for was never completed: its length must be wrong.
@@ -256,13 +283,18 @@ class Placement:
                 extent = reader.extent(self.at, stream.next)
                 if extent is None or extent.end > stream.next:
                     return
+                at = self.at
                 if self.state is CHAIN:
                     self._take(extent)
                 else:
                     self._retry(extent)
+                if self.state is CHAIN and self.at == at:
+                    return
 
     def _take(self, extent: Extent) -> None:
         """The chain's next FPDU is complete."""
+        if self._doubtful and not self._is_followed(extent):
+            return
         if extent.ulpdu_length > MAX_ULPDU_LENGTH:
             self._withdraw_wrong_segments(extent.header, extent.header + 2)
         if self._reader.crc and not self._reader.crc_is_good(extent):
@@ -279,6 +311,21 @@ class Placement:
             self._placed_ends.pop(other.end, None)
             self._report("marker-length", extent.offset, _other_start(other.offset - extent.offset))
         self._settle(self._place(extent))
+
+    def _is_followed(self, extent: Extent) -> bool:
+        """Whether a header that DDP would send follows an FPDU, so that it may be believed; if not, it is none."""
+        stream, end = self._stream, extent.end
+        there = stream.next - end
+        if there >= 2 + HEADER_OCTETS:
+            octets = stream.read(end, end + 2 + HEADER_OCTETS)
+            if header_at(octets, 2, octets[0] << 8 | octets[1]) is None:
+                self._low = extent.offset + 1
+                self._lose()
+                return False
+        elif there or not self._is_last:
+            return False
+        self._doubtful = max(0, self._doubtful - (end - extent.offset))
+        return True
 
     def _retry(self, extent: Extent) -> None:
         """After a bad CRC: is there an FPDU where the bad one's length says?"""
@@ -326,9 +373,10 @@ class Placement:
         is found by searching."""
         first = self._ahead.first
         found = self._search.find() if self._search is not None else None
+        starts = first.offset if first is not None else None, found
         suspects = sorted(located for located in self._suspects.values() if located.end <= self._stream.next)
         for suspect in suspects:
-            if first is not None and first.offset < suspect.end or found is not None and found < suspect.end:
+            if any(start is not None and start < suspect.end for start in starts):
                 break
             if suspect.offset >= self._low:
                 self._settle_bad(suspect)
@@ -336,6 +384,7 @@ class Placement:
                 return True
         if found is not None and (first is None or found < first.offset):
             self.state, self.at, self._search = CHAIN, found, None
+            self._doubtful = 0 if self._reader.crc else DOUBTFUL_OCTETS
             return True
         if first is None or first.offset > self._stream.next:
             return False

@@ -6,7 +6,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
+from scapy_mpa.receive.inference import Budget
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.midstream import UndecidedHalf
 from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
@@ -32,7 +34,7 @@ from scapy_mpa.receive.segment import (
 from scapy_mpa.receive.startup import StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW
 from scapy_mpa.receive.tcp import Half, MPAConnection, TCPConnection
-from scapy_mpa.rules.findings import Findings
+from scapy_mpa.rules.findings import Findings, Quota
 
 
 class Receiver:
@@ -54,6 +56,7 @@ class Receiver:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.connections: list[MPAConnection] = []
+        self._quota = Quota(limits.findings)
         self.findings = Findings()
         self.assumptions = assumptions
         self.limits = limits
@@ -67,13 +70,29 @@ class Receiver:
         #: TCP connections met, MPA or not.
         self.tcp_connections = 0
         self._numbered = 0
+        #: How long octets may be searched for FPDUs at every place.
+        self.budget = Budget()
         #: The phases that hold segments of the last blocks of the capture.
-        self.touched: list[StartupPhase | FullOperation] = []
+        self.touched: list[StartupPhase | UndecidedHalf | FullOperation] = []
+        #: Octets of memory that all half connections hold back, as far as that was looked at.
+        self._held = 0
         self._now = (0, 0)
 
     def new_log(self) -> FPDULog | None:
         """A log for a half connection, None if records are not wanted."""
         return FPDULog() if self._records else None
+
+    def new_findings(self) -> Findings:
+        """The findings of a new connection."""
+        return Findings(self._quota)
+
+    def has_room(self, half: Half) -> bool:
+        """Whether one more MPA connection is kept for the report; if not, that is reported."""
+        if len(self.connections) < self.limits.mpa_connections:
+            return True
+        detail = f"more than {self.limits.mpa_connections} MPA connections (mpa_connections)"
+        self.findings.add("limit", None, *self._now, max(half.ack, 0), detail)
+        return False
 
     def number(self, mpa: MPAConnection) -> None:
         """Give a connection its number."""
@@ -112,13 +131,35 @@ class Receiver:
 
         Those fed since stay at hand until the next one, to be compared with what repeats them.
         """
+        halves = {id(phase.half): phase.half for phase in self.touched}
         self.touched = [phase for phase in self.touched if phase.release()]
+        for half in halves.values():
+            self._weigh(half)
+        if self._held > self.limits.total_octets:
+            self._relieve()
+
+    def _weigh(self, half: Half) -> None:
+        """Look at how much a half connection holds back."""
+        held = half.phase.weight
+        self._held += held - half.held
+        half.held = held
+
+    def _relieve(self) -> None:
+        """Too much is held back in all: those that hold most give up what they wait for."""
+        for half in sorted(self._halves.values(), key=lambda half: -half.held):
+            if self._held <= self.limits.total_octets // 4 * 3:
+                return
+            half.phase.relieve(self._now)
+            self._weigh(half)
 
     def finish(self) -> None:
         """The capture is over."""
         for connection in (*self._with_mpa.values(), *self._plain.values()):
             connection.finish(self._now)
         self._halves.clear()
+        if self._quota.refused:
+            detail = f"{self._quota.refused} findings more than {self.limits.findings} (findings)"
+            self.findings.add("limit", None, *self._now, 0, detail)
         self.connections.sort(key=lambda mpa: mpa.order)
         for number, mpa in enumerate(self.connections):
             mpa.number = number
@@ -156,6 +197,9 @@ class Receiver:
     def _close(self, connection: TCPConnection, now: tuple[int, int]) -> None:
         """Nothing more comes for this TCP connection."""
         connection.finish(now)
+        for half in connection.halves:
+            self._held -= half.held
+            half.held = 0
         self._plain.pop(id(connection), None)
         self._with_mpa.pop(id(connection), None)
 
@@ -178,7 +222,7 @@ class Receiver:
         self._close(connection, (seg[FRAME], seg[TIME]))
         for half in connection.halves:
             self._halves.pop(half.key, None)
-        detail = f"more than {self.limits.connections} TCP connections at a time"
+        detail = f"more than {self.limits.connections} TCP connections at a time (connections)"
         self.findings.add("limit", None, seg[FRAME], seg[TIME], seg[SEQ], detail)
 
     def _change_state(self, half: Half, seg: Segment) -> None:
@@ -224,7 +268,9 @@ class Receiver:
         if half.origin == origin or half.has_begun_behind(origin):
             half.origin = origin
             return half
-        if half.origin is None and isinstance(half.phase, StartupPhase) and half.phase.anchor(origin):
+        # A SYN may be captured late, but not after the end of the connection.
+        may_be_late = half.origin is None and not half.connection.is_closed
+        if may_be_late and isinstance(half.phase, StartupPhase) and half.phase.anchor(origin):
             half.origin = origin
             return half
         self._close(half.connection, (seg[FRAME], seg[TIME]))

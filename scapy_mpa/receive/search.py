@@ -93,7 +93,7 @@ class Search:
             self._at = last - (last - first) % self._step + self._step
         for at in self._chains[:]:
             chain = header_chain(octets, at - low) if at >= low else None
-            if chain is None:
+            if chain is None or chain.broken:
                 self._chains.remove(at)
             elif chain.bits >= CHAIN_BITS and chain.fpdus > 1:
                 return at

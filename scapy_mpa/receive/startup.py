@@ -4,6 +4,9 @@ A startup frame may follow streaming data, may come in single octets in any orde
 with FPDUs.  So octets are put in order, searched for a Key, and let go of when they cannot belong to one.
 Once its frame is there, a half connection waits for the other's: until both are known nothing behind them can
 be read.
+
+A half connection that does not begin with streaming data may be in Full Operation already, because its startup
+frames were not captured or because there are none: as long as that is not decided (``undecided``) its octets wait.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from scapy_mpa.framing.startup import (
     decode_startup_frame,
     startup_frame_problems,
 )
+from scapy_mpa.receive.evidence import PLAUSIBLE_HEADER
+from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.segment import (
     ACK,
     BUFFER,
@@ -40,9 +45,16 @@ from scapy_mpa.receive.stream import MAX_WINDOW, PIECE_WEIGHT, UNANCHORED, Strea
 if TYPE_CHECKING:
     from scapy_mpa.receive.tcp import Half
 
-#: Octets of streaming data held back for a gap, and because it is not known where the stream begins.
+#: Octets of streaming data held back for a gap.
 STREAMING_HELD_LIMIT = 1024 * 1024
-UNANCHORED_HELD_LIMIT = 64 * 1024
+#: Octets that wait until it is decided whether they are FPDUs, and for how long they do (nanoseconds): what was sent
+#: before may come later.
+UNDECIDED_HELD_LIMIT = 256 * 1024
+_UNDECIDED_TIME = 3_000_000_000
+#: As many octets, at the beginning of a TCP connection, are looked at before more may be FPDUs.
+_FIRST_LOOK = 24
+#: After so many octets that were no FPDUs some are looked at again; each time four times as many pass.
+_FIRST_PAUSE = 1 << 20
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
 _LARGEST_REV = 8
@@ -92,7 +104,24 @@ class StartupPhase:
         self._frame_segments: list[Segment] = []
         self._touched = False
         self._held_limit = held_limit
+        #: Whether the octets may be FPDUs.
+        self.undecided = True
+        #: The time (nanoseconds) of the first segment that waits, and how many octets are tried next.
+        self._since: int | None = None
+        self._next_try = _FIRST_LOOK
+        #: Octets that pass before some are looked at again, and those that still have to.
+        self._pause = self._passing = _FIRST_PAUSE
         self._set_next()
+
+    @property
+    def origin(self) -> int:
+        """The sequence number of offset 0."""
+        return self.stream.origin
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that what waits takes."""
+        return max(self._waiting_octets, self.stream.weight)
 
     def anchor(self, origin: int) -> bool:
         """Learn from a SYN where the stream begins; False if what was captured cannot belong to it."""
@@ -117,6 +146,10 @@ class StartupPhase:
         octets = bytes(seg[BUFFER][start:end])
         if KEY_PREFIX in octets or _beginning_of_key(octets):
             return False
+        self._passing -= end - start
+        if self._passing < 0:
+            self._look_again()
+            return False
         stream = self.stream
         stream.next += end - start
         stream.base = stream.highest = stream.next
@@ -134,7 +167,9 @@ class StartupPhase:
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
             self.half.connection.begins_anew(self.half, seg)
             return
-        if is_cut(seg):
+        if self.half.connection.first_sender is None:
+            self.half.connection.first_sender = self.half
+        if is_cut(seg) and not (self.undecided and self.half.connection.mpa is None):
             cut = seg[LENGTH] - seg[END] + seg[START]
             self.half.connection.find("capture-cut", seg, f"{cut} octets of the payload are not captured")
         if self._is_damaged(seg, start, end):
@@ -150,7 +185,7 @@ class StartupPhase:
         for first, last in stream.commit(seg, start, end):
             if self.found is None:
                 self._search(first, last)
-        if self.half.phase is not self:
+        if self.half.phase is not self or (self._is_undecided() and self._try_to_decide(seg)):
             return
         if self.found is None:
             self._let_go()
@@ -263,7 +298,7 @@ class StartupPhase:
         """How many octets may be held back: few, until there is a sign of MPA."""
         if self._candidates or self.found is not None or self.half.connection.mpa is not None:
             return self._held_limit
-        few = STREAMING_HELD_LIMIT if self.stream.anchored else UNANCHORED_HELD_LIMIT
+        few = UNDECIDED_HELD_LIMIT if self.undecided or not self.stream.anchored else STREAMING_HELD_LIMIT
         return min(few, self._held_limit)
 
     def _make_room(self) -> bool:
@@ -271,6 +306,7 @@ class StartupPhase:
         connection = self.half.connection
         if connection.stop_waiting():
             return False  # what waited, the last segment included, has been taken by Full Operation
+        self._decide_against()
         if self.found is None:
             # What has waited longest is the least likely to be waited for.
             del self.waiting[: len(self.waiting) // 2 + 1]
@@ -279,7 +315,8 @@ class StartupPhase:
             return True
         seg = self.waiting.pop()
         self._waiting_octets -= _cost(seg)
-        connection.find("limit", seg, f"more than {self._held_limit} octets wait for a startup frame")
+        detail = f"more than {self._held_limit} octets wait for a startup frame (held_octets)"
+        connection.find("limit", seg, detail)
         return False
 
     def pending(self) -> tuple[int, bytes] | None:
@@ -306,6 +343,79 @@ class StartupPhase:
         told = [seq for seq in (half.fin, half.rst) if seq is not None]
         beyond = any(0 < stream.offset_of(seq[0]) - stream.highest < MAX_WINDOW for seq in told)
         return not beyond and not any(is_cut(seg) for seg in self.waiting)
+
+    def relieve(self, now: Moment) -> None:
+        """Too much is held back in all: give up what is waited for."""
+        connection = self.half.connection
+        if connection.stop_waiting() or self.half.phase is not self:
+            return
+        self._decide_against()
+        if self.waiting:
+            detail = "too many octets are held back in all (total_octets)"
+            connection.find("limit", self.waiting[-1], detail)
+        if self.found is not None:
+            self.waiting, self._waiting_octets, self._released = [], 0, 0
+            return
+        self._skip(0)
+        self.waiting, self._waiting_octets, self._released = [], 0, 0
+        self._set_next()
+
+    # --- Full Operation without startup frames ---
+
+    def _is_undecided(self) -> bool:
+        """Whether the octets may be FPDUs, as far as can be told."""
+        if not self.undecided or self.found is not None or self.half.connection.mpa is not None:
+            return False
+        stream = self.stream
+        if stream.anchored and stream.next - stream.base >= _FIRST_LOOK and not self._begins_like_fpdu():
+            self._decide_against()
+        return self.undecided
+
+    def _begins_like_fpdu(self) -> bool:
+        """Whether the first octets of the TCP connection may be those of an FPDU, with a Marker or without."""
+        if self.half.connection.receiver.assumptions.is_without_startup_frames:
+            return True
+        octets = self.stream.read(self.stream.base, self.stream.base + _FIRST_LOOK)
+        return octets[:4] == bytes(4) or PLAUSIBLE_HEADER.match(octets) is not None
+
+    def _try_to_decide(self, seg: Segment) -> bool:
+        """Whether Full Operation has begun: tried when twice as many octets wait, or they have waited for long."""
+        if self._since is None:
+            self._since = seg[TIME]
+        octets = self._waiting_octets
+        connection = self.half.connection
+        for_long = not 0 <= seg[TIME] - self._since < _UNDECIDED_TIME
+        # Where the beginning was captured nothing that was sent before can come later.
+        known = self.stream.anchored or connection.receiver.assumptions.start
+        if not (for_long or known) or octets < self._next_try:
+            return False
+        self._next_try = 2 * octets
+        # A startup frame may be what is missing behind a SYN.
+        if any(isinstance(half.phase, StartupPhase) and half.phase.lacks_beginning for half in connection.halves):
+            return False
+        return connection.stop_waiting()
+
+    @property
+    def lacks_beginning(self) -> bool:
+        """Whether the SYN was captured, but not all of the first octets behind it."""
+        stream = self.stream
+        return stream.anchored and stream.next - stream.base < _FIRST_LOOK and bool(stream.islands)
+
+    def _decide_against(self) -> None:
+        """The octets are no FPDUs: let them pass, but look for a startup frame in them."""
+        if self.undecided:
+            self.undecided = False
+            self._passing = self._pause
+            self._pause *= 4
+
+    def _look_again(self) -> None:
+        """So much has passed that octets may be FPDUs by now, though nothing showed it."""
+        self.undecided = True
+        self._since = None
+        # Where an FPDU begins is not known here.
+        self.stream = Stream(self.stream.seq_of(self.stream.next), False)
+        self.waiting, self._waiting_octets, self._released = [], 0, 0
+        self._set_next()
 
     # --- the search ---
 
@@ -370,6 +480,8 @@ class StartupPhase:
         at_segment = stream.offset_of(pieces[0][3][SEQ]) == offset
         if not at_segment and (startup_frame_problems(startup) or end != island[1]):
             return False
+        if self.half.connection.mpa is None and not self.half.connection.receiver.has_room(self.half):
+            return False
         self._frame_segments = list({id(piece[3]): piece[3] for piece in pieces}.values())
         latest = max(self._frame_segments, key=lambda seg: seg[FRAME])
         seq = stream.seq_of(offset)
@@ -388,6 +500,8 @@ class StartupPhase:
 
     def _let_go(self) -> None:
         """Drop what cannot be part of a startup frame any more."""
+        if self._is_undecided() and self._waiting_octets <= self._limit():
+            return
         stream = self.stream
         base = stream.base
         if stream.anchored and self._candidates and self._candidates[0] < stream.next:
@@ -420,7 +534,7 @@ class StartupPhase:
     def _set_next(self) -> None:
         stream = self.stream
         passing = stream.anchored and not stream.pieces and not stream.islands
-        watched = self.found is not None or self.wait_from is not None or self._answers is not None
+        watched = self.found is not None or self.wait_from is not None or self._answers is not None or self.undecided
         self.half.next_seq = stream.seq_of(stream.next) if passing and not watched else -1
 
 

@@ -29,9 +29,9 @@ UNANCHORED = -(1 << 40)
 class Stream:
     """The captured octets of one half connection.
 
-    ``origin`` is the sequence number of offset 0; ``base`` the first offset not consumed; ``next`` the end of
-    what was captured without a gap; ``highest`` the end of the last octet captured; ``captured`` counts octets,
-    once each; ``held`` counts the octets that pieces hold.
+    ``origin`` is the sequence number of offset 0; ``first`` the offset at which it begins; ``base`` the first one not
+    consumed; ``next`` the end of what was captured without a gap; ``highest`` the end of the last octet captured;
+    ``captured`` counts octets, once each; ``held`` counts the octets that pieces hold.
     """
 
     __slots__ = (
@@ -39,6 +39,7 @@ class Stream:
         "base",
         "captured",
         "consumed",
+        "first",
         "held",
         "highest",
         "islands",
@@ -49,10 +50,10 @@ class Stream:
         "starts",
     )
 
-    def __init__(self, origin: int, anchored: bool) -> None:
+    def __init__(self, origin: int, anchored: bool, first: int = 0) -> None:
         self.origin = origin
-        self.base = self.next = 0 if anchored else UNANCHORED
-        self.highest = 0 if anchored else UNANCHORED
+        self.first = first
+        self.base = self.next = self.highest = first if anchored else UNANCHORED
         self.captured = 0
         self.held = 0
         #: Captured ranges beyond ``next``, sorted, neither touching nor overlapping.

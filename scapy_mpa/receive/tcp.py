@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scapy_mpa.framing.fpdu import decode_fpdu
-from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY, startup_frame_problems
+from scapy_mpa.receive.assumptions import Assumptions
+from scapy_mpa.receive.inference import Inferred
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
+from scapy_mpa.receive.located import NEVER
+from scapy_mpa.receive.midstream import UndecidedHalf, finish_undecided, infer_both, infer_from_reply
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
@@ -23,6 +25,7 @@ from scapy_mpa.rules.findings import Findings
 if TYPE_CHECKING:
     from scapy_mpa.receive.receiver import Receiver
 
+DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 #: Octets of streaming data that may lie between a SYN captured late and the startup frame.
 _MOST_STREAMING_DATA = 1 << 20
 
@@ -34,10 +37,23 @@ class Half:
     ``phase.receive``.  ``ack`` is the highest acknowledgement number this side sent, -1 if none.
     """
 
-    __slots__ = ("ack", "connection", "fin", "in_order", "key", "next_seq", "origin", "peer", "phase", "rst", "syn")
+    __slots__ = (
+        "ack",
+        "connection",
+        "fin",
+        "held",
+        "in_order",
+        "key",
+        "next_seq",
+        "origin",
+        "peer",
+        "phase",
+        "rst",
+        "syn",
+    )
 
     peer: Half
-    phase: StartupPhase | FullOperation
+    phase: StartupPhase | UndecidedHalf | FullOperation
     in_order: Callable[[Segment], bool]
 
     def __init__(self, key: bytes, connection: TCPConnection) -> None:
@@ -45,6 +61,8 @@ class Half:
         self.connection = connection
         self.next_seq = -1
         self.ack = -1
+        #: Octets of memory that what it holds back took when that was looked at last.
+        self.held = 0
         #: Sequence number of the first octet after the SYN, None if no SYN was captured.
         self.origin: int | None = None
         #: Sequence number of the FIN, its frame and time (nanoseconds).
@@ -75,7 +93,7 @@ class Half:
         if self.ack <= 0 or (self.ack - ack) & SEQ_MASK > MAX_WINDOW:
             self.ack = ack
 
-    def enter(self, phase: StartupPhase | FullOperation) -> None:
+    def enter(self, phase: StartupPhase | UndecidedHalf | FullOperation) -> None:
         """Begin a phase."""
         self.phase = phase
         self.in_order = phase.in_order
@@ -84,23 +102,29 @@ class Half:
 class MPAConnection:
     """An MPA connection: two startup frames, or one, and the Full Operation of both half connections."""
 
-    def __init__(self, initiator: Half) -> None:
+    def __init__(self, initiator: Half, assumptions: Assumptions, findings: Findings) -> None:
         self.number = -1
+        self.assumptions = assumptions
         self.initiator, self.responder = endpoints(initiator.key)
         self.halves = {"initiator": initiator, "responder": initiator.peer}
         self.request: FoundFrame | None = None
         self.reply: FoundFrame | None = None
         self.rejected = False
+        #: Whether something that a startup frame says had to be inferred, and what each half connection was found
+        #: to be where there was none at all.
         self.inferred = False
+        self.inferences: dict[str, Inferred | None] = {}
+        self.inferred_profile = PROFILES["rfc5044"]
         self.crc = False
         self.operations: dict[str, FullOperation] = {}
-        self.findings = Findings()
+        self.findings = findings
 
     @property
     def profile(self) -> Profile:
-        """The specification that its Reply, else its Request, names."""
+        """The specification that was told, else that its Reply, else its Request, names."""
         found = self.reply or self.request
-        return profile_of_revision(found.startup.rev) if found is not None else PROFILES["rfc5044"]
+        named = profile_of_revision(found.startup.rev) if found is not None else self.inferred_profile
+        return self.assumptions.profile_instead_of(named)
 
     def markers(self, direction: str) -> bool | None:
         """Whether this direction carries Markers: its receiver asks by M (RFC 5044 §7.1.1); None if not known."""
@@ -111,9 +135,11 @@ class MPAConnection:
 
     @property
     def order(self) -> int:
-        """The frame that connections are numbered by: of the Request, else of the Reply."""
+        """The frame that connections are numbered by: of the Request, else of the Reply, else of the first FPDU."""
         found = self.request or self.reply
-        return found.frame if found is not None else 0
+        if found is not None:
+            return found.frame
+        return min((operation.first_frame for operation in self.operations.values()), default=NEVER)
 
 
 class TCPConnection:
@@ -126,6 +152,8 @@ class TCPConnection:
         self.receiver = receiver
         #: The MPA connection that is being set up or in Full Operation.
         self.mpa: MPAConnection | None = None
+        #: Who sent the first data captured.
+        self.first_sender: Half | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -157,10 +185,7 @@ class TCPConnection:
         mpa = self.mpa
         if mpa is None:
             initiator = half if kind == "request" else half.peer
-            mpa = self.mpa = MPAConnection(initiator)
-            self.receiver.connections.append(mpa)
-            self.receiver.number(mpa)
-            self.receiver.follow(self)
+            mpa = self._new(initiator)
         role: Direction = "initiator" if mpa.halves["initiator"] is half else "responder"
         if role != ("initiator" if kind == "request" else "responder"):
             what = "a second MPA Request" if kind == "request" else "an MPA Reply from the Initiator"
@@ -205,7 +230,7 @@ class TCPConnection:
 
     def stop_waiting(self) -> bool:
         """More is waiting for a startup frame than may be held; True if it need not wait any longer."""
-        return self._infer_request()
+        return infer_from_reply(self) or infer_both(self)
 
     def find(self, rule: str, seg: Segment, detail: str) -> None:
         """Report something about the connection, or the capture, before Full Operation."""
@@ -233,91 +258,77 @@ class TCPConnection:
             return
         floor = max((mpa.request.frame, mpa.request.time), (mpa.reply.frame, mpa.reply.time))
         # M asks for Markers in what its sender receives (RFC 5044 §7.1.1).
-        self._begin(mpa, floor, {"initiator": bool(reply.m), "responder": bool(request.m)})
+        self.begin(mpa, floor, {"initiator": bool(reply.m), "responder": bool(request.m)})
 
-    def _begin(self, mpa: MPAConnection, floor: tuple[int, int], markers: dict[str, bool]) -> None:
-        """Enter Full Operation in both directions."""
+    def begin(self, mpa: MPAConnection, floor: tuple[int, int], markers: dict[str, bool]) -> None:
+        """Enter Full Operation in both directions, all behind the startup frames."""
         waiting = []
-        receiver = self.receiver
-        directions: tuple[Direction, Direction] = ("initiator", "responder")
-        for direction in directions:
-            half = mpa.halves[direction]
-            old = half.phase
+        for direction in DIRECTIONS:
+            old = mpa.halves[direction].phase
             assert isinstance(old, StartupPhase) and old.wait_from is not None
             stream = Stream(old.stream.seq_of(old.wait_from), True)
-            reader = FPDUReader(stream, markers[direction], mpa.crc, mpa.profile.fpduptr_origin)
-            kind = MarkerOperation if markers[direction] else PlainOperation
-            operation = kind(
-                mpa,
-                half,
-                direction,
-                reader,
-                floor,
-                receiver.limits.held_octets,
-                receiver.new_log(),
-                receiver.sink,
-                receiver.observer,
-            )
-            mpa.operations[direction] = operation
-            half.enter(operation)
-            operation.resume()
+            operation = self.operation(mpa, direction, stream, markers[direction], floor, 0)
             waiting.append((operation, old.waiting))
         for operation, segments in waiting:
             operation.replay(segments)
 
-    # --- a Request that was not captured ---
+    def operation(
+        self,
+        mpa: MPAConnection,
+        direction: Direction,
+        stream: Stream,
+        markers: bool,
+        floor: tuple[int, int],
+        begins_at: int | None,
+    ) -> FullOperation:
+        """Enter Full Operation in one direction; ``begins_at`` as :class:`FullOperation` has it."""
+        receiver, half = self.receiver, mpa.halves[direction]
+        reader = FPDUReader(stream, markers, mpa.crc, mpa.profile.fpduptr_origin)
+        kind = MarkerOperation if markers else PlainOperation
+        operation = kind(
+            mpa,
+            half,
+            direction,
+            reader,
+            floor,
+            receiver.limits,
+            receiver.new_log(),
+            receiver.sink,
+            receiver.observer,
+            begins_at,
+        )
+        mpa.operations[direction] = operation
+        half.enter(operation)
+        operation.resume()
+        return operation
 
-    def _infer_request(self) -> bool:
-        """Begin Full Operation with the Reply alone: the Responder's Markers, and CRC, are read off its octets."""
-        mpa = self.mpa
-        if mpa is None or mpa.request is not None or mpa.reply is None or mpa.operations:
-            return False
-        phases = [half.phase for half in self.halves]
-        if any(not isinstance(phase, StartupPhase) or phase.wait_from is None for phase in phases):
-            return False
-        reply = mpa.reply.startup
-        if reply.r:
-            mpa.rejected = True
-            return False
-        begins = {direction: self._beginning(mpa.halves[direction]) for direction in ("initiator", "responder")}
-        markers = begins["responder"][:4] == bytes(4)
-        crc = bool(reply.c)
-        guesses = (("responder", False), ("responder", True), ("initiator", bool(reply.m)))
-        for direction, with_markers in guesses:
-            fpdu = decode_fpdu(begins[direction], 0 if with_markers else None)
-            if fpdu is not None and fpdu.crc_good:
-                crc = True
-                if direction == "responder":
-                    markers = with_markers
-                    break
-        mpa.crc, mpa.inferred = crc, True
-        self._begin(mpa, (mpa.reply.frame, mpa.reply.time), {"initiator": bool(reply.m), "responder": markers})
-        return True
+    def begin_inferred(self, initiator: Half, crc: bool) -> MPAConnection:
+        """There is MPA on this connection, though no startup frame says so."""
+        mpa = self._new(initiator)
+        mpa.inferred, mpa.crc = True, crc
+        return mpa
 
-    @staticmethod
-    def _beginning(half: Half) -> bytes:
-        """The first octets that wait for Full Operation of a half connection, as far as there is no gap."""
-        phase = half.phase
-        if not isinstance(phase, StartupPhase) or phase.wait_from is None:
-            return b""
-        stream = Stream(phase.stream.seq_of(phase.wait_from), True)
-        for seg in phase.waiting:
-            start = stream.offset_of(seg[SEQ])
-            stream.commit(seg, start, start + seg[END] - seg[START])
-        return stream.read(0, min(stream.next, LONGEST_FPDU))
+    def _new(self, initiator: Half) -> MPAConnection:
+        receiver = self.receiver
+        mpa = self.mpa = MPAConnection(initiator, receiver.assumptions, receiver.new_findings())
+        receiver.connections.append(mpa)
+        receiver.number(mpa)
+        receiver.follow(self)
+        return mpa
 
     # --- the end ---
 
     def finish(self, now: tuple[int, int]) -> None:
         """Nothing more comes for this connection."""
-        self._infer_request()
+        if not infer_from_reply(self):
+            infer_both(self)
         mpa = self.mpa
         for half in self.halves:
-            phase = half.phase
-            if isinstance(phase, FullOperation):
-                phase.finish(now)
-            else:
-                self._finish_startup(half, phase, mpa)
+            finish_undecided(half)
+            if isinstance(half.phase, FullOperation):
+                half.phase.finish(now)
+            elif isinstance(half.phase, StartupPhase):
+                self._finish_startup(half, half.phase, mpa)
         self.mpa = None
 
     def _finish_startup(self, half: Half, phase: StartupPhase, mpa: MPAConnection | None) -> None:

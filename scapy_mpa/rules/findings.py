@@ -61,23 +61,56 @@ class Finding:
         }
 
 
-class Findings:
-    """The findings of one connection."""
+class Quota:
+    """How many findings may still be kept, and how many were refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.refused = 0
+
+    def take(self) -> bool:
+        """Whether one more may be kept."""
+        if self.left <= 0:
+            self.refused += 1
+            return False
+        self.left -= 1
+        return True
+
+
+class Findings:
+    """The findings of one connection; ``quota`` is shared with other connections."""
+
+    def __init__(self, quota: Quota | None = None) -> None:
         self.profile = "rfc5044"
+        self._quota = quota
         self._found: dict[tuple[str, str | None], Finding] = {}
 
-    def add(self, rule_id: str, direction: str | None, frame: int, time_ns: int, seq: int, detail: str) -> None:
-        """Count one breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``."""
+    def add(
+        self,
+        rule_id: str,
+        direction: str | None,
+        frame: int,
+        time_ns: int,
+        seq: int,
+        detail: str,
+        *,
+        count: int = 1,
+        last_frame: int = 0,
+    ) -> None:
+        """Count a breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``.
+
+        ``count`` and ``last_frame`` are of one that was counted elsewhere.
+        """
         found = self._found.get((rule_id, direction))
         if found is None:
-            self._found[rule_id, direction] = Finding(
-                RULES[rule_id], self.profile, direction, frame, time_ns, seq, detail
-            )
+            if self._quota is not None and not self._quota.take():
+                return
+            found = Finding(RULES[rule_id], self.profile, direction, frame, time_ns, seq, detail)
+            found.count, found.last_frame = count, max(frame, last_frame)
+            self._found[rule_id, direction] = found
             return
-        found.count += 1
-        found.last_frame = max(found.last_frame, frame)
+        found.count += count
+        found.last_frame = max(found.last_frame, frame, last_frame)
         if frame < found.frame:
             found.frame, found.time_ns, found.seq, found.detail = frame, time_ns, seq, detail
 

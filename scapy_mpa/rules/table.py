@@ -66,6 +66,8 @@ _ROWS = (
     ),
     Rule("capture-cut", "note", "", None, "", "", "packets are captured whole"),
     Rule("outside-window", "note", "MUST", None, "", "RFC 9293 §3.10", "octets lie in the receive window"),
+    Rule("ip-fragments", "note", "", None, "", "RFC 8200 §4.5", "the fragments of an IP datagram do not overlap"),
+    Rule("link-type", "note", "", None, "", "", "packets are of a link type that is read"),
     Rule("limit", "note", "", None, "", "", "what is held back stays within the limits of the analysis"),
 )  # fmt: skip
 

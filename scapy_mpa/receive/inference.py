@@ -1,0 +1,328 @@
+"""What a half connection must be, read off its octets where no startup frame says it.
+
+Three hypotheses are tried: Markers (512 places for their grid, RESERVED zero, FPDUPTR leading to a header whose CRC is
+good or whose Markers and DDP header agree), no Markers but CRCs (a length whose CRC is good), and neither (lengths that
+lead from one DDP header that makes sense to the next).  Each FPDU found confirms; what the hypothesis is worth is
+counted in bits (:mod:`~scapy_mpa.receive.evidence`).  What is worth too little is not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.markers import (
+    LONGEST_FPDU,
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    Origin,
+    expected_fpduptr,
+    fpdu_start_of,
+    header_offset,
+    marker_positions,
+    wire_length,
+)
+from scapy_mpa.receive.evidence import (
+    CRC_BITS,
+    MARKER_BITS,
+    PLAUSIBLE_HEADER,
+    crc_chain,
+    header_chain,
+    lone_header_bits,
+)
+from scapy_mpa.receive.reader import CRC_RESIDUE
+
+#: Bits without which a connection is not believed to carry MPA, and a half connection whose other half does.
+CONNECTION_BITS: Final = 64
+HALF_BITS: Final = 44
+#: FPDUs without CRC and Markers that must follow one another.
+_FEWEST_HEADERS = 3
+#: After so many FPDUs a hypothesis needs no more.
+_ENOUGH = 64
+#: Candidates that are looked at for one hypothesis.
+_MOST_CANDIDATES = 4096
+#: Octets that lie too far apart for their grid to be tried together are few: runs looked at, the longest first.
+_MOST_RUNS = 256
+_SHORTEST_RUN = 8
+#: The share of Markers whose RESERVED may be anything, and, without CRCs, of those that may lead nowhere.
+_MOST_DEVIATING = 8
+_MOST_ASTRAY = 4
+#: Candidates of which none is an FPDU before a grid is given up.
+_MOST_IN_VAIN = 64
+#: Markers that must point back, not at themselves, where no CRC is good: zeros may be anything.
+_FEWEST_POINTING = 3
+#: Added to offsets, so that no FPDU begins before the stream: a Marker stands there.
+_SHIFT = -(-2 * LONGEST_FPDU // MARKER_INTERVAL) * MARKER_INTERVAL
+
+
+class Run(NamedTuple):
+    """Octets captured without a gap, from an offset of the stream on."""
+
+    offset: int
+    octets: bytes
+
+
+class Inferred(NamedTuple):
+    """What a half connection was inferred to be.
+
+    ``grid`` is what offsets of Markers leave modulo 512 (0 without Markers); ``origin`` what FPDUPTR counts from, None
+    if no FPDU shows it; ``confirmations`` the FPDUs that confirm it, ``bits`` what they are worth; ``first`` the offset
+    of the first of them.
+    """
+
+    markers: bool
+    crc: bool
+    grid: int
+    origin: Origin | None
+    confirmations: int
+    bits: int
+    first: int
+
+
+class Budget:
+    """Places that may still be tried, one after another, for FPDUs whose ULPDU is not DDP: that takes longest."""
+
+    def __init__(self, places: int = 1 << 18) -> None:
+        self.places = places
+
+
+def infer(runs: Sequence[Run], budget: Budget, markers: bool | None = None, crc: bool | None = None) -> Inferred | None:
+    """The hypothesis with the most evidence, None if there is none at all; ``markers`` and ``crc`` where known."""
+    longest = sorted((run for run in runs if len(run.octets) >= _SHORTEST_RUN), key=lambda run: -len(run.octets))
+    runs = sorted(longest[:_MOST_RUNS])
+    found: list[Inferred | None] = []
+    if markers is not False:
+        for with_crc in (True, False):
+            if crc in (None, with_crc) and not any(found):
+                found.append(by_grid := _by_grid(runs, with_crc))
+                # A CRC that is good only if Markers are there leaves no doubt, however few of the FPDUs hold one.
+                if by_grid is not None and by_grid.crc and by_grid.bits >= HALF_BITS:
+                    return by_grid
+    if markers is not True:
+        if crc is not False:
+            found.append(_by_crc(runs, map(_plausible, runs)))
+        if crc is not True:
+            found.append(_by_headers(runs))
+        if crc is not False and not any(one is not None and one.bits >= HALF_BITS for one in found):
+            found.append(_by_crc(runs, (_every_place(run, budget) for run in runs)))
+    # Where CRCs are good they are in use, however much the headers alone are worth.
+    return max(
+        (one for one in found if one is not None),
+        key=lambda one: (one.crc and one.bits >= HALF_BITS, one.bits),
+        default=None,
+    )
+
+
+# --- Markers ---
+
+
+def _by_grid(runs: Sequence[Run], crc: bool) -> Inferred | None:
+    best: Inferred | None = None
+    tried = 0
+    for grid in _grids(runs):
+        found, candidates = _on_grid(runs, grid, crc)
+        tried += candidates
+        if found is not None and (best is None or found.bits > best.bits):
+            best = found
+        if tried > _MOST_CANDIDATES:
+            break
+    return best
+
+
+def _grids(runs: Sequence[Run]) -> Iterator[int]:
+    """Where Markers may stand modulo 512: nearly all RESERVED fields there are zero."""
+    # Runs are laid one behind another at their own places modulo 512; the zeros between them contradict nothing.
+    laid = bytearray()
+    for run in runs:
+        laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets
+    laid += bytes(MARKER_INTERVAL)
+    grids = []
+    for grid in range(MARKER_INTERVAL):
+        first, second = laid[grid::MARKER_INTERVAL], laid[grid + 1 :: MARKER_INTERVAL]
+        deviating = 2 * len(first) - first.count(0) - second.count(0)
+        if deviating * _MOST_DEVIATING <= len(first):
+            # FPDUPTRs that are not all zero say more than zeros that may be anything.
+            pointing = len(first) - laid[grid + 3 :: MARKER_INTERVAL].count(0)
+            grids.append((deviating, -pointing, grid))
+    yield from (grid for _, _, grid in sorted(grids))
+
+
+def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None, int]:
+    """What speaks for Markers on a grid, and how many candidates were looked at."""
+    fpdus = bits = candidates = astray = 0
+    first: int | None = None
+    lookers = []
+    for run in runs:
+        looker = _OnGrid(run, grid, crc)
+        lookers.append(looker)
+        marker = looker.offset + -looker.offset % MARKER_INTERVAL
+        while marker + MARKER_LENGTH <= looker.limit and fpdus < _ENOUGH and candidates < _MOST_CANDIDATES:
+            after = marker + MARKER_INTERVAL
+            for start, header in fpdu_start_of(marker, looker.word(marker + 2)):
+                if start < looker.offset or header + 2 > looker.limit or looker.end_of(start) <= marker:
+                    continue
+                candidates += 1
+                at, worth = start, looker.fpdu_bits(start)
+                if worth and first is None:
+                    first = start - _SHIFT + grid
+                # What follows it by its length is found too.
+                while worth and fpdus < _ENOUGH:
+                    fpdus += 1
+                    bits += worth
+                    at = looker.end_of(at)
+                    after = at + -at % MARKER_INTERVAL
+                    worth = looker.fpdu_bits(at)
+                if at > start:
+                    break
+                astray += looker.end_of(start) <= looker.limit
+            marker = max(after, marker + MARKER_INTERVAL)
+        if not fpdus and candidates > _MOST_IN_VAIN:
+            break
+    if not crc:
+        # Markers of one FPDU tell how far apart they are, though all of it was never captured.
+        bits += MARKER_BITS * sum(looker.pairs for looker in lookers)
+        pointing = sum(looker.pointing + looker.pairs for looker in lookers)
+        if astray * _MOST_ASTRAY > fpdus or pointing < (1 if bits > 2 * CONNECTION_BITS else _FEWEST_POINTING):
+            return None, candidates
+    if first is None:
+        return None, candidates
+    votes = sum(looker.votes for looker in lookers)
+    origin: Origin | None = ("header" if votes > 0 else "first-octet") if votes else None
+    return Inferred(True, crc, grid, origin, fpdus, bits, first), candidates
+
+
+class _OnGrid:
+    """One run read with Markers on a grid; offsets are such that Markers stand at multiples of 512."""
+
+    def __init__(self, run: Run, grid: int, crc: bool) -> None:
+        self.offset = run.offset - grid + _SHIFT
+        self.limit = self.offset + len(run.octets)
+        self._octets = run.octets
+        self._view = memoryview(run.octets)
+        self._crc = crc
+        #: FPDUPTRs that count from ULPDU_Length less those that count from the first octet, where that differs.
+        self.votes = 0
+        #: FPDUPTRs that are right and not zero.
+        self.pointing = 0
+
+    @property
+    def pairs(self) -> int:
+        """How many Markers count 512 more than the one before, which is not zero."""
+        first = -self.offset % MARKER_INTERVAL
+        pointers = [
+            self._octets[at + 2] << 8 | self._octets[at + 3]
+            for at in range(first, len(self._octets) - MARKER_LENGTH + 1, MARKER_INTERVAL)
+        ]
+        return sum(before > 0 and after == before + MARKER_INTERVAL for before, after in pairwise(pointers))
+
+    def word(self, at: int) -> int:
+        index = at - self.offset
+        return self._octets[index] << 8 | self._octets[index + 1]
+
+    def end_of(self, start: int) -> int:
+        return start + wire_length(self.word(header_offset(start)), start)
+
+    def fpdu_bits(self, start: int) -> int:
+        """What an FPDU at ``start`` is worth; 0 if there is none, or octets of it are missing."""
+        header = header_offset(start)
+        if start < self.offset or header + 2 > self.limit:
+            return 0
+        ulpdu_length = self.word(header)
+        end = self.end_of(start)
+        if end > self.limit or not 0 < ulpdu_length <= MAX_ULPDU_LENGTH:
+            return 0
+        named = self._named(start, end)
+        bits = self._header_bits(header, ulpdu_length)
+        if self._crc:
+            good = crc32c(self._view[start - self.offset : end - self.offset]) == CRC_RESIDUE
+            if not good:
+                return 0
+            bits += CRC_BITS
+        elif named < 0 or not bits:
+            return 0
+        self.pointing += max(named, 0)
+        return MARKER_BITS * max(named, 0) + bits
+
+    def _named(self, start: int, end: int) -> int:
+        """How many of its Markers point back at the start of an FPDU; -1 if one does not name it."""
+        named = votes = 0
+        for marker in marker_positions(start, end):
+            said = self.word(marker + 2) & ~3
+            fits = {
+                origin: said == expected_fpduptr(marker, start, origin) & ~3 for origin in ("header", "first-octet")
+            }
+            if not any(fits.values()):
+                return -1
+            if fits["header"] != fits["first-octet"]:
+                votes += 1 if fits["header"] else -1
+            # A FPDUPTR of zero is worth little: there are zeros in any data.
+            named += said != 0
+        self.votes += votes
+        return named
+
+    def _header_bits(self, header: int, ulpdu_length: int) -> int:
+        """Bits of the DDP header, if no Marker stands in it."""
+        if (header + 1) % MARKER_INTERVAL > MARKER_INTERVAL - 20:
+            return 1
+        return lone_header_bits(self._octets, header + 2 - self.offset, ulpdu_length)
+
+
+# --- no Markers ---
+
+
+def _by_crc(runs: Sequence[Run], places: Iterable[Iterator[int]]) -> Inferred | None:
+    """FPDUs whose CRCs are good among those that begin at ``places`` of the runs, and those that follow them."""
+    fpdus = bits = 0
+    first: int | None = None
+    for run, places_of_run in zip(runs, places, strict=True):
+        view, at = memoryview(run.octets), 0
+        for place in places_of_run:
+            if fpdus >= _ENOUGH:
+                break
+            if place < at:
+                continue
+            chain = crc_chain(view, place)
+            if chain.fpdus:
+                fpdus += chain.fpdus
+                bits += chain.bits
+                at = chain.end
+                first = run.offset + place if first is None else first
+    return Inferred(False, True, 0, None, fpdus, bits, first) if first is not None else None
+
+
+def _plausible(run: Run) -> Iterator[int]:
+    """Where a ULPDU_Length and a DDP header may stand, in ascending order."""
+    yield from (match.start() for match in PLAUSIBLE_HEADER.finditer(run.octets))
+
+
+def _every_place(run: Run, budget: Budget) -> Iterator[int]:
+    for place in range(len(run.octets) - 1):
+        if budget.places <= 0:
+            return
+        budget.places -= 1
+        yield place
+
+
+def _by_headers(runs: Sequence[Run]) -> Inferred | None:
+    best: Inferred | None = None
+    broken = 0
+    for run in runs:
+        at = candidates = 0
+        for place in _plausible(run):
+            if place < at:
+                continue
+            candidates += 1
+            if candidates > _MOST_CANDIDATES:
+                break
+            chain = header_chain(run.octets, place)
+            if chain.broken:
+                # FPDUs that are followed by none: a Marker may stand there.
+                broken += chain.fpdus > 1
+            elif chain.fpdus >= _FEWEST_HEADERS:
+                at = chain.end
+                if best is None or chain.bits > best.bits:
+                    best = Inferred(False, False, 0, None, chain.fpdus, chain.bits, run.offset + place)
+    return best if best is not None and best.confirmations >= _MOST_DEVIATING * broken else None

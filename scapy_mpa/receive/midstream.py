@@ -1,0 +1,286 @@
+"""A connection whose startup frames were not captured, or one of them: what they said is inferred, or was told.
+
+Nothing is believed of a TCP connection without enough evidence in the octets of both half connections together;
+then a half connection that shows too little of its own waits for more (:class:`UndecidedHalf`).  All octets that
+waited are received as if it had been known from the beginning what they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scapy_mpa.framing.fpdu import decode_fpdu
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL
+from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.receive.inference import CONNECTION_BITS, HALF_BITS, Inferred, Run, infer
+from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.segment import END, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, small_copy
+from scapy_mpa.receive.startup import StartupPhase
+from scapy_mpa.receive.stream import MAX_WINDOW, PIECE_WEIGHT, Stream
+
+if TYPE_CHECKING:
+    from scapy_mpa.receive.tcp import Half, MPAConnection, TCPConnection
+
+DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
+
+#: Octets that wait in a half connection whose other half has been inferred, and for how long (nanoseconds).
+_MOST_UNDECIDED = 256 * 1024
+#: What comes before the octets captured first, by so much, is not waited for.
+_LOWEST = 1 << 20
+
+
+# --- the Request was not captured ---
+
+
+def infer_from_reply(connection: TCPConnection) -> bool:
+    """Begin Full Operation with the Reply alone: the Responder's Markers, and CRC, are told or read off its octets."""
+    mpa = connection.mpa
+    if mpa is None or mpa.request is not None or mpa.reply is None or mpa.operations:
+        return False
+    phases = [half.phase for half in connection.halves]
+    if any(not isinstance(phase, StartupPhase) or phase.wait_from is None for phase in phases):
+        return False
+    reply = mpa.reply.startup
+    if reply.r:
+        mpa.rejected = True
+        return False
+    assumed = connection.receiver.assumptions
+    begins = {direction: _beginning(mpa.halves[direction]) for direction in DIRECTIONS}
+    markers = begins["responder"][:4] == bytes(4)
+    crc = bool(reply.c)
+    guesses: tuple[tuple[Direction, bool], ...]
+    guesses = (("responder", False), ("responder", True), ("initiator", bool(reply.m)))
+    for direction, with_markers in guesses:
+        fpdu = decode_fpdu(begins[direction], 0 if with_markers else None)
+        if fpdu is not None and fpdu.crc_good:
+            crc = True
+            if direction == "responder":
+                markers = with_markers
+                break
+    told = assumed.markers_of("responder")
+    mpa.crc = crc if assumed.crc is None else assumed.crc or bool(reply.c)
+    mpa.inferred = True
+    floor = mpa.reply.frame, mpa.reply.time
+    connection.begin(mpa, floor, {"initiator": bool(reply.m), "responder": markers if told is None else told})
+    return True
+
+
+def _beginning(half: Half) -> bytes:
+    """The first octets that wait for Full Operation of a half connection, as far as there is no gap."""
+    phase = half.phase
+    if not isinstance(phase, StartupPhase) or phase.wait_from is None:
+        return b""
+    stream = Stream(phase.stream.seq_of(phase.wait_from), True)
+    for seg in phase.waiting:
+        start = stream.offset_of(seg[SEQ])
+        stream.commit(seg, start, start + seg[END] - seg[START])
+    return stream.read(0, min(stream.next, LONGEST_FPDU))
+
+
+# --- neither was captured ---
+
+
+class Waited:
+    """The segments that wait in a half connection, put in order."""
+
+    def __init__(self, half: Half) -> None:
+        phase = half.phase
+        assert isinstance(phase, (StartupPhase, UndecidedHalf))
+        self.half = half
+        self.segments = phase.waiting
+        #: The offset of the first octet after the SYN, None if that was not captured.
+        self.begin: int | None = None
+        self.stream = Stream(phase.origin, False)
+        if half.origin is not None:
+            self.begin = self.stream.offset_of(half.origin)
+        for seg in self.segments:
+            start = self.stream.offset_of(seg[SEQ])
+            self.stream.commit(seg, start, start + seg[END] - seg[START])
+        self.runs = [Run(start, self.stream.read(start, end)) for start, end in self.stream.islands]
+
+    def infer(self, markers: bool | None, crc: bool | None) -> Inferred | None:
+        """What the octets say, given what is known."""
+        return infer(self.runs, self.half.connection.receiver.budget, markers, crc)
+
+    def begins(self, near: int | None) -> int | None:
+        """The first octet that belongs to it: not far from the one at ``near``; None if there is none."""
+        found: int | None = None
+        for start, end in reversed(self.stream.islands):
+            if found is not None and found - end > _LOWEST:
+                break
+            if near is None or start <= near or found is not None:
+                found = start
+        return found
+
+    def told_start(self) -> int | None:
+        """The offset at which Full Operation begins as the user told, if its octet is among these."""
+        for seq in self.half.connection.receiver.assumptions.start:
+            offset = self.stream.offset_of(seq)
+            if any(run.offset <= offset < run.offset + len(run.octets) for run in self.runs):
+                return offset
+        return None
+
+
+def infer_both(connection: TCPConnection) -> bool:
+    """Begin Full Operation of a connection without startup frames, if its octets say that it is one.
+
+    True if it is, so that the phases of its half connections are others now.
+    """
+    receiver = connection.receiver
+    if connection.mpa is not None or not all(isinstance(half.phase, StartupPhase) for half in connection.halves):
+        return False
+    assumed = receiver.assumptions
+    first = connection.first_sender or connection.halves[0]
+    halves: dict[Direction, Half] = {"initiator": first, "responder": first.peer}
+    waited = {direction: Waited(halves[direction]) for direction in DIRECTIONS}
+    crc = True if assumed.profile == "culley-02" else assumed.crc
+    starts = {direction: _known_start(waited[direction], assumed.profile) for direction in DIRECTIONS}
+    found: dict[Direction, Inferred] = {}
+    for direction in DIRECTIONS:
+        markers = True if assumed.profile == "culley-02" else assumed.markers_of(direction)
+        inferred = waited[direction].infer(markers, crc)
+        if inferred is not None:
+            found[direction] = inferred
+    # CRCs are in use in both directions or in none (RFC 5044 §7.1.1): the stronger one decides.
+    surest = max(found.values(), key=lambda one: one.bits, default=None)
+    if surest is not None:
+        for direction, inferred in list(found.items()):
+            if inferred.crc != surest.crc and (again := waited[direction].infer(None, surest.crc)) is not None:
+                found[direction] = again
+        found = {direction: inferred for direction, inferred in found.items() if inferred.crc == surest.crc}
+    told = any(start is not None for start in starts.values()) and bool(assumed.start or assumed.profile == "culley-02")
+    if not told and sum(inferred.bits for inferred in found.values()) < CONNECTION_BITS:
+        return False
+    if not receiver.has_room(first):
+        return False
+    crc = surest.crc if surest is not None and crc is None else bool(crc)
+    mpa = connection.begin_inferred(first, crc)
+    if any(begun_at_syn(waited[direction], inferred) for direction, inferred in found.items()):
+        mpa.inferred_profile = PROFILES["culley-02"]
+    elif any(inferred.origin == "first-octet" for inferred in found.values()):
+        mpa.inferred_profile = PROFILES["rddp-01"]
+    mpa.findings.profile = mpa.profile.name
+    for direction in DIRECTIONS:
+        inferred_here = found.get(direction)
+        if inferred_here is None and starts[direction] is None:
+            half = halves[direction]
+            half.enter(UndecidedHalf(half, direction, waited[direction].segments))
+        else:
+            enter(mpa, direction, waited[direction], inferred_here, starts[direction])
+    return True
+
+
+def _known_start(waited: Waited, profile: str | None) -> int | None:
+    """Where Full Operation begins, if that is told: by its sequence number, or by a profile without startup frames."""
+    told = waited.told_start()
+    if told is None and profile == "culley-02":
+        return waited.begin
+    return told
+
+
+def begun_at_syn(waited: Waited, inferred: Inferred) -> bool:
+    """Whether Full Operation, as inferred, begins with the first octet after the SYN, as the first draft has it."""
+    if waited.begin is None or not inferred.markers or not inferred.crc:
+        return False
+    return inferred.first == waited.begin and (waited.begin - inferred.grid) % MARKER_INTERVAL == 0
+
+
+def enter(
+    mpa: MPAConnection, direction: Direction, waited: Waited, inferred: Inferred | None, start: int | None
+) -> None:
+    """Begin Full Operation of one half connection, and receive what waited.
+
+    ``inferred`` is what it was inferred to be, ``start`` the offset at which Full Operation begins, if that is told.
+    """
+    half, stream = waited.half, waited.stream
+    assumed = half.connection.receiver.assumptions
+    markers = inferred.markers if inferred is not None else bool(assumed.markers_of(direction))
+    if assumed.profile == "culley-02":
+        markers = True
+    if start is None and inferred is not None and begun_at_syn(waited, inferred):
+        start = waited.begin
+    if start is not None:
+        begun = Stream(stream.seq_of(start), True)
+        operation = half.connection.operation(mpa, direction, begun, markers, (0, 0), 0)
+    else:
+        first = waited.begins(inferred.first if inferred is not None else None)
+        if first is None:
+            first = waited.begin or 0
+        # Offsets count from a place before anything that can still come, where a Marker stands or could stand.
+        shift = MAX_WINDOW
+        if inferred is not None and inferred.markers:
+            shift += (first - inferred.grid) % MARKER_INTERVAL
+        begun = Stream((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
+        operation = half.connection.operation(mpa, direction, begun, markers, (0, 0), None)
+    mpa.inferences[direction] = inferred
+    operation.replay(waited.segments)
+
+
+class UndecidedHalf:
+    """A half connection of a connection that was inferred, which has not shown yet what it is itself."""
+
+    def __init__(self, half: Half, direction: Direction, waiting: list[Segment]) -> None:
+        self.half = half
+        self.direction: Direction = direction
+        self.waiting = waiting
+        self.origin = waiting[0][SEQ] if waiting else half.origin or max(half.peer.ack, 0)
+        self._octets = sum(seg[LENGTH] + PIECE_WEIGHT for seg in waiting)
+        self._next_try = 2 * self._octets
+        self._since = waiting[0][TIME] if waiting else None
+        self._released = 0
+        self._touched = False
+        half.next_seq = -1
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that what waits takes."""
+        return self._octets
+
+    def in_order(self, seg: Segment) -> bool:
+        """No segment is taken at a glance."""
+        return False
+
+    def receive(self, seg: Segment) -> None:
+        """Take any segment with payload."""
+        if not self._touched:
+            self._touched = True
+            self.half.connection.receiver.touched.append(self)
+        if not self.waiting:
+            self.origin = seg[SEQ]
+        self.waiting.append(seg)
+        self._octets += seg[END] - seg[START] + PIECE_WEIGHT
+        if self._octets >= self._next_try:
+            self._next_try = 2 * self._octets
+            self.decide(self._octets > _MOST_UNDECIDED)
+
+    def decide(self, at_last: bool) -> None:
+        """Begin Full Operation if what waits says enough; ``at_last``, with what is likeliest."""
+        connection = self.half.connection
+        mpa = connection.mpa
+        assert mpa is not None
+        waited = Waited(self.half)
+        inferred = waited.infer(connection.receiver.assumptions.markers_of(self.direction), mpa.crc)
+        if inferred is not None and inferred.bits < HALF_BITS:
+            inferred = None
+        if inferred is not None or at_last:
+            enter(mpa, self.direction, waited, inferred, None)
+
+    def relieve(self, _now: tuple[int, int]) -> None:
+        """Too much is held back in all: decide."""
+        self.decide(at_last=True)
+
+    def release(self) -> bool:
+        """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
+        copies: dict[int, Segment] = {}
+        for at in range(self._released, len(self.waiting)):
+            self.waiting[at] = small_copy(self.waiting[at], copies)
+        self._released = len(self.waiting)
+        self._touched = False
+        return False
+
+
+def finish_undecided(half: Half) -> None:
+    """Nothing more comes: begin Full Operation with what is there."""
+    if isinstance(half.phase, UndecidedHalf):
+        half.phase.decide(at_last=True)
+        assert isinstance(half.phase, FullOperation)
