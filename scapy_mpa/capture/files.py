@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias, TypeVar
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
+from scapy_mpa.capture.notes import Note, Notes
+from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, segment_of_fragment
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.capture.source import octets_of
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import KEY, TCP, TIME, Segment
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.segment import FRAME, KEY, SEQ, TCP, TIME, Segment
 
 #: What names a capture: a path, ``-`` for standard input, or an open binary file.
 CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -37,11 +39,12 @@ class Captures:
     """One or more captures, to be read once, each by one of ``readers``.
 
     ``names`` are as given; ``packets`` counts the records read so far; ``damage`` collects one line for each
-    capture that could only be read in part.  ``fragments`` puts IP datagrams together, across captures.  Use as a
-    context manager: files it opened are closed at its end.
+    capture that could only be read in part, ``notes`` are what the report is to say of the packets.  ``fragments``
+    puts IP datagrams together, across captures, within ``limits``.  Use as a context manager: files it opened are
+    closed at its end.
     """
 
-    def __init__(self, sources: CaptureSource | Sequence[CaptureSource]) -> None:
+    def __init__(self, sources: CaptureSource | Sequence[CaptureSource], *, limits: Limits = DEFAULT_LIMITS) -> None:
         """Open all sources; raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read."""
         given: list[CaptureSource] = []
         if isinstance(sources, Sequence) and not isinstance(sources, str):
@@ -49,7 +52,8 @@ class Captures:
         else:
             given.append(sources)
         self.damage: list[str] = []
-        self.fragments = Fragments()
+        self._notes = Notes()
+        self.fragments = Fragments(limits, self._notes)
         with ExitStack() as stack:
             self.readers = [self._open(source, stack) for source in given]
             self._stack = stack.pop_all()
@@ -91,6 +95,11 @@ class Captures:
         """Records read so far, of all captures."""
         return sum(reader.frames for reader in self.readers)
 
+    @property
+    def notes(self) -> list[Note]:
+        """What is to be said of the packets read so far: one note a rule."""
+        return self._notes.all()
+
     def batches(self) -> Iterator[list[Segment]]:
         """Yield the segments of all captures in lists.
 
@@ -102,23 +111,35 @@ class Captures:
             yield from self._merged()
         for reader in self.readers:
             self._conclude(reader)
-        self.damage += self.fragments.told()
 
     def _conclude(self, reader: Reader) -> None:
         if reader.damage is not None:
             if not reader.frames:
                 raise CaptureError(f"{reader.name}: no packet can be read: {reader.damage}")
             self.damage.append(f"{reader.name}: damaged after frame {reader.frames}: {reader.damage}")
-        self.damage += [f"{reader.name}: {line}" for line in reader.told()]
+        reader.conclude()
+
+    def records(self) -> Iterator[Segment]:
+        """Yield a segment for each record of all captures, in place of :meth:`batches`.
+
+        What is none has an empty key; :data:`~scapy_mpa.capture.packet.FRAGMENT` tells a fragment, which is not put
+        together with others.
+        """
+        streams = [((seg[TIME], seg) for seg in _flat(_readable(reader, every_record=True))) for reader in self.readers]
+        for frame, (_, (_, seg)) in enumerate(merged(streams), 1):
+            yield (frame, *seg[TIME:])
 
     def _merged(self) -> Iterator[list[Segment]]:
         batch: list[Segment] = []
-        streams = [((seg[TIME], seg) for seg in _flat(_readable(reader, every_record=True))) for reader in self.readers]
-        for frame, (_, (_, seg)) in enumerate(merged(streams), 1):
-            # Fragments may be dealt out to several captures: they come together in the order of the merge.
-            found = segment_of_fragment(seg, self.fragments) if seg[TCP] == FRAGMENT else seg
+        for seg in self.records():
+            found: Segment | None = seg
+            if seg[TCP] == FRAGMENT:
+                # Fragments may be dealt out to several captures: they come together in the order of the merge.
+                found = segment_of_fragment(seg, self.fragments)
+            elif seg[TCP] == UNKNOWN_LINK:
+                note_unknown_link(self._notes, seg[FRAME], seg[TIME], seg[SEQ])
             if found is not None and found[KEY]:
-                batch.append((frame, *found[TIME:]))
+                batch.append(found)
                 if len(batch) == _MERGED_BATCH:
                     yield batch
                     batch = []

@@ -2,7 +2,7 @@
 
 In: fragments, in the order of capture.  Out: the datagram, at the fragment that completes it.  A fragment that repeats
 another one is ignored.  One that overlaps others differently makes the whole datagram one that is dropped, with all of
-its fragments that still come.  What is held is bounded: the oldest datagram goes first.
+its fragments that still come.  What is held is bounded: the oldest datagram goes first.  Both are noted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from bisect import bisect
 from typing import NamedTuple
 
-#: Datagrams that may be incomplete at a time, and the octets of their fragments.
-DATAGRAM_LIMIT, OCTET_LIMIT = 4096, 16 * 1024 * 1024
+from scapy_mpa.capture.notes import Notes
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+
 #: Nanoseconds after which the identification may be that of another datagram (Linux: 30 seconds).
 LIFETIME = 30_000_000_000
 #: Octets of the longest datagram (RFC 791 §3.1, RFC 8200 §4.5).
@@ -100,18 +101,17 @@ class _Incomplete:
 class Fragments:
     """The datagrams of a capture of which some fragments are missing.
 
-    ``reassembled`` counts those that were completed, ``overlapping`` those dropped because fragments overlapped,
-    ``given_up`` those dropped for others because too much was held.
+    ``limits`` says how many of them, and how many octets, may wait (``datagrams``, ``fragment_octets``); ``notes``
+    takes those that are dropped.
     """
 
-    def __init__(self, datagram_limit: int = DATAGRAM_LIMIT, octet_limit: int = OCTET_LIMIT) -> None:
-        self.reassembled = self.overlapping = self.given_up = 0
-        self._datagram_limit = datagram_limit
-        self._octet_limit = octet_limit
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None) -> None:
+        self.notes = Notes() if notes is None else notes
+        self._limits = limits
         self._incomplete: dict[bytes, _Incomplete] = {}
         self._weight = 0
 
-    def add(self, fragment: Fragment, time: int) -> Datagram | None:
+    def add(self, fragment: Fragment, frame: int, time: int) -> Datagram | None:
         """Take a fragment of a frame captured at ``time`` (nanoseconds); the datagram if it is complete now."""
         end = fragment.offset + fragment.length
         if not fragment.length or end > _LONGEST or (fragment.more and fragment.length % 8):
@@ -128,31 +128,26 @@ class Fragments:
         before = found.weight
         fits = found.add(fragment)
         if not fits:
-            self.overlapping += 1
+            self.notes.add("ip-fragments", frame, time, "fragments overlap: the datagram is dropped")
             found.refuse()
         self._weight += found.weight - before
         if fits and found.held == found.length:
             self._drop(fragment.key)
-            self.reassembled += 1
             return found.datagram()
-        while self._weight > self._octet_limit or len(self._incomplete) > self._datagram_limit:
-            oldest = next(iter(self._incomplete))
-            self.given_up += not self._incomplete[oldest].overlaps
-            self._drop(oldest)
+        self._make_room(frame, time)
         return None
 
-    def told(self) -> list[str]:
-        """What was dropped, in words."""
-        lines = []
-        if self.overlapping:
-            lines.append(f"{_datagrams(self.overlapping)} dropped, because their IP fragments overlap")
-        if self.given_up:
-            lines.append(f"{_datagrams(self.given_up)} in IP fragments dropped, because too many were incomplete")
-        return lines
+    def _make_room(self, frame: int, time: int) -> None:
+        """Drop the oldest datagrams while there are too many, or too much is held of them."""
+        datagrams, octets = self._limits.datagrams, self._limits.fragment_octets
+        while self._weight > octets or len(self._incomplete) > datagrams:
+            oldest = next(iter(self._incomplete))
+            if not self._incomplete[oldest].overlaps:
+                detail = f"more than {datagrams} datagrams wait for IP fragments (datagrams)"
+                if self._weight > octets:
+                    detail = f"more than {octets} octets of IP fragments wait for others (fragment_octets)"
+                self.notes.add("limit", frame, time, detail)
+            self._drop(oldest)
 
     def _drop(self, key: bytes) -> None:
         self._weight -= self._incomplete.pop(key).weight
-
-
-def _datagrams(count: int) -> str:
-    return f"{count} datagram{'s' if count > 1 else ''}"

@@ -6,15 +6,30 @@ The index holds eight octets a frame and is made when the first frame is asked f
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from typing import NamedTuple
 
 from scapy_mpa.capture.files import STANDARD_INPUT, Captures, CaptureSource, merged
+from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, SEQ_MASK, START, TIME, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TCP, TIME, Segment
+
+#: How many frames back the fragments of a datagram are looked for, in one step after the other.
+_LOOK_BACK = (32, 512, 8192, 131072)
+
+
+class Piece(NamedTuple):
+    """The octets [first, end) of what was asked for, which ``frame`` brought."""
+
+    first: int
+    end: int
+    frame: int
 
 
 class FrameIndex:
@@ -28,30 +43,43 @@ class FrameIndex:
         #: The reader of each frame, if there are several.
         self._reader_of = array("H")
 
-    def segments(self, frames: Iterable[int]) -> list[Segment]:
-        """The TCP segments of these frames, in their order.
+    def __len__(self) -> int:
+        """How many frames there are.  Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
+        self._make()
+        return len(self._positions)
 
-        Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again.
+    def segments(self, frames: Iterable[int]) -> list[Segment]:
+        """The TCP segments of these frames, in their order; none for a frame that completes none.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again, or if the fragments of a
+        segment are too far apart to be found again.
         """
-        if not self._readers:
-            self._make()
+        self._make()
         found = []
         for frame in frames:
-            if not 1 <= frame <= len(self._positions):
-                raise CaptureError(f"there is no frame {frame}: the capture has {len(self._positions)}")
-            reader = self._readers[self._reader_of[frame - 1] if self._reader_of else 0]
-            seg = reader.segment_at(self._positions[frame - 1])
+            seg = self._segment(frame)
+            if seg is not None and seg[TCP] == FRAGMENT:
+                seg = self._reassembled(frame)
             if seg is not None:
-                found.append((frame, *seg[TIME:]))
+                found.append(seg)
         return found
 
-    def octets(self, frames: Sequence[int], seq: int, length: int) -> bytes:
-        """The octets [seq, seq + length) of a stream, of which these frames brought each first.
+    def places(self, frames: Iterable[int]) -> Iterator[tuple[Reader, int]]:
+        """Yield the reader of each of these frames and the place of its record in the file.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does.
+        """
+        self._make()
+        return map(self._place, frames)
+
+    def pieces(self, frames: Sequence[int], seq: int, length: int) -> tuple[bytes, list[Piece]]:
+        """The octets [seq, seq + length) of a stream, of which these frames brought each first, and which brought what.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` if they do not hold all of them.
         """
         octets = bytearray(length)
         missing = [(0, length)]
+        pieces: list[Piece] = []
         for seg in sorted(self.segments(frames), key=lambda seg: seg[FRAME]):
             start = (seg[SEQ] - seq + 0x80000000 & SEQ_MASK) - 0x80000000
             end = start + seg[END] - seg[START]
@@ -60,16 +88,53 @@ class FrameIndex:
                 a, b = max(first, start), min(last, end)
                 if a < b:
                     octets[a:b] = seg[BUFFER][seg[START] + a - start : seg[START] + b - start]
+                    pieces.append(Piece(a, b, seg[FRAME]))
                     still += [part for part in ((first, a), (b, last)) if part[0] < part[1]]
                 else:
                     still.append((first, last))
             missing = still
         if missing:
             raise CaptureError(f"frames {', '.join(map(str, frames))} do not hold all octets from sequence {seq} on")
-        return bytes(octets)
+        return bytes(octets), sorted(pieces)
+
+    def octets(self, frames: Sequence[int], seq: int, length: int) -> bytes:
+        """The octets that :meth:`pieces` gives."""
+        return self.pieces(frames, seq, length)[0]
+
+    def _place(self, frame: int) -> tuple[Reader, int]:
+        if not 1 <= frame <= len(self._positions):
+            raise CaptureError(f"there is no frame {frame}: the capture has {len(self._positions)}")
+        return self._readers[self._reader_of[frame - 1] if self._reader_of else 0], self._positions[frame - 1]
+
+    def _segment(self, frame: int) -> Segment | None:
+        reader, position = self._place(frame)
+        seg = reader.segment_at(position)
+        return None if seg is None else (frame, *seg[TIME:])
+
+    def _reassembled(self, last: int) -> Segment | None:
+        """The segment that the fragment in a frame completes, out of those in the frames before it.
+
+        None if it completes none.  Raises :class:`~scapy_mpa.errors.CaptureError` if it may complete one whose
+        fragments are too far apart.
+        """
+        for back in _LOOK_BACK:
+            fragments = Fragments()
+            found: Segment | None = None
+            first = max(1, last - back)
+            for frame in range(first, last + 1):
+                seg = self._segment(frame)
+                if seg is not None and seg[TCP] == FRAGMENT:
+                    found = segment_of_fragment(seg, fragments)
+            if found is not None and found[KEY]:
+                return found
+            if first == 1:
+                return None
+        raise CaptureError(f"the IP fragments that frame {last} may complete are not in the {back} frames before it")
 
     def _make(self) -> None:
-        self._rewind()
+        if self._readers:
+            return
+        rewind(self._sources)
         with ExitStack() as stack:
             captures = stack.enter_context(Captures(self._sources))
             if len(captures.readers) == 1:
@@ -81,21 +146,6 @@ class FrameIndex:
             self._readers = captures.readers
             self._stack = stack.pop_all()
 
-    def _rewind(self) -> None:
-        """Open files have been read to their end before."""
-        sources = self._sources
-        several = isinstance(sources, Sequence) and not isinstance(sources, str)
-        for source in sources if several else [sources]:  # type: ignore[union-attr]
-            if isinstance(source, (str, os.PathLike)):
-                if source == STANDARD_INPUT or Path(source).is_fifo():
-                    raise CaptureError(f"{source}: a pipe cannot be read again")
-                continue
-            try:
-                source.seek(0)  # type: ignore[union-attr]
-            except (OSError, ValueError) as error:
-                name = getattr(source, "name", "<file>")
-                raise CaptureError(f"{name}: cannot be read again: {error}") from error
-
     def __del__(self) -> None:
         # Whoever asks a record for its octets has nothing in hand to close.
         self._stack.close()
@@ -104,3 +154,41 @@ class FrameIndex:
         """Close the files; asking for a frame opens them again."""
         self._stack.close()
         self._readers, self._positions, self._reader_of = [], array("Q"), array("H")
+
+
+def as_list(sources: CaptureSource | Sequence[CaptureSource]) -> list[CaptureSource]:
+    """The captures that were named, be it one or several."""
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
+        return list(sources)
+    return [sources]
+
+
+def is_pipe(source: CaptureSource) -> bool:
+    """Whether a capture, by name, can be read only once."""
+    if source == STANDARD_INPUT:
+        return sys.stdin is None or not sys.stdin.buffer.seekable()
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    try:
+        mode = os.stat(source).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
+    except OSError:
+        return False  # opening it will tell
+
+
+def rewind(sources: CaptureSource | Sequence[CaptureSource]) -> None:
+    """Have captures begin anew that have been read to their end.
+
+    Raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read again.
+    """
+    for source in as_list(sources):
+        if is_pipe(source):
+            raise CaptureError(f"{source}: a pipe cannot be read again")
+        if source == STANDARD_INPUT:
+            sys.stdin.buffer.seek(0)
+        elif not isinstance(source, (str, os.PathLike)):
+            try:
+                source.seek(0)
+            except (OSError, ValueError) as error:
+                name = getattr(source, "name", "<file>")
+                raise CaptureError(f"{name}: cannot be read again: {error}") from error

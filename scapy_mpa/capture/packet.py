@@ -13,14 +13,16 @@ from typing import Any
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.ip import PROTOCOL_TCP, below_ipv6, ipv4, ipv6
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, network_layer
+from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.tunnel import inner_packet
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment
 
 #: IP packets in one another, and fragments of fragments, that are looked into.
 MAX_NESTING = 8
 
-#: In place of the index of the TCP header: what must be put together from fragments first.
-FRAGMENT = -2
+#: In place of the index of the TCP header: no segment; what must be put together from fragments first; a packet of a
+#: link type that is not known.
+NO_SEGMENT, FRAGMENT, UNKNOWN_LINK = -1, -2, -3
 
 _TCP = Struct(">IIBB").unpack_from
 
@@ -100,7 +102,7 @@ def segment_in(
         while packet is not None and packet.fragment is not None:
             if fragments is None:
                 return whole
-            datagram = fragments.add(packet.fragment, time)
+            datagram = fragments.add(packet.fragment, frame, time)
             if datagram is None:
                 return None
             octets, end, wire_end = memoryview(datagram.octets), len(datagram.octets), datagram.length
@@ -132,3 +134,8 @@ def _tcp_segment(
     key = addresses + bytes(octets[tcp : tcp + 4])
     # The capture may have cut the packet in TCP's options.
     return (frame, time, key, seq, ack, flags, octets, min(start, end), end, tcp, wire_end - start)
+
+
+def note_unknown_link(notes: Notes, frame: int, time: int, link_type: int) -> None:
+    """Have the report say that a packet was not read, because its link type is not known."""
+    notes.add("link-type", frame, time, f"packets of link type {link_type} are not read")

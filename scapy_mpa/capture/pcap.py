@@ -11,7 +11,7 @@ from struct import error as StructError
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, LINK_TYPES
-from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, FastPath, segment_in
+from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, NO_SEGMENT, FastPath, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
@@ -41,12 +41,15 @@ class PcapReader(Reader):
             raise CaptureError(
                 f"{name}: the pcap file header is cut after {len(header)} of {FILE_HEADER_LENGTH} octets"
             )
-        order, self._resolution = MAGIC_NUMBERS[header[:4]]
-        (network,) = Struct(order + "I").unpack_from(header, 20)
-        self.link_type = network & _LINK_TYPE_MASK
+        #: The header of the file as it is, the byte order that it says, and nanoseconds in a unit of the fraction.
+        self.header = header
+        self.order, self.resolution = MAGIC_NUMBERS[header[:4]]
+        #: The largest packet that was captured, in octets; the link type, with what stands above it.
+        self.snaplen, self.network = Struct(self.order + "2I").unpack_from(header, 16)
+        self.link_type = self.network & _LINK_TYPE_MASK
         if self.link_type not in LINK_TYPES:
             raise CaptureError(f"{name}: link type {self.link_type} is not known")
-        self._record = Struct(order + "4I").unpack_from
+        self._record = Struct(self.order + "4I").unpack_from
         self._place = FILE_HEADER_LENGTH
 
     def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
@@ -56,23 +59,31 @@ class PcapReader(Reader):
             if captured > MAX_CAPTURED_LENGTH:
                 self.damage = f"a record claims {captured} captured octets"
                 break
-            found.append((seconds * NANOSECONDS + fraction * self._resolution, place + at))
-            at += RECORD_HEADER_LENGTH + captured
+            end = at + RECORD_HEADER_LENGTH + captured
+            if end > size:
+                break
+            found.append((seconds * NANOSECONDS + fraction * self.resolution, place + at))
+            at = end
         return at
 
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
+        record = self._raw_at(position)
+        seconds, fraction, _, wire = self._record(record)
+        return seconds * NANOSECONDS + fraction * self.resolution, self.link_type, record[RECORD_HEADER_LENGTH:], wire
+
+    def _raw_at(self, position: int) -> bytes:
+        header = read_exactly(self._octets, RECORD_HEADER_LENGTH)
         try:
-            seconds, fraction, captured, wire = self._record(read_exactly(self._octets, RECORD_HEADER_LENGTH))
+            captured = self._record(header)[2]
         except StructError as error:
             raise ValueError("the file has become shorter") from error
-        time = seconds * NANOSECONDS + fraction * self._resolution
-        return time, self.link_type, read_exactly(self._octets, min(captured, MAX_CAPTURED_LENGTH)), wire
+        return header + read_exactly(self._octets, min(captured, MAX_CAPTURED_LENGTH))
 
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
         fast = FastPath(self.link_type)
         fast4, fast6, link_header = fast.ipv4, fast.ipv6, fast.header
         fragments = None if every_record else self.fragments
-        unpack_record, resolution, link_type = self._record, self._resolution, self.link_type
+        unpack_record, resolution, link_type = self._record, self.resolution, self.link_type
         append = batch.append
         frame, at, size = self.frames, 0, len(octets)
         minimum, minimum6 = link_header + IPV4_TCP_LENGTH, link_header + IPV6_TCP_LENGTH
@@ -112,6 +123,6 @@ class PcapReader(Reader):
             if found:
                 append(found)
             elif every_record:
-                append((frame, time, b"", 0, 0, 0, octets, start, start, -1, 0))
+                append((frame, time, b"", 0, 0, 0, octets, start, start, NO_SEGMENT, 0))
         self.frames = frame
         return at

@@ -7,13 +7,14 @@ packet has no time: it gets that of the packet before it.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect
 from struct import Struct
 from typing import NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import LINK_TYPES
-from scapy_mpa.capture.packet import FastPath, segment_in
+from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, note_unknown_link, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
@@ -32,9 +33,13 @@ _PACKET_HEADER, _SIMPLE_HEADER = 28, 12
 #: The longest block that is not skipped: a packet and its options.
 _LONGEST_BLOCK = MAX_CAPTURED_LENGTH + (1 << 20)
 
-_OPTION_END, _OPTION_TSRESOL, _OPTION_TSOFFSET = 0, 9, 14
+_OPTION_END, OPTION_TSRESOL, OPTION_TSOFFSET = 0, 9, 14
+#: The unit of time, a power of ten, where nothing is said of it.
+_MICROSECONDS = 6
 #: Interfaces of a section that are remembered: more than any host has.
 _MOST_INTERFACES = 1 << 16
+#: The longest description of an interface that is kept as it is, in octets.
+_SHORT_DESCRIPTION = 1024
 #: Later than any capture: what times beyond are taken for, so that they fit 64 bits.
 _LAST_TIME = (1 << 63) - 1
 
@@ -53,17 +58,32 @@ class Interface(NamedTuple):
     offset: int
     simple_high: int
     fast: FastPath
+    #: What it says of the unit of time, and all of the description's body, if it is short.
+    tsresol: int
+    description: bytes
 
     def time(self, ticks: int) -> int:
         """Nanoseconds since the epoch, within what 64 bits hold."""
         return min(max(ticks * self.factor // self.divisor + self.offset, 0), _LAST_TIME)
 
 
-class _Section:
-    """A section: its byte order and the interfaces described so far."""
+class PacketBlock(NamedTuple):
+    """A packet in a block: type of the block, interface, nanoseconds since the epoch, index of its first octet in the
+    block, how many octets were captured and how many were on the wire."""
+
+    kind: int
+    interface: Interface
+    time: int
+    start: int
+    captured: int
+    wire: int
+
+
+class _Fields:
+    """What reads the fields of blocks in a byte order."""
 
     def __init__(self, order: str) -> None:
-        self.interfaces: list[Interface] = []
+        self.order = order
         self.block = Struct(order + "2I").unpack_from
         self.enhanced = Struct(order + "7I").unpack_from
         self.obsolete = Struct(order + "2I2H4I").unpack_from
@@ -73,31 +93,50 @@ class _Section:
         self.option = Struct(order + "2H").unpack_from
         self.seconds = Struct(order + "q").unpack_from
 
+
+_FIELDS = {order: _Fields(order) for order in "<>"}
+
+
+class _Section:
+    """A section: what reads its fields, and the interfaces described so far."""
+
+    __slots__ = ("fields", "interfaces")
+
+    def __init__(self, order: str) -> None:
+        self.fields = _FIELDS[order]
+        self.interfaces: list[Interface] = []
+
     def describe(self, body: bytes) -> None:
         """Take the body of an interface description."""
-        link_type, snaplen = self.interface(body)
+        fields = self.fields
+        link_type, snaplen = fields.interface(body)
         factor, divisor, offset = 1000, 1, 0
+        tsresol = _MICROSECONDS
         at = 8
         while len(body) - at >= 4:
-            code, length = self.option(body, at)
+            code, length = fields.option(body, at)
             at += 4
             if code == _OPTION_END or length > len(body) - at:
                 break
-            if code == _OPTION_TSRESOL and length == 1:
-                exponent = body[at] & 0x7F
-                if body[at] & 0x80:
+            if code == OPTION_TSRESOL and length == 1:
+                tsresol = body[at]
+                exponent = tsresol & 0x7F
+                if tsresol & 0x80:
                     factor, divisor = NANOSECONDS, 1 << exponent
                 elif exponent <= 9:
                     factor, divisor = 10 ** (9 - exponent), 1
                 else:
                     factor, divisor = 1, 10 ** (exponent - 9)
-            elif code == _OPTION_TSOFFSET and length == 8:
-                offset = int(self.seconds(body, at)[0]) * NANOSECONDS
+            elif code == OPTION_TSOFFSET and length == 8:
+                offset = int(fields.seconds(body, at)[0]) * NANOSECONDS
             at += length + 3 & ~3
         simple_high = 0 if offset or divisor != 1 else _LAST_TIME // factor >> 32
         if len(self.interfaces) < _MOST_INTERFACES:
             fast = FastPath(link_type)
-            self.interfaces.append(Interface(link_type, snaplen, factor, divisor, offset, simple_high, fast))
+            description = body if len(body) <= _SHORT_DESCRIPTION else b""
+            self.interfaces.append(
+                Interface(link_type, snaplen, factor, divisor, offset, simple_high, fast, tsresol, description)
+            )
 
 
 class _Damage(Exception):
@@ -124,19 +163,23 @@ class PcapngReader(Reader):
             raise CaptureError(f"{name}: the pcapng section header is cut")
         self._place = length
         self._time = 0
-        #: The link types of the packets read.
-        self._known: set[int] = set()
-        self._unknown: set[int] = set()
+        #: Whether there was a packet of a link type that is known; one that is not, if there was one.
+        self._is_known = False
+        self._unknown: int | None = None
         #: For reading again: where packets of which section begin.
         self._section_places: list[int] = []
         self._sections: list[_Section] = []
+        #: Where simple packets begin, and their times (nanoseconds), which do not stand in them.
+        self._simple_places = array("Q")
+        self._simple_times = array("q")
 
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
         fragments = None if every_record else self.fragments
-        unpack_enhanced, interfaces = self._section.enhanced, self._section.interfaces
+        unpack_enhanced, interfaces = self._section.fields.enhanced, self._section.interfaces
         append = batch.append
         current: Interface | None = None
         simple_high = factor = 0
+        is_known = False
         frame, time = self.frames, self._time
         at, size = 0, len(octets)
         while size - at >= _SHORTEST_BLOCK:
@@ -157,7 +200,7 @@ class PcapngReader(Reader):
                     if not complete and kind in _FIXED:
                         break
                     if not complete or not self._is_packet(kind, octets, at, length):
-                        unpack_enhanced, interfaces = self._section.enhanced, self._section.interfaces
+                        unpack_enhanced, interfaces = self._section.fields.enhanced, self._section.interfaces
                         at += length
                         continue
                     self.frames, self._time = frame, time
@@ -175,20 +218,27 @@ class PcapngReader(Reader):
             if interface is not current:
                 current, fast_segment, link_type = interface, interface.fast.segment, interface.link_type
                 simple_high, factor = interface.simple_high, interface.factor
-                (self._known if link_type in LINK_TYPES else self._unknown).add(link_type)
+                is_known = link_type in LINK_TYPES
+                if is_known:
+                    self._is_known = True
+                else:
+                    self._unknown = link_type
             found = fast_segment(frame, time, octets, start, end)
             if found is None:
                 found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
             if found is not None:
                 append(found)
             elif every_record:
-                append((frame, time, b"", 0, 0, 0, octets, start, start, -1, 0))
+                kind = NO_SEGMENT if is_known else UNKNOWN_LINK
+                append((frame, time, b"", link_type, 0, 0, octets, start, start, kind, 0))
+            elif not is_known:
+                note_unknown_link(self.notes, frame, time, link_type)
         self.frames, self._time = frame, time
         return at
 
     def _block(self, octets: bytes | memoryview, at: int) -> tuple[int, int, bool]:
         """Type and length of a block, and whether it is all there."""
-        kind, length = self._section.block(octets, at)
+        kind, length = self._section.fields.block(octets, at)
         have = len(octets) - at
         if kind == SECTION_HEADER:
             if have < _FIXED[kind]:
@@ -202,7 +252,7 @@ class PcapngReader(Reader):
     def _is_packet(self, kind: int, octets: bytes | memoryview, at: int, length: int) -> bool:
         """Whether a block holds a packet; one that describes what follows is taken."""
         if kind == SECTION_HEADER:
-            self._section = _section(octets[at:])[0]
+            self._section = _section(octets[at : at + _FIXED[kind]])[0]
         elif kind == INTERFACE_DESCRIPTION:
             self._section.describe(bytes(octets[at + 8 : at + length - 4]))
         return kind in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET)
@@ -217,13 +267,13 @@ class PcapngReader(Reader):
         section = self._section
         if kind == SIMPLE_PACKET:
             interface = section.interfaces[0]
-            wire = section.simple(octets, at)[2]
+            wire = section.fields.simple(octets, at)[2]
             captured = min(wire, interface.snaplen or wire, length - _FIXED[kind])
             return interface, self._time, _SIMPLE_HEADER, captured, wire
         if kind == ENHANCED_PACKET:
-            _, _, index, high, low, captured, wire = section.enhanced(octets, at)
+            _, _, index, high, low, captured, wire = section.fields.enhanced(octets, at)
         else:
-            _, _, index, _, high, low, captured, wire = section.obsolete(octets, at)
+            _, _, index, _, high, low, captured, wire = section.fields.obsolete(octets, at)
         interface = section.interfaces[index]
         if captured + _FIXED[kind] > length:
             raise _Damage(f"frame {self.frames + 1} claims {captured} octets in a block of {length}")
@@ -241,6 +291,9 @@ class PcapngReader(Reader):
                     if not self._sections or self._sections[-1] is not self._section:
                         self._sections.append(self._section)
                         self._section_places.append(place + at)
+                    if kind == SIMPLE_PACKET:
+                        self._simple_places.append(place + at)
+                        self._simple_times.append(self._time)
                     found.append((self._time, place + at))
                 at += length
         except (_Damage, IndexError) as damage:
@@ -248,26 +301,42 @@ class PcapngReader(Reader):
         return at
 
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
+        block = self._raw_at(position)
+        _, interface, time, start, captured, wire = self._packet_of(block, position)
+        return time, interface.link_type, block[start : start + captured], wire
+
+    def packet_at(self, position: int) -> tuple[bytes, str, PacketBlock]:
+        """The packet block at a place in the file, its byte order as in :mod:`struct`, and what it says.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there.
+        """
+        with self._at(position):
+            block = self._raw_at(position)
+            return block, self._section.fields.order, self._packet_of(block, position)
+
+    def _packet_of(self, block: bytes, position: int) -> PacketBlock:
+        kind = self._section.fields.block(block)[0]
+        found = bisect(self._simple_places, position)
+        if kind == SIMPLE_PACKET and found:
+            self._time = self._simple_times[found - 1]
+        return PacketBlock(kind, *self._packet(kind, block, 0, len(block)))
+
+    def _raw_at(self, position: int) -> bytes:
         self._section = self._sections[bisect(self._section_places, position) - 1]
         head = read_exactly(self._octets, 8)
         if len(head) < 8:
             raise ValueError("the file has become shorter")
-        kind, length = self._section.block(head)
+        kind, length = self._section.fields.block(head)
         length = length + 3 & ~3
         block = head + read_exactly(self._octets, min(length, _LONGEST_BLOCK) - 8)
         if len(block) < length or kind not in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET):
             raise ValueError("the file has changed")
-        interface, time, start, captured, wire = self._packet(kind, block, 0, length)
-        return time, interface.link_type, block[start : start + captured], wire
+        return block
 
-    def told(self) -> list[str]:
-        """What could not be read, besides damage; raises CaptureError if that is all packets."""
-        if not self._unknown:
-            return []
-        types = f"link type {', '.join(map(str, sorted(self._unknown)))}"
-        if not self._known:
-            raise CaptureError(f"{self.name}: {types} is not known")
-        return [f"packets of {types} were not read"]
+    def conclude(self) -> None:
+        """Raise CaptureError if there were packets, but none of a link type that is known."""
+        if self._unknown is not None and not self._is_known:
+            raise CaptureError(f"{self.name}: link type {self._unknown} is not known")
 
 
 def _section(header: bytes | memoryview) -> tuple[_Section, int]:
@@ -276,11 +345,11 @@ def _section(header: bytes | memoryview) -> tuple[_Section, int]:
     if order is None:
         raise _Damage("a pcapng section header without byte-order magic")
     section = _Section(order)
-    _, length = section.block(header)
+    _, length = section.fields.block(header)
     length = length + 3 & ~3
     if not _FIXED[SECTION_HEADER] <= length <= _LONGEST_BLOCK:
         raise _Damage(f"a pcapng section header claims to be {length} octets long")
-    (version,) = section.version(header, 12)
+    (version,) = section.fields.version(header, 12)
     if version != _MAJOR_VERSION:
         raise _Damage(f"a pcapng section of version {version}; {_MAJOR_VERSION} is read")
     return section, length

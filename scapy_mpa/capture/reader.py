@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.packet import FRAGMENT, segment_in
+from scapy_mpa.capture.notes import Notes
+from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.capture.source import Octets
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import TCP, Segment
+from scapy_mpa.receive.segment import Segment
 
 #: Octets read at a time: few enough for a processor's cache, enough to forget what a read costs.
 BLOCK_SIZE = 1 << 19
@@ -72,23 +74,35 @@ class Reader(ABC):
     def segment_at(self, position: int) -> Segment | None:
         """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
 
-        Raises :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there, or the record holds
-        only a fragment of the segment.
+        One that holds only a fragment of a segment gives what :meth:`batches` gives for it.  Raises
+        :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there.
         """
+        with self._at(position):
+            time, link_type, octets, wire = self._record_at(position)
+        size = len(octets)
+        return segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), None)
+
+    def record_at(self, position: int) -> bytes:
+        """All octets of the record at a place in the file, as they are.  Raises as :meth:`segment_at` does."""
+        with self._at(position):
+            return self._raw_at(position)
+
+    @contextmanager
+    def _at(self, position: int) -> Iterator[None]:
+        """Go to a place in the file; what cannot be read there is told by a CaptureError."""
         try:
             self._octets.seek(position)
-            time, link_type, octets, wire = self._record_at(position)
+            yield
         except (OSError, ValueError) as error:
             raise CaptureError(f"{self.name}: cannot be read again: {error}") from error
-        size = len(octets)
-        seg = segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), None)
-        if seg is not None and seg[TCP] == FRAGMENT:
-            raise CaptureError(f"{self.name}: a segment that came in IP fragments is not read again")
-        return seg
 
-    def told(self) -> list[str]:
-        """What could not be read, besides damage."""
-        return []
+    @property
+    def notes(self) -> Notes:
+        """What is to be said in the report: of fragments, of link types."""
+        return self.fragments.notes
+
+    def conclude(self) -> None:  # noqa: B027
+        """After the last batch: raise CaptureError if what was read is of no use."""
 
     @abstractmethod
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
@@ -104,6 +118,10 @@ class Reader(ABC):
 
         Raises OSError or ValueError if there is none.
         """
+
+    @abstractmethod
+    def _raw_at(self, position: int) -> bytes:
+        """All octets of the record where the file stands; raises as :meth:`_record_at` does."""
 
     def _blocks(self) -> Iterator[tuple[bytes, int]]:
         """Yield (octets, the place of the first), unused ones again with more behind them, until there is damage."""

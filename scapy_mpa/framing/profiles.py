@@ -112,7 +112,7 @@ def profile_of_revision(rev: int) -> Profile:
 
 
 # Sections. "" marks what a specification does not have: the draft that has no startup frames says in §8.1 how
-# MPA starts instead, and only RFC 6581 knows enhanced frames.
+# MPA starts instead, only RFC 6581 knows enhanced frames, and only RFC 5044 tells RDMAC from IETF RNICs.
 _CLAUSES: dict[str, tuple[str, str, str, str]] = {
     # topic:          culley-02, rddp-01, RFC 5044, RFC 6581
     "fpdu-format": ("6", "4", "4.1", ""),
@@ -132,6 +132,8 @@ _CLAUSES: dict[str, tuple[str, str, str, str]] = {
     "ird-ord": ("", "", "", "9.1"),
     "peer-to-peer": ("", "", "", "9.2"),
     "interoperability": ("8.1", "6.1.1", "7.1.1", "10"),
+    "rnic-kinds": ("", "", "C.1", ""),
+    "rnic-negotiation": ("", "", "C.2", ""),
 }
 
 TOPICS: tuple[str, ...] = tuple(_CLAUSES)

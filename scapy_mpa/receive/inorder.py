@@ -41,14 +41,13 @@ class InOrderOperation(FullOperation):
     #: Where the fast path took over last.
     _resumed = 0
 
-    def receive(self, seg: Segment) -> None:
-        """Take any segment with payload."""
+    def _receive(self, seg: Segment) -> None:
         if self.half.next_seq >= 0:
             # Segments taken for parts of an FPDU begin with one after all, if its length turns out to be wrong.
             stream = self.stream
             for start, end, _, _ in stream.pieces[max(1, bisect_left(stream.starts, self._resumed)) :]:
                 heappush(self._unjudged, (end, start))
-        super().receive(seg)
+        super()._receive(seg)
 
     def resume(self) -> None:
         """Hand back to the fast path if nothing is out of order."""

@@ -242,6 +242,8 @@ class UndecidedHalf:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
+        if self.half.connection.begins_anew(self.half, seg):
+            return
         if not self._touched:
             self._touched = True
             self.half.connection.receiver.touched.append(self)

@@ -131,8 +131,10 @@ class FullOperation:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
-        if self.half.connection.begins_anew(self.half, seg):
-            return
+        if not self.half.connection.begins_anew(self.half, seg):
+            self._receive(seg)
+
+    def _receive(self, seg: Segment) -> None:
         new = self._commit(seg)
         if new:
             self._place(max((seg[FRAME], seg[TIME]), self.floor), new)
@@ -150,7 +152,7 @@ class FullOperation:
         self._judge_passed(self.stream.base)
         self.resume()
         for seg in segments[len(waited) :]:
-            self.receive(seg)
+            self._receive(seg)
 
     def _commit(self, seg: Segment) -> list[tuple[int, int]]:
         """Hold what a segment brings, and count it; returns the ranges of new octets."""

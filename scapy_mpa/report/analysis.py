@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -34,6 +36,9 @@ class Selection(NamedTuple):
         return segments
 
 
+#: Blocks of the capture that are read before what was placed in the first of them is yielded.
+_LAG = 8
+
 EVERYTHING = Selection()
 
 
@@ -53,11 +58,12 @@ def analyze(
     :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
     """
     receiver = Receiver(records=fpdus, assumptions=assumptions, limits=limits)
-    with Captures(capture) as captures:
+    with Captures(capture, limits=limits) as captures:
         for segments in captures.batches():
             receiver.feed(segments if selection is EVERYTHING else selection.of(segments))
             receiver.release()
     receiver.finish()
+    _report_notes(captures, receiver)
     index = FrameIndex(capture)
     return Report(
         captures.names,
@@ -67,6 +73,14 @@ def analyze(
         receiver.findings.sorted(),
         captures.damage,
     )
+
+
+def _report_notes(captures: Captures, receiver: Receiver) -> None:
+    """Have the report say what reading the captures left to be said."""
+    for note in captures.notes:
+        receiver.findings.add(
+            note.rule, None, note.frame, note.time, 0, note.detail, count=note.times, last_frame=note.last_frame
+        )
 
 
 class PlacedFPDUs:
@@ -82,27 +96,31 @@ class PlacedFPDUs:
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self._captures = Captures(capture)
+        self._captures = Captures(capture, limits=limits)
         self._index = FrameIndex(capture)
         self._contexts: dict[int, HalfContext] = {}
         self._selection = selection
         self._assumptions = assumptions
         self._limits = limits
-        self._placed: list[FPDURecord] = []
+        #: What has been placed and not been yielded yet: the frame, and what its record is made of.
+        self._placed: list[tuple[int, FullOperation, Row, tuple[int, ...]]] = []
         self._report: Report | None = None
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
-        placed = self._placed
         receiver = Receiver(sink=self._sink, assumptions=self._assumptions, limits=self._limits)
+        # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
+        lag: deque[int] = deque(maxlen=_LAG)
         with self._captures as captures:
             for segments in captures.batches():
                 receiver.feed(self._selection.of(segments))
                 receiver.release()
-                yield from placed
-                placed.clear()
+                if len(lag) == _LAG:
+                    yield from self._until(lag[0])
+                lag.append(captures.packets)
         receiver.finish()
-        yield from placed
+        yield from self._until(captures.packets)
+        _report_notes(captures, receiver)
         self._report = Report(
             captures.names,
             captures.packets,
@@ -120,10 +138,23 @@ class PlacedFPDUs:
         return self._report
 
     def _sink(self, operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
-        context = self._contexts.get(id(operation))
-        if context is None:
-            context = self._contexts[id(operation)] = HalfContext(self._index, operation)
-        self._placed.append(record_of(row, frames, operation.mpa.number, operation.direction, context))
+        self._placed.append((row[7] or frames[-1], operation, row, frames))
+
+    def _until(self, frame: int) -> Iterator[FPDURecord]:
+        """Yield the records of what was placed at this frame or before."""
+        placed = self._placed
+        placed.sort(key=_frame)
+        count = bisect_right(placed, frame, key=_frame)
+        ready, self._placed = placed[:count], placed[count:]
+        for _, operation, row, frames in ready:
+            context = self._contexts.get(id(operation))
+            if context is None:
+                context = self._contexts[id(operation)] = HalfContext(self._index, operation)
+            yield record_of(row, frames, operation.mpa.number, operation.direction, context)
+
+
+def _frame(placed: tuple[int, FullOperation, Row, tuple[int, ...]]) -> int:
+    return placed[0]
 
 
 def iter_fpdus(
@@ -137,7 +168,8 @@ def iter_fpdus(
 
     Memory is bounded whatever the size of the capture.  A record says what is known when it is yielded:
     ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
-    ``after_error`` yet.  An FPDU with a bad CRC is yielded when that is known, and those of a connection whose Request
-    was not captured at its end.  Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
+    ``after_error`` yet.  What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
+    connection whose startup frames were not captured) comes in its turn if its frame is among the last 4 MiB of the
+    capture, else when it is found.  Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
     """
     return iter(PlacedFPDUs(capture, selection, assumptions, limits))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.counts import Counts
@@ -92,8 +93,14 @@ class HalfConnection:
     def __init__(self, mpa: MPAConnection, direction: Direction, index: FrameIndex) -> None:
         operation = mpa.operations.get(direction)
         self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
+        #: What its segments have for a key: addresses and ports of sender and receiver.
+        self.key = mpa.halves[direction].key
+        #: Sequence number from which Markers count, None if Full Operation was not entered.
+        self.seq_start = operation.stream.origin if operation is not None else None
         #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
         self.markers = mpa.markers(direction)
+        #: What it was inferred to be, None if a startup frame says it or nothing does.
+        self.inferred = mpa.inferences.get(direction)
         self.counts = operation.counts if operation is not None else Counts()
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
@@ -119,15 +126,24 @@ class Connection:
         self.rejected = mpa.rejected
         self.request, self.request_frame = _startup(mpa.request)
         self.reply, self.reply_frame = _startup(mpa.reply)
+        #: Sequence numbers of their first octets.
+        self.request_seq = mpa.request.seq if mpa.request is not None else None
+        self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
         self.findings: list[Finding] = mpa.findings.sorted()
+        #: The frames of the capture, to be read again.
+        self.index = index
 
     def __repr__(self) -> str:
         """What `scapy-mpa analyze` says in one line."""
         from scapy_mpa.report.text import connection_line
 
         return f"<{connection_line(self)}>"
+
+    def _inference(self) -> dict[str, Any] | None:
+        halves: dict[str, Any] = {direction: _inferred_as_dict(self.half(direction)) for direction in DIRECTIONS}
+        return halves if any(halves.values()) else None
 
     @property
     def revision(self) -> int | None:
@@ -149,6 +165,7 @@ class Connection:
             "revision": self.revision,
             "crc": self.crc,
             "inferred": self.inferred,
+            "inference": self._inference(),
             "rejected": self.rejected,
             "request": _startup_as_dict(self.request, self.request_frame),
             "reply": _startup_as_dict(self.reply, self.reply_frame),
@@ -222,6 +239,20 @@ class Report:
 
 def _startup(found: FoundFrame | None) -> tuple[StartupFrame | None, int | None]:
     return (found.startup, found.frame) if found is not None else (None, None)
+
+
+def _inferred_as_dict(half: HalfConnection) -> dict[str, Any] | None:
+    found = half.inferred
+    if found is None:
+        return None
+    return {
+        "confirmations": found.confirmations,
+        "evidence_bits": found.bits,
+        "markers": found.markers,
+        "crc": found.crc,
+        "marker_seq": half.seq_start % MARKER_INTERVAL if found.markers and half.seq_start is not None else None,
+        "fpduptr_origin": found.origin,
+    }
 
 
 def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:

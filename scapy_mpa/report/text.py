@@ -34,12 +34,21 @@ def connection_line(connection: Connection) -> str:
         f"#{connection.number}",
         f"{connection.initiator.endpoint} > {connection.responder.endpoint}",
         connection.profile.name,
-        f"rev {connection.revision}",
+        _grounds(connection),
         "C" if connection.crc else "no CRC",
         f"markers {_markers(connection.initiator)}/{_markers(connection.responder)}",
         *_enhanced(connection),
     ]
     return " ".join(parts) + " | " + ", ".join(_outcome(connection))
+
+
+def _grounds(connection: Connection) -> str:
+    """The revision, or from how many FPDUs it was inferred what the connection is."""
+    halves = connection.initiator.inferred, connection.responder.inferred
+    if any(halves):
+        counts = "+".join(str(half.confirmations if half is not None else 0) for half in halves)
+        return f"inferred from {counts} FPDUs"
+    return f"rev {connection.revision}"
 
 
 def _markers(half: HalfConnection) -> str:
@@ -71,7 +80,8 @@ def _outcome(connection: Connection) -> Iterator[str]:
         yield "no Request captured"
     if connection.reply is None:
         yield "no Reply captured"
-        return
+        if not connection.inferred:
+            return
     halves = connection.initiator.counts, connection.responder.counts
     total = "+".join(str(counts.fpdus) for counts in halves)
     yield f"{total} FPDUs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import time
 from pathlib import Path
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import LIFETIME, Datagram, Fragment, Fragments
-from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.errors import CaptureError
+from scapy_mpa.capture.notes import Note
+from scapy_mpa.receive.limits import Limits
+from scapy_mpa.report.analysis import PlacedFPDUs, analyze
+from scapy_mpa.report.model import Report
 from tests.capture.frames import A, B, analysed, capture, changed, changes, ethernet, fpdus, read, survives, told
 from tests.capture.test_files import ethernet_frames
 from tests.capture.tunnels import MAC, TUNNELS, in_fragments, ip4, outer4, tunnelled, vxlan
@@ -89,11 +92,11 @@ def test_fragments_that_the_capture_cut(cut: int) -> None:
     assert told(seg)["payload"] == payload[:end]
 
 
-def damage_of(packets: list[bytes]) -> tuple[list[int], list[str]]:
-    import io
-
-    with Captures(io.BytesIO(capture(packets))) as opened:
-        return [seg[0] for batch in opened.batches() for seg in batch], opened.damage
+def notes_of(packets: list[bytes], *more: bytes, **limits: int) -> tuple[list[int], list[Note]]:
+    """The frames that bring segments, and what was noted."""
+    files = [io.BytesIO(octets) for octets in (capture(packets), *more)]
+    with Captures(files, limits=Limits(**limits)) as opened:
+        return [seg[0] for batch in opened.batches() for seg in batch], opened.notes
 
 
 def fragment(offset: int, octets: bytes, more: bool = True, ident: int = 1) -> bytes:
@@ -118,9 +121,18 @@ def test_overlapping_fragments_are_dropped_and_counted(pieces: list[tuple[int, b
     made = [fragment(offset, octets, offset + len(octets) != 120) for offset, octets in pieces]
     # Those that come later do not make it another one.
     made += [fragment(0, TCP[:80]), fragment(80, TCP[80:], False), ethernet()]
-    frames, damage = damage_of(made)
+    frames, (note,) = notes_of(made)
     assert frames == [len(made)]
-    assert damage == ["1 datagram dropped, because their IP fragments overlap"]
+    assert (note.rule, note.times) == ("ip-fragments", 1)
+    assert 2 <= note.frame <= len(pieces)
+    assert "overlap" in note.detail
+
+
+def test_overlapping_fragments_in_a_merge_have_its_frame_numbers() -> None:
+    ahead = capture([(n, ethernet()) for n in range(5)], unit=1)
+    frames, (note,) = notes_of([fragment(0, TCP[:80]), fragment(72, TCP[72:], False)], ahead)
+    assert frames == [1, 2, 3, 4, 5]
+    assert (note.frame, note.last_frame, note.time) == (7, 7, 2_000_000_000)
 
 
 @pytest.mark.parametrize(
@@ -135,22 +147,13 @@ def test_overlapping_fragments_are_dropped_and_counted(pieces: list[tuple[int, b
     ],
 )
 def test_no_datagram(made: list[bytes]) -> None:
-    assert damage_of([*made, ethernet()]) == ([len(made) + 1], [])
+    assert notes_of([*made, ethernet()]) == ([len(made) + 1], [])
 
 
 def test_the_identification_is_used_again() -> None:
     late = [(0, fragment(0, TCP[:80])), (LIFETIME + 1000, fragment(0, b"\x51" * 80))]
     late += [(LIFETIME + 1000, fragment(80, TCP[80:], False))]
     assert [told(seg)["tcp"] for seg in read(capture(late))] == [b"QQQQ"]
-
-
-def test_what_a_segment_of_fragments_says_when_it_is_to_be_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "fragments.pcap"
-    path.write_bytes(capture(in_fragments(ethernet(bytes(100)), 40, 9)))
-    index = FrameIndex(path)
-    with pytest.raises(CaptureError, match="IP fragments"):
-        index.segments([3])
-    index.close()
 
 
 # --- bounds ---
@@ -161,23 +164,48 @@ def piece(key: int, offset: int = 0, size: int = 8, more: bool = True) -> Fragme
 
 
 def test_no_more_than_so_many_datagrams() -> None:
-    fragments = Fragments(datagram_limit=10)
+    fragments = Fragments(Limits(datagrams=10))
     for key in range(1000):
-        assert fragments.add(piece(key), 0) is None
-    assert fragments.given_up == 990
-    assert fragments.add(piece(5, 8, more=False), 0) is None
-    assert fragments.add(piece(999, 8, more=False), 0) == Datagram(6, bytes(16), 16)
-    assert fragments.told() == ["991 datagrams in IP fragments dropped, because too many were incomplete"]
+        assert fragments.add(piece(key), key, 5) is None
+    assert fragments.add(piece(5, 8, more=False), 1000, 7) is None
+    assert fragments.add(piece(999, 8, more=False), 1001, 8) == Datagram(6, bytes(16), 16)
+    (note,) = fragments.notes.all()
+    assert note[:-1] == ("limit", 10, 1000, 5, 991)
+    assert note.detail == "more than 10 datagrams wait for IP fragments (datagrams)"
 
 
 def test_no_more_than_so_many_octets() -> None:
-    fragments = Fragments(octet_limit=100_000)
+    fragments = Fragments(Limits(fragment_octets=100_000))
     for key in range(100):
-        assert fragments.add(piece(key, 8, 8000), 0) is None
-    assert 85 < fragments.given_up < 95
+        assert fragments.add(piece(key, 8, 8000), 0, 0) is None
+    (note,) = fragments.notes.all()
+    assert 85 < note.times < 95
+    assert note.detail == "more than 100000 octets of IP fragments wait for others (fragment_octets)"
     for offset in range(16, 60_000, 8):  # one datagram alone
-        fragments.add(piece(1000, offset), 0)
-    assert fragments.given_up > 99
+        fragments.add(piece(1000, offset), 0, 0)
+    assert fragments.notes.all()[0].times > 99
+
+
+def test_limits_are_the_callers_and_the_report_says_when_one_bites() -> None:
+    made = [fragment(0, TCP[:80], ident=ident) for ident in range(10)]
+    assert notes_of(made) == ([], [])
+    for limits in ({"datagrams": 4}, {"fragment_octets": 2000}):
+        frames, (note,) = notes_of([*made, ethernet()], **limits)
+        assert (frames, note.rule, note.last_frame) == ([11], "limit", 10)
+        for report in (analyze(io.BytesIO(capture(made)), limits=Limits(**limits)), placed_report(made, limits)):
+            (found,) = report.findings
+            assert (found.rule.id, found.count, found.frame, found.last_frame) == ("limit", *told_of(note))
+            assert (found.severity, found.detail) == ("note", note.detail)
+
+
+def told_of(note: Note) -> tuple[int, int, int]:
+    return note.times, note.frame, note.last_frame
+
+
+def placed_report(packets: list[bytes], limits: dict[str, int]) -> Report:
+    fpdus = PlacedFPDUs(io.BytesIO(capture(packets)), limits=Limits(**limits))
+    assert list(fpdus) == []
+    return fpdus.report
 
 
 def test_a_flood_takes_little_time() -> None:
@@ -185,9 +213,9 @@ def test_a_flood_takes_little_time() -> None:
     began = time.process_time()
     fragments = Fragments()
     for offset in rng.sample(range(8, 65520, 8), 8000):
-        fragments.add(piece(1, offset), 0)
+        fragments.add(piece(1, offset), 0, 0)
     for key in range(50_000):
-        fragments.add(piece(key, rng.randrange(0, 60_000, 8)), 0)
+        fragments.add(piece(key, rng.randrange(0, 60_000, 8)), 0, 0)
     assert time.process_time() - began < 2
 
 
@@ -195,11 +223,11 @@ def test_a_flood_takes_little_time() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 4), st.booleans()), max_size=60))
 def test_any_fragments(made: list[tuple[int, int, int, bool]]) -> None:
     """A datagram is whole or it is not there."""
-    fragments = Fragments(datagram_limit=3, octet_limit=3000)
+    fragments = Fragments(Limits(datagrams=3, fragment_octets=3000))
     text = bytes(range(8 * 16))
     for key, offset, size, more in made:
         octets = memoryview(text)[8 * offset : 8 * (offset + size)]
-        found = fragments.add(Fragment(bytes([key]), 6, 8 * offset, more, octets, len(octets)), 0)
+        found = fragments.add(Fragment(bytes([key]), 6, 8 * offset, more, octets, len(octets)), 0, 0)
         if found is not None:
             assert not more or offset == 0 or found.length
             assert found.octets == text[: found.length]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 from pathlib import Path
 
 import pytest
 
+from scapy_mpa.capture import index as index_module
 from scapy_mpa.capture.files import Captures
-from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.index import FrameIndex, Piece, is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, START, Segment
-from tests.conftest import captures
+from tests.capture.blocks import SIMPLE, capture_ng, packet
+from tests.capture.frames import capture, ethernet, pcap_records
+from tests.capture.tunnels import in_fragments, tunnelled
+from tests.conftest import PCAPS, captures
 
 
 def value(seg: Segment) -> tuple[object, ...]:
@@ -112,3 +117,99 @@ def test_an_open_file_and_one_that_cannot_be_read_again() -> None:
     used = io.BytesIO(octets)
     used.read()
     assert [value(seg) for seg in FrameIndex(used).segments([1, 2, 3])] == first
+
+
+# --- segments that came in fragments ---
+
+
+@pytest.mark.parametrize("how", ["in order", "reversed"])
+@pytest.mark.parametrize("name", ["plain", "vxlan", "fragments in fragments"])
+def test_a_segment_in_fragments_is_read_again_at_the_frame_that_completes_it(
+    tmp_path: Path, name: str, how: str
+) -> None:
+    _, packets = pcap_records(PCAPS / "siw-rping-ipv6.pcap")
+    made: list[tuple[int, bytes]] = []
+    for ident, (when, frame, _) in enumerate(packets):
+        pieces = in_fragments(frame if name == "plain" else tunnelled("vxlan", frame), 56, ident)
+        if name == "fragments in fragments":
+            pieces = [
+                outer for piece in pieces for outer in in_fragments(tunnelled("ip in ipv4", piece), 40, ident + 99)
+            ]
+        made += [(when, piece) for piece in (pieces if how == "in order" else reversed(pieces))]
+    path = tmp_path / "fragments.pcap"
+    path.write_bytes(capture(made))
+    wanted = segments(path)
+    index = FrameIndex(path)
+    assert [value(seg) for seg in index.segments(int(str(seg[FRAME])) for seg in wanted)] == wanted and wanted
+    completing = {seg[FRAME] for seg in wanted}
+    others = [frame for frame in range(1, len(made) + 1) if frame not in completing]
+    assert index.segments(others) == [] and len(index) == len(made)
+    index.close()
+
+
+def test_fragments_of_several_captures(tmp_path: Path) -> None:
+    pieces = in_fragments(ethernet(bytes(range(200))), 40, 9)
+    paths = [tmp_path / f"{hand}.pcap" for hand in range(3)]
+    for hand, path in enumerate(paths):
+        path.write_bytes(capture([(n, piece) for n, piece in enumerate(pieces) if n % 3 == hand], unit=1))
+    index = FrameIndex(paths)
+    (seg,) = index.segments([len(pieces)])
+    assert bytes(seg[BUFFER][seg[START] : seg[END]]) == bytes(range(200))
+    index.close()
+
+
+def test_fragments_too_far_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, last = in_fragments(ethernet(bytes(60)), 40, 9)
+    path = tmp_path / "far.pcap"
+    path.write_bytes(capture(list(enumerate([first, *[ethernet()] * 700, last]))))
+    index = FrameIndex(path)
+    assert len(index.segments([702])) == 1
+    monkeypatch.setattr(index_module, "_LOOK_BACK", (10, 100))
+    with pytest.raises(CaptureError, match="may complete are not in the 100 frames before it"):
+        index.segments([702])
+    index.close()
+
+
+# --- what the readers keep for it ---
+
+
+def test_a_simple_packet_has_its_time_again(tmp_path: Path) -> None:
+    octets = capture_ng([(n * 1000, ethernet(seq=n), 61) for n in range(9)], kinds=(6, SIMPLE, SIMPLE))
+    path = tmp_path / "simple.pcapng"
+    path.write_bytes(octets + packet(ethernet(), 10**9))
+    wanted = segments(path)
+    index = FrameIndex(path)
+    for seg in reversed(wanted):
+        assert [value(found) for found in index.segments([int(str(seg[FRAME]))])] == [seg]
+    index.close()
+
+
+def test_a_record_cut_at_the_end_is_no_frame(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.pcap", tmp_path / "second.pcap"
+    first.write_bytes(capture([(n * 2, ethernet(seq=n)) for n in range(1, 4)], unit=1)[:-5])
+    second.write_bytes(capture([(n * 2 + 1, ethernet(seq=10 + n)) for n in range(1, 4)], unit=1))
+    wanted = segments(first, second)
+    index = FrameIndex([first, second])
+    assert len(index) == len(wanted) == 5
+    assert [value(seg) for seg in index.segments(range(1, 6))] == wanted
+    index.close()
+
+
+def test_pieces_say_which_frame_brought_which_octets(tmp_path: Path) -> None:
+    path = tmp_path / "pieces.pcap"
+    octets = bytes(range(100))
+    parts = [(0, 30), (20, 60), (10, 25), (60, 100)]
+    path.write_bytes(capture([ethernet(octets[first:last], seq=1000 + first) for first, last in parts]))
+    index = FrameIndex(path)
+    found = index.pieces([1, 2, 3, 4], 1005, 90)
+    assert found == (octets[5:95], [Piece(0, 25, 1), Piece(25, 55, 2), Piece(55, 90, 4)])
+    index.close()
+
+
+def test_pipes_are_known_before_they_are_read(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert is_pipe(str(fifo)) and is_pipe(fifo)
+    assert not is_pipe(str(tmp_path / "missing")) and not is_pipe(io.BytesIO())
+    with pytest.raises(CaptureError, match="fifo: a pipe cannot be read again"):
+        FrameIndex(fifo).segments([1])

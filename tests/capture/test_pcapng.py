@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tracemalloc
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.notes import Note
 from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.report.analysis import analyze
 from tests.capture.blocks import (
     ENHANCED,
     OBSOLETE,
@@ -253,9 +256,25 @@ def test_refused(octets: bytes, message: str) -> None:
 
 def test_an_interface_of_another_kind_is_told() -> None:
     octets = section() + interface(147) + interface(1) + packet(b"usb") + packet(ethernet(), index=1)
+    with Captures(io.BytesIO(octets)) as opened:
+        assert [seg[0] for batch in opened.batches() for seg in batch] == [2]
+        assert opened.notes == [Note("link-type", 1, 1, 0, 1, "packets of link type 147 are not read")]
+    # In a merge too, by its numbers.
+    first = section() + interface() + packet(ethernet()) * 3
+    (found,) = analyze([io.BytesIO(first), io.BytesIO(octets)]).findings
+    assert (found.rule.id, found.count, found.frame) == ("link-type", 1, 4)
+
+
+def test_many_short_sections_take_neither_time_nor_memory() -> None:
+    """Each describes its interfaces anew; those that are over are forgotten."""
+    octets = (section() + interface() + packet(ethernet())) * 3000
+    began = process_time()
     frames, damage = damage_of(octets)
-    assert frames == [2]
-    assert damage == ["<file>: packets of link type 147 were not read"]
+    assert (len(frames), damage) == (3000, [])
+    index = FrameIndex(io.BytesIO(octets))
+    assert [seg[0] for seg in index.segments([1, 3000])] == [1, 3000]
+    index.close()
+    assert process_time() - began < len(octets) / 100_000
 
 
 def test_no_packet_at_all() -> None:

@@ -1,0 +1,92 @@
+"""``scapy-mpa show``."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal, NamedTuple
+
+import click
+
+from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.cli.analyze import _style as severity_style
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.receive.operation import Direction
+
+
+class FPDUNumber(NamedTuple):
+    """Which FPDU: its connection, who sent it, its place in the stream from 0."""
+
+    connection: int
+    direction: Direction
+    number: int
+
+
+class _FPDUType(click.ParamType[FPDUNumber]):
+    name = "fpdu"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FPDUNumber:
+        if isinstance(value, FPDUNumber):
+            return value
+        parsed = re.fullmatch(r"(\d{1,9})/(i|r|initiator|responder)/(\d{1,18})", value)
+        if parsed is None:
+            self.fail(f"{value!r} is not CONNECTION/DIRECTION/NUMBER such as 0/initiator/12 or 0/i/12", param, ctx)
+        connection, direction, number = parsed.groups()
+        return FPDUNumber(int(connection), "initiator" if direction[0] == "i" else "responder", int(number))
+
+
+@click.command("show")
+@reads_captures
+@click.option("--frame", type=click.IntRange(1), metavar="N", help="All that this frame of the capture brought.")
+@click.option(
+    "--seq",
+    type=click.IntRange(0, 0xFFFFFFFF),
+    metavar="S",
+    help="The FPDU or startup frame that holds this TCP sequence number.",
+)
+@click.option(
+    "--fpdu",
+    type=_FPDUType(),
+    metavar="C/D/K",
+    help="The FPDU with number K, from 0 as fpdus lists them, that D (initiator or i, responder or r) sent on "
+    "connection C.",
+)
+@click.option("--full", is_flag=True, help="Print every octet of long payloads.")
+@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+def show_command(
+    reading: Reading,
+    frame: int | None,
+    seq: int | None,
+    fpdu: FPDUNumber | None,
+    full: bool,
+    output_format: Literal["text", "json"],
+) -> int:
+    """Show one frame or FPDU octet by octet, and why it was located where it was.
+
+    Several captures are merged by time. The octets are read again, so a capture cannot come through a pipe.
+    """
+    from scapy_mpa.report.frame import show_frame
+    from scapy_mpa.report.hexdump import shown_lines
+    from scapy_mpa.report.show import show_fpdu, show_seq
+
+    if sum(asked is not None for asked in (frame, seq, fpdu)) != 1:
+        raise click.UsageError("one of --frame, --seq and --fpdu says what to show")
+    for capture in reading.captures:
+        if is_pipe(capture):
+            raise click.UsageError(f"{capture}: a pipe cannot be read again; show needs a file")
+    report = reading.analyze(fpdus=True)
+    reading.select(report)
+    if frame is not None:
+        shown = show_frame(report, frame)
+    elif seq is not None:
+        shown = show_seq(report, seq, reading.directions)
+    else:
+        assert fpdu is not None
+        shown = show_fpdu(report, *fpdu)
+    if output_format == "json":
+        click.echo(json.dumps(shown.as_dict(report), indent=2))
+    else:
+        for line in shown_lines(shown, full, severity_style):
+            click.echo(line)
+    warn_of_damage(report)
+    return 1 if shown.has_error else 0

@@ -1,0 +1,222 @@
+"""What must come out of the Startup Phase: two sides' properties in, frames and Full Operation, or a close, out.
+
+`negotiate` follows RFC 5044 §7.1 and §8, its appendix C (RDMAC and IETF RNICs; informative) and RFC 6581 §6 to
+§10. `agreement` says what the frames then mean, `judgement` what frames that were captured tell. Where a
+specification leaves a choice, `Side` has a field for it.
+
+Choices made where the text can be read in more than one way:
+
+* Appendix C.2.1 has the non-permissive Responder answer an RDMAC RNIC with its own Rev and then close; §7.1.1
+  only asks for the close. `Side.replies_before_close` chooses. R stays 0 in that Reply, as R tells what the ULP
+  thinks of the Private Data (§7.1.1), and neither clause names an error code: code 4 (§8) is the nearest.
+* RFC 6581 §9.1 has both a SHOULD and a MUST for Responder ORD <= Initiator IRD: taken as MUST. It calls
+  Responder IRD >= Initiator ORD what holds "for successful negotiations" and yet has the Initiator lower its
+  ORD to the Responder's IRD: taken as the values after that, so that a lower IRD in a Reply is no breach.
+* RFC 6581 §9.1 asks for code 6 "in the TERM message" also where the Responder rejects by R, which carries no
+  code: there the Reply with R, and the ORD that is required in it, is all that is seen.
+* RFC 6581 §9.2 obliges the Responder to set one type if it supports "more than one" that the Initiator has;
+  with exactly one the sentence is silent. Taken as one or more.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from .agreement import (
+    MINIMUM_ENHANCED_REVISION,
+    RTR_TYPES,
+    Close,
+    Operation,
+    RnicKind,
+    RtrType,
+    agreed,
+    no_matching_rtr,
+)
+from .profiles import PROFILES
+from .startup import NOT_NEGOTIATED, EnhancedData, StartupFrame, startup_frame, startup_frame_problems
+
+Rejection: TypeAlias = Literal["ulp", "ird"]
+"""Why R is set: the ULP, or an Initiator IRD that is too low."""
+
+
+class Side(NamedTuple):
+    """What one endpoint is, wants and may do. The defaults are a non-permissive IETF RNIC that asks for nothing."""
+
+    kind: RnicKind = "ietf"
+    """For an RDMAC RNIC, M, C, revision and enhanced are Figure 14's, whatever is given here."""
+    m: int = 0
+    c: int = 0
+    revision: int = 1
+    """The highest Rev it speaks, 1 or above; an Initiator sends it."""
+    enhanced: EnhancedData | None = None
+    """None: no RFC 6581. `ird` is the most it can hold, `ord` what its ULP wants; `b`, `c`, `d` are the RTR types
+    it supports. `a` is the Initiator's wish, and of no meaning in a Responder. Needs revision 2."""
+    private_data: bytes = b""
+    """The ULP's own, without enhanced data."""
+
+    # An Initiator's choices.
+    rtr_preference: tuple[RtrType, ...] = ("write", "read", "send")
+    """Which of the common RTR types it sends is for it alone to choose (RFC 6581 §1.1)."""
+    ird_resources: int | None = None
+    """The IRD it still can provide when the Reply arrives; None: what it said (RFC 6581 §9.1)."""
+
+    # A Responder's choices.
+    rejects: bool = False
+    """Its ULP does not accept the Private Data (RFC 5044 §7.1.2, rules 2 and 6)."""
+    requires_ord: bool = False
+    """Its ULP cannot do with a lower ORD, so it rejects: MAY (RFC 6581 §9.1)."""
+    raises_ird: bool = True
+    """It gives an IRD of 1 for an RTR Read although the Initiator's ORD is 0: MAY (RFC 6581 §9.1)."""
+    accepts_newer: bool = True
+    """It interoperates with a plain Request of a Rev above its own (RFC 5044 §7.1.1)."""
+    replies_before_close: bool = True
+    """It tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1)."""
+
+    @property
+    def enhances(self) -> bool:
+        """It supports enhanced RDMA connection establishment."""
+        return self.kind != "rdmac" and self.revision >= MINIMUM_ENHANCED_REVISION and self.enhanced is not None
+
+
+class Outcome(NamedTuple):
+    """What must be seen between two sides."""
+
+    request: StartupFrame
+    reply: StartupFrame | None
+    close: Close | None
+    rejected: Rejection | None
+    """R is set: MPA ends, and the TCP connection stays open for the ULP (RFC 5044 §7.1.2)."""
+    operation: Operation | None
+    """None after a close and a rejection."""
+    rtr: RtrType | None
+    """The RTR message that the Initiator sends as its first FPDU."""
+    retry: StartupFrame | None
+    """The plain Request with which the Initiator MAY try again on a new connection (RFC 6581 §10)."""
+
+
+def negotiate(initiator: Side, responder: Side) -> Outcome:
+    """The frames, and Full Operation or the end, that must come of two sides that follow the specifications.
+
+    Raises FramingError if an IRD or ORD of `enhanced` does not fit 14 bits.
+    """
+    request = _request(initiator)
+    close = _responder_closes(request, responder)
+    if close is not None:
+        reply = None
+        if request.rev == 0 and responder.kind == "ietf" and responder.replies_before_close:
+            reply = startup_frame("reply", m=responder.m, c=responder.c, private_data=responder.private_data)
+        retry = None
+        if request.s and close.topic == "interoperability":
+            retry = startup_frame("request", m=initiator.m, c=initiator.c, private_data=initiator.private_data)
+        return Outcome(request, reply, close, None, None, None, retry)
+    rejected: Rejection | None = None
+    if responder.rejects:
+        rejected = "ulp"
+    elif responder.requires_ord and _ird_is_short(request, responder):
+        rejected = "ird"
+    reply = _reply(request, responder, rejected)
+    close = _initiator_closes(request, reply, initiator)
+    if close is not None or rejected is not None:
+        return Outcome(request, reply, close, None if close else rejected, None, None, None)
+    operation = agreed(request, reply)
+    rtr = next((name for name in (*initiator.rtr_preference, *RTR_TYPES) if name in (operation.rtr or ())), None)
+    return Outcome(request, reply, None, None, operation, rtr, None)
+
+
+def _request(side: Side) -> StartupFrame:
+    if side.kind == "rdmac":
+        return startup_frame("request", m=1, c=1, rev=0, private_data=side.private_data)
+    enhanced = side.enhanced if side.enhances else None
+    if enhanced is not None and not enhanced.a:
+        enhanced = enhanced._replace(b=0, c=0, d=0)
+    return startup_frame(
+        "request", m=side.m, c=side.c, rev=max(1, side.revision), private_data=side.private_data, enhanced=enhanced
+    )
+
+
+def _reply(request: StartupFrame, side: Side, rejected: Rejection | None) -> StartupFrame:
+    r = 1 if rejected else 0
+    if side.kind == "rdmac" or request.rev == 0:
+        # A permissive RNIC never answers an RDMAC one with M=0: the N/A of Figure 16.
+        return startup_frame("reply", m=1, c=1, r=r, rev=0, private_data=side.private_data)
+    enhanced = None
+    if request.enhanced is not None and side.enhanced is not None:
+        enhanced = _enhanced_reply(request.enhanced, side, rejected)
+    return startup_frame(
+        "reply",
+        m=side.m,
+        c=side.c,
+        r=r,
+        rev=max(1, min(request.rev, side.revision)),
+        private_data=side.private_data,
+        enhanced=enhanced,
+    )
+
+
+def _enhanced_reply(asked: EnhancedData, side: Side, rejected: Rejection | None) -> EnhancedData:
+    assert side.enhanced is not None
+    own = side.enhanced
+    a = asked.a
+    b, c, d = (own.b, own.c, own.d) if a else (0, 0, 0)
+    if a and not (b or c or d):
+        b = 1  # Whoever supports enhanced establishment supports one type at least (RFC 6581 §9.2).
+    ird = min(asked.ord, own.ird)
+    if own.ird and not asked.ord and asked.d and d and side.raises_ird:
+        ird = 1
+    if asked.ord == NOT_NEGOTIATED or own.ird == NOT_NEGOTIATED:
+        ird = NOT_NEGOTIATED
+    ord_ = own.ord if rejected == "ird" else min(asked.ird, own.ord)
+    if asked.ird == NOT_NEGOTIATED or own.ord == NOT_NEGOTIATED:
+        ord_ = NOT_NEGOTIATED
+    return EnhancedData(a, b, c, d, ird, ord_)
+
+
+def _ird_is_short(request: StartupFrame, side: Side) -> bool:
+    if request.enhanced is None or side.enhanced is None:
+        return False
+    depths = request.enhanced.ird, side.enhanced.ord
+    return NOT_NEGOTIATED not in depths and depths[0] < depths[1]
+
+
+def _problems(frame: StartupFrame) -> str:
+    """Why a receiver calls a frame improperly formatted; "" if it does not.
+
+    An RDMAC RNIC's frames are read and written for it by what knows RFC 5044 (appendix C.1), and a frame made here
+    always has room for its enhanced data, so RFC 5044's rules serve for all.
+    """
+    return "; ".join(startup_frame_problems(frame, PROFILES["rfc5044"]))
+
+
+def _responder_closes(request: StartupFrame, side: Side) -> Close | None:
+    problems = _problems(request)
+    if problems:
+        return Close("responder", "request", 4, "startup-frame", problems)
+    if request.s and not side.enhances:
+        reason = "an enhanced Request is improperly formatted to a Responder without RFC 6581"
+        return Close("responder", "request", 4, "interoperability", reason)
+    if request.rev == 0 and side.kind == "ietf":
+        reason = "a non-permissive IETF RNIC cannot speak an RDMAC RNIC's DDP and RDMAP version 0"
+        return Close("responder", "request", 4, "rnic-negotiation", reason)
+    if side.kind != "rdmac" and request.rev > max(1, side.revision) and not side.accepts_newer:
+        reason = f"Rev {request.rev} is above the Responder's {side.revision}"
+        return Close("responder", "request", 4, "startup-frame", reason)
+    return None
+
+
+def _initiator_closes(request: StartupFrame, reply: StartupFrame, side: Side) -> Close | None:
+    problems = _problems(reply)
+    if problems:
+        return Close("initiator", "reply", 4, "startup-frame", problems)
+    if reply.rev == 0 and side.kind == "ietf":
+        reason = "a non-permissive IETF RNIC cannot speak an RDMAC RNIC's DDP and RDMAP version 0"
+        return Close("initiator", "reply", 4, "rnic-negotiation", reason)
+    if reply.r:
+        return None
+    operation = agreed(request, reply)
+    needed = operation.depths.responder_ord if operation.depths else None
+    if needed is not None and side.ird_resources is not None and side.ird_resources < needed:
+        reason = f"the Initiator has resources for an IRD of {side.ird_resources}, and the Responder's ORD is {needed}"
+        return Close("initiator", "reply", 6, "ird-ord", reason, terminate=True)
+    if operation.rtr == ():
+        return no_matching_rtr()
+    return None

@@ -1,0 +1,209 @@
+"""What ``scapy-mpa show`` shows, as values: an FPDU, a startup frame, octets without either, with all that is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from scapy_mpa.capture.index import Piece
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.receive.segment import (
+    END,
+    FRAME,
+    LENGTH,
+    SEQ,
+    SEQ_MASK,
+    START,
+    TIME,
+    Segment,
+    checksum_is_wrong,
+    endpoints,
+)
+from scapy_mpa.report.fields import Field
+from scapy_mpa.report.model import Connection, HalfConnection, Report
+from scapy_mpa.report.why import Why, fpdu_name
+from scapy_mpa.rules.findings import Finding
+
+SCHEMA_VERSION = 1
+
+
+class Part(NamedTuple):
+    """What of an item a frame brought: the octets [first, end) of it, which are those from ``at`` on of the segment.
+
+    ``new`` are the ranges among them that no earlier frame had brought; ``differs`` tells that the others are not the
+    octets that were kept.
+    """
+
+    first: int
+    end: int
+    at: int
+    new: tuple[tuple[int, int], ...]
+    differs: bool = False
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing shown.
+
+    ``octets`` are all of it, ``pieces`` say which frame first brought which; ``part`` is what of it the frame asked for
+    brought.  ``record`` and ``number`` are an FPDU's, ``startup`` a startup frame's.
+    """
+
+    kind: Literal["fpdu", "startup", "octets"]
+    connection: Connection
+    direction: Direction
+    seq: int
+    octets: bytes
+    pieces: tuple[Piece, ...]
+    fields: tuple[Field, ...]
+    why: Why
+    findings: tuple[Finding, ...]
+    record: FPDURecord | None = None
+    number: int = 0
+    startup: StartupFrame | None = None
+    part: Part | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called: an FPDU as ``--fpdu`` takes it."""
+        if self.record is not None:
+            return fpdu_name(self.record, self.number)
+        if self.startup is not None:
+            return f"MPA {'Request' if self.startup.kind == 'request' else 'Reply'}"
+        return "octets"
+
+    @property
+    def has_error(self) -> bool:
+        """Whether something in it is an error."""
+        said = (*(field.severity for field in self.fields), *(found.severity for found in self.findings))
+        return "error" in said
+
+    @property
+    def half(self) -> HalfConnection:
+        """The half connection it belongs to."""
+        return self.connection.half(self.direction)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Who sent it, and to whom."""
+        return endpoints(self.half.key)
+
+    def layer(self, layer: str) -> dict[str, int | str] | None:
+        """The values of a layer, by name; None if there are none."""
+        shown = (part for field in self.fields if field.layer == layer and not field.continued for part in field.parts)
+        return {part.name: part.value for part in shown} or None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The item with the keys of the JSON."""
+        why, part = self.why, self.part
+        source, destination = self.ends
+        marker, previous = why.marker, why.previous
+        return {
+            "kind": self.kind,
+            "connection": self.connection.number,
+            "direction": self.direction,
+            "sender": source,
+            "receiver": destination,
+            "profile": self.connection.profile.name,
+            "seq": self.seq,
+            "length": len(self.octets),
+            "number": self.number if self.record is not None else None,
+            "fpdu": self.record.as_dict() if self.record is not None else None,
+            "startup": self.startup.kind if self.startup is not None else None,
+            "pieces": [
+                {"frame": piece.frame, "offset": piece.first, "length": piece.end - piece.first}
+                for piece in self.pieces
+            ],
+            "part": None
+            if part is None
+            else {
+                "offset": part.first,
+                "length": part.end - part.first,
+                "at": part.at,
+                "new": [{"offset": first, "length": end - first} for first, end in part.new],
+                "differs": part.differs,
+            },
+            "why": {
+                "text": " ".join(why.sentences),
+                "placed": why.placed or None,
+                "clause": why.clause,
+                "previous": None
+                if previous is None
+                else {
+                    "number": previous.number,
+                    "seq": previous.record.seq,
+                    "wire_length": previous.record.wire_length,
+                    "placed_frame": previous.record.placed_frame,
+                },
+                "marker": None if marker is None else marker._asdict(),
+            },
+            "findings": [found.as_dict() for found in self.findings],
+            "fields": [self._field_as_dict(field) for field in self.fields],
+            "ddp": self.layer("DDP"),
+            "rdmap": self.layer("RDMAP"),
+        }
+
+    def _field_as_dict(self, field: Field) -> dict[str, Any]:
+        return {
+            "offset": field.offset,
+            "seq": self.seq + field.offset & SEQ_MASK,
+            "length": field.length,
+            "layer": field.layer,
+            "name": field.name,
+            "value": field.value,
+            "label": field.label,
+            "continued": field.continued,
+            "severity": field.severity,
+            "octets": self.octets[field.offset : field.offset + field.length].hex(),
+        }
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame of the capture, and what its segment brought to an MPA connection."""
+
+    segment: Segment
+    connection: Connection
+    direction: Direction
+
+    @property
+    def checksum_is_wrong(self) -> bool:
+        """Whether its TCP checksum tells that the receiver dropped it."""
+        return checksum_is_wrong(self.segment)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The frame with the keys of the JSON."""
+        seg = self.segment
+        return {
+            "frame": seg[FRAME],
+            "time": seg[TIME] / 1_000_000_000,
+            "connection": self.connection.number,
+            "direction": self.direction,
+            "seq": seg[SEQ],
+            "length": seg[LENGTH],
+            "captured": seg[END] - seg[START],
+            "checksum_is_wrong": self.checksum_is_wrong,
+        }
+
+
+class Shown(NamedTuple):
+    """What was found, and the frame, if one was asked for."""
+
+    items: list[Item]
+    frame: Frame | None = None
+
+    @property
+    def has_error(self) -> bool:
+        """Whether something in it is an error."""
+        return any(item.has_error for item in self.items)
+
+    def as_dict(self, report: Report) -> dict[str, Any]:
+        """What ``scapy-mpa show --format json`` prints."""
+        return {
+            "schema": SCHEMA_VERSION,
+            "captures": report.captures,
+            "frame": self.frame.as_dict() if self.frame is not None else None,
+            "items": [item.as_dict() for item in self.items],
+        }

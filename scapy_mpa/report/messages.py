@@ -1,0 +1,85 @@
+"""The RDMAP messages that have a header of their own, field by field: the Scapy layers know what stands where.
+
+RFC 5040 §4.4 (RDMA Read Request) and §4.8 (Terminate), RFC 7306 §5.2 (Atomics) and §6 (Immediate Data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH, decode_terminate
+from scapy_mpa.report.fields import TERMINATED, Field, Part
+
+if TYPE_CHECKING:
+    from scapy.fields import AnyField
+    from scapy.packet import Packet
+
+#: Runs of bits, by the first of them.
+_CONTROLS = {"Layer": "Terminate control", "M": "header control", "T": "DDP control", "RV": "RDMAP control"}
+_WORDS = {"stag": "STag", "ddp": "DDP", "msn": "MSN", "aopcode": "AOpCode", "etype": "EType", "rsvdulp": "RsvdULP"}
+
+
+def message_fields(ulpdu: bytes) -> list[Field]:
+    """The fields of the message in an untagged DDP segment, behind DDP's header; none if it is too short for them."""
+    from scapy.packet import Packet, Raw
+
+    from scapy_mpa.layers import DDPUntagged
+
+    message = DDPUntagged(ulpdu).payload
+    if not isinstance(message, Packet) or isinstance(message, Raw) or not message.fields_desc:
+        return []
+    fields = list(_fields(message, UNTAGGED_HEADER_LENGTH, ""))
+    terminate = decode_terminate(ulpdu)
+    if terminate is not None:
+        fields[0] = fields[0]._replace(note=terminate.meaning)
+        if terminate.layout == "siw":
+            note = f"{terminate.meaning}; laid out from the least significant bit, as Linux siw does"
+            fields[0] = fields[0]._replace(note=note, severity="warning")
+    return fields
+
+
+def _fields(packet: Packet, at: int, prefix: str) -> Iterator[Field]:
+    """The fields of a packet that begins at ``at``; bits are gathered to octets."""
+    from scapy.packet import Packet
+
+    from scapy_mpa.layers.fields import OffWire
+
+    bits, parts = 0, []
+    for field in packet.fields_desc:
+        value = packet.getfieldval(field.name)
+        if isinstance(field, OffWire) or value is None:
+            continue
+        if isinstance(value, Packet):
+            yield from _fields(value, at, TERMINATED)
+            at += len(bytes(value))
+            continue
+        parts.append(_part(packet, field))
+        # Only Scapy's fields of bits, which have no class in common, have a size of their own.
+        size = getattr(field, "size", None)
+        bits += 8 * len(field.addfield(packet, b"", value)) if size is None else int(size)
+        if bits % 8 == 0:
+            name = parts[0].name if len(parts) == 1 else _several(parts)
+            named = tuple(part._replace(name=prefix + part.name) for part in parts)
+            yield Field(at, bits // 8, "RDMAP", prefix + name, named)
+            at += bits // 8
+            bits, parts = 0, []
+
+
+def _several(parts: list[Part]) -> str:
+    """What a run of bits is called."""
+    names = [part.name for part in parts]
+    return _CONTROLS.get(names[0], "/".join(names))
+
+
+def _part(packet: Packet, field: AnyField) -> Part:
+    from scapy.fields import XByteField, XIntField, XLongField
+
+    value = packet.getfieldval(field.name)
+    name = " ".join(_WORDS.get(word, word.upper() if len(word) < 3 else word.title()) for word in field.name.split("_"))
+    if isinstance(value, bytes):
+        return Part(name, value.hex())
+    if isinstance(field, (XIntField, XLongField, XByteField)):
+        return Part(name, value, digits=2 * field.sz)
+    said = field.i2repr(packet, value)
+    return Part(name, value, "" if said.lower().removeprefix("0x") in (str(value), f"{value:x}") else said)

@@ -1,0 +1,67 @@
+"""The fields of a DDP segment, and of the RDMAP message in it (RFC 5041 §4, RFC 5040 §4)."""
+
+from __future__ import annotations
+
+from scapy_mpa.framing.ddp import (
+    OPCODE_NAMES,
+    TAGGED_HEADER_LENGTH,
+    UNTAGGED_HEADER_LENGTH,
+    DDPTagged,
+    decode_ddp,
+)
+from scapy_mpa.report.fields import Field, Part, one, plural
+
+_QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
+#: Messages that have a header of their own behind DDP's (RFC 5040 §4, RFC 7306 §4).
+_WITH_HEADER = frozenset((1, 7, 8, 9, 10, 11))
+_INVALIDATING = frozenset(
+    (OPCODE_NAMES.index("Send with Invalidate"), OPCODE_NAMES.index("Send with SE and Invalidate"))
+)
+
+
+def ulpdu_fields(ulpdu: bytes, ulpdu_length: int) -> list[Field]:
+    """The fields of a ULPDU of ``ulpdu_length`` octets, of which these were captured."""
+    if not ulpdu_length:
+        return []
+    ddp = decode_ddp(ulpdu)
+    if ddp is None:
+        note = "" if len(ulpdu) < ulpdu_length else "too short for a DDP header"
+        return [Field(0, ulpdu_length, "payload", "ULPDU", note=note)]
+    tagged = ulpdu[0] >> 7
+    segment = "last segment of the message" if ddp.last else "more segments follow"
+    control = (
+        Part("T", tagged, "tagged" if tagged else "untagged"),
+        Part("L", int(ddp.last), segment),
+        Part("Rsvd", ulpdu[0] >> 2 & 0x0F),
+        Part("DV", ddp.dv),
+    )
+    message = OPCODE_NAMES[ddp.opcode] or "no message"
+    rdmap = Part("RV", ddp.rv), Part("Rsv", ulpdu[1] >> 4 & 3), Part("Opcode", ddp.opcode, message)
+    fields = [Field(0, 1, "DDP", "DDP control", control), Field(1, 1, "RDMAP", "RDMAP control", rdmap)]
+    if isinstance(ddp, DDPTagged):
+        fields += [
+            one(2, 4, "DDP", "STag", ddp.stag, digits=8),
+            one(6, 8, "DDP", "TO", ddp.to, digits=16),
+        ]
+        header = TAGGED_HEADER_LENGTH
+        note = f"to TO {ddp.to:#x} of STag {ddp.stag:#x}"
+    else:
+        name = "Invalidate STag" if ddp.opcode in _INVALIDATING else "RsvdULP"
+        fields += [
+            one(2, 4, "DDP", name, ddp.rsvdulp, digits=8),
+            one(6, 4, "DDP", "QN", ddp.qn, _QUEUES.get(ddp.qn, "")),
+            one(10, 4, "DDP", "MSN", ddp.msn),
+            one(14, 4, "DDP", "MO", ddp.mo),
+        ]
+        header = UNTAGGED_HEADER_LENGTH
+        note = f"from octet {ddp.mo} of the message on"
+        if ddp.opcode in _WITH_HEADER:
+            from scapy_mpa.report.messages import message_fields
+
+            fields += message_fields(ulpdu)
+    end = max(field.offset + field.length for field in fields)
+    if end < ulpdu_length:
+        rest = plural(ulpdu_length - end, "octet")
+        said = f"{rest} behind the header" if end > header else f"{rest}, {note}"
+        fields.append(Field(end, ulpdu_length - end, "payload", "payload", note=said))
+    return fields
