@@ -93,6 +93,8 @@ def infer(runs: Sequence[Run], budget: Budget, markers: bool | None = None, crc:
     """The hypothesis with the most evidence, None if there is none at all; ``markers`` and ``crc`` where known."""
     longest = sorted((run for run in runs if len(run.octets) >= _SHORTEST_RUN), key=lambda run: -len(run.octets))
     runs = sorted(longest[:_MOST_RUNS])
+    if not runs:
+        return None
     found: list[Inferred | None] = []
     if markers is not False:
         for with_crc in (True, False):
@@ -140,7 +142,7 @@ def _grids(runs: Sequence[Run]) -> Iterator[int]:
         laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets
     laid += bytes(MARKER_INTERVAL)
     grids = []
-    for grid in range(MARKER_INTERVAL):
+    for grid in _within(runs):
         first, second = laid[grid::MARKER_INTERVAL], laid[grid + 1 :: MARKER_INTERVAL]
         deviating = 2 * len(first) - first.count(0) - second.count(0)
         if deviating * _MOST_DEVIATING <= len(first):
@@ -148,6 +150,14 @@ def _grids(runs: Sequence[Run]) -> Iterator[int]:
             pointing = len(first) - laid[grid + 3 :: MARKER_INTERVAL].count(0)
             grids.append((deviating, -pointing, grid))
     yield from (grid for _, _, grid in sorted(grids))
+
+
+def _within(runs: Sequence[Run]) -> Iterable[int]:
+    """Where a Marker may stand so that at least one lies in a run."""
+    if any(len(run.octets) >= MARKER_INTERVAL + MARKER_LENGTH for run in runs):
+        return range(MARKER_INTERVAL)
+    places = ((run.offset + at) % MARKER_INTERVAL for run in runs for at in range(len(run.octets) - MARKER_LENGTH + 1))
+    return sorted(set(places))
 
 
 def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None, int]:
@@ -232,7 +242,7 @@ class _OnGrid:
             return 0
         ulpdu_length = self.word(header)
         end = self.end_of(start)
-        if end > self.limit or not 0 < ulpdu_length <= MAX_ULPDU_LENGTH:
+        if end > self.limit or ulpdu_length > MAX_ULPDU_LENGTH:
             return 0
         named = self._named(start, end)
         bits = self._header_bits(header, ulpdu_length)

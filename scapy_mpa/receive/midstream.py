@@ -129,6 +129,8 @@ def infer_both(connection: TCPConnection) -> bool:
     receiver = connection.receiver
     if connection.mpa is not None or not all(isinstance(half.phase, StartupPhase) for half in connection.halves):
         return False
+    if not any(isinstance(half.phase, StartupPhase) and half.phase.waiting for half in connection.halves):
+        return False
     assumed = receiver.assumptions
     first = connection.first_sender or connection.halves[0]
     halves: dict[Direction, Half] = {"initiator": first, "responder": first.peer}

@@ -66,6 +66,7 @@ class Placement:
         "_is_to_locate",
         "_keep_octets",
         "_low",
+        "_may_search",
         "_now",
         "_phase",
         "_placed_ends",
@@ -114,8 +115,9 @@ class Placement:
         self._low = stream.base
         #: What is left of the offsets of FPDUs modulo 4, None if that is not known.
         self._phase: int | None = 0
-        #: In the state LOST: what looks for an FPDU besides Markers.
+        #: What looks for an FPDU besides Markers, and whether it may in the present state LOST.
         self._search: Search | None = None
+        self._may_search = False
         self._retried: list[Located] = []
         self._fresh: list[Located] = []
         self._settled: list[Located] = []
@@ -233,8 +235,9 @@ class Placement:
                 self._ahead.replace([located for located in (*passed, *self._ahead) if id(located) not in fresh])
                 self.state, self.at, self._low = before
                 self._retried = retried[:]
-                if self._search is not None:
-                    self._search = Search(self._reader, max(self._low, self._stream.base), self._phase)
+                self._search = None
+                if self.state is LOST:
+                    self._lose(self._may_search)
                 suspects = [*self._suspects.values(), *(bad for bad in self._settled if bad.placed is None)]
                 self._suspects = {bad.offset: bad for bad in suspects if id(bad) not in fresh}
                 self._placed_ends = {located.end: located.known for located in self._ahead}
@@ -256,7 +259,7 @@ class Placement:
         keep = self._low
         if self.state is LOST:
             # Nothing that begins farther back can still be found.
-            needed = self._search.needed if self._search is not None else stream.next
+            needed = self._search.needed if self._search is not None and self._may_search else stream.next
             if self._reader.markers:
                 needed = min(needed, stream.next - 2 * LONGEST_FPDU)
             keep = max(keep, needed, stream.next - _MOST_SEARCHED)
@@ -349,8 +352,13 @@ class Placement:
     def _lose(self, may_search: bool = True) -> None:
         """It is not known any more where an FPDU begins."""
         self.state = LOST
-        start = max(self._low, self._stream.base)
-        self._search = Search(self._reader, start, self._phase) if may_search else None
+        self._may_search = may_search
+        if may_search:
+            start = max(self._low, self._stream.base)
+            if self._search is not None and self._search.is_aligned == (self._phase is not None):
+                self._search.move(start)
+            else:
+                self._search = Search(self._reader, start, self._phase)
 
     def _rejoin(self, offset: int) -> None:
         """An FPDU with a good CRC begins at ``offset``: those retried before it were bad, any beyond never were."""
@@ -372,7 +380,7 @@ class Placement:
         """Where lengths lead nowhere, take up the first FPDU that a Marker located, be its CRC good or bad, or one that
         is found by searching."""
         first = self._ahead.first
-        found = self._search.find() if self._search is not None else None
+        found = self._search.find() if self._search is not None and self._may_search else None
         starts = first.offset if first is not None else None, found
         suspects = sorted(located for located in self._suspects.values() if located.end <= self._stream.next)
         for suspect in suspects:
@@ -383,12 +391,12 @@ class Placement:
                 self.state = RETRY
                 return True
         if found is not None and (first is None or found < first.offset):
-            self.state, self.at, self._search = CHAIN, found, None
+            self.state, self.at = CHAIN, found
             self._doubtful = 0 if self._reader.crc else DOUBTFUL_OCTETS
             return True
         if first is None or first.offset > self._stream.next:
             return False
-        self.state, self.at, self._search = CHAIN, first.offset, None
+        self.state, self.at = CHAIN, first.offset
         return True
 
     def _is_plausible(self, extent: Extent) -> bool:

@@ -7,7 +7,7 @@ follows the octets searched, whatever they hold.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
@@ -26,12 +26,12 @@ ALIGNMENT = 4
 
 
 class Search:
-    """The search for the next FPDU from an offset of the stream on.
+    """The search for the next FPDU from an offset of the stream on; what it found last it finds until it moves on.
 
     ``phase`` is what the offsets of FPDUs leave modulo 4, None if that is not known: then any octet may be the first.
     """
 
-    __slots__ = ("_at", "_chains", "_incomplete", "_reader", "_step")
+    __slots__ = ("_at", "_chains", "_found", "_incomplete", "_reader", "_step")
 
     def __init__(self, reader: FPDUReader, start: int, phase: int | None) -> None:
         self._reader = reader
@@ -42,18 +42,39 @@ class Search:
         self._incomplete: list[tuple[int, int]] = []
         #: Without: places where a plausible header stands.
         self._chains: list[int] = []
+        self._found: int | None = None
 
     @property
     def needed(self) -> int:
         """The first offset whose octet is still needed."""
-        return min(self._at, self._reader.stream.next, *self._chains, *(start for _, start in self._incomplete))
+        found = () if self._found is None else (self._found,)
+        starts = (start for _, start in self._incomplete)
+        return min(self._at, self._reader.stream.next, *found, *self._chains, *starts)
+
+    def move(self, start: int) -> None:
+        """Look only for those that begin at ``start`` or behind; what was tried is not tried again."""
+        if self._found is not None and self._found < start:
+            self._found = None
+        if start > self._at:
+            self._at = start + (self._at - start) % self._step
+        self._chains = [at for at in self._chains if at >= start]
+        if self._incomplete and min(at for _, at in self._incomplete) < start:
+            self._incomplete = [(end, at) for end, at in self._incomplete if at >= start]
+            heapify(self._incomplete)
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether it is known what the offsets of FPDUs leave modulo 4."""
+        return self._step == ALIGNMENT
 
     def find(self) -> int | None:
         """The offset of an FPDU all of whose octets are captured in order, None if there is none yet."""
-        stream = self._reader.stream
-        low = max(self.needed, stream.base)
-        octets = stream.read(low, stream.next)
-        return self._by_crc(octets, low) if self._reader.crc else self._by_headers(octets, low)
+        if self._found is None:
+            stream = self._reader.stream
+            low = max(self.needed, stream.base)
+            octets = stream.read(low, stream.next)
+            self._found = self._by_crc(octets, low) if self._reader.crc else self._by_headers(octets, low)
+        return self._found
 
     def _by_crc(self, octets: bytes, low: int) -> int | None:
         view, markers, step = memoryview(octets), self._reader.markers, self._step

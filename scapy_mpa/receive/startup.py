@@ -58,6 +58,8 @@ _FIRST_PAUSE = 1 << 20
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
 _LARGEST_REV = 8
+#: So few segments may wait in vain.
+_FEW = 32
 #: Places at which a startup frame may begin that are remembered.
 _MOST_CANDIDATES = 64
 
@@ -97,8 +99,9 @@ class StartupPhase:
         #: Where startup frames may begin, of which octets are missing.
         self._candidates: list[int] = []
         self._waiting_octets = 0
-        #: How many of those waiting are known to have a buffer of their own.
-        self._released = 0
+        #: How many of those waiting are known to have a buffer of their own, and how many were kept when that was
+        #: looked at last.
+        self._released = self._kept = 0
         #: The frame found, in order, to compare repeats with; and the segments that brought it.
         self._frame: Stream | None = None
         self._frame_segments: list[Segment] = []
@@ -292,7 +295,7 @@ class StartupPhase:
         keep, offset_of = self._keep_from(), self.stream.offset_of
         self.waiting = [seg for seg in self.waiting if offset_of(seg[SEQ]) + seg[LENGTH] > keep]
         self._waiting_octets = sum(map(_cost, self.waiting))
-        self._released = 0
+        self._released, self._kept = 0, len(self.waiting)
 
     def _limit(self) -> int:
         """How many octets may be held back: few, until there is a sign of MPA."""
@@ -384,7 +387,7 @@ class StartupPhase:
             self._since = seg[TIME]
         octets = self._waiting_octets
         connection = self.half.connection
-        for_long = not 0 <= seg[TIME] - self._since < _UNDECIDED_TIME
+        for_long = seg[TIME] - self._since >= _UNDECIDED_TIME
         # Where the beginning was captured nothing that was sent before can come later.
         known = self.stream.anchored or connection.receiver.assumptions.start
         if not (for_long or known) or octets < self._next_try:
@@ -515,7 +518,8 @@ class StartupPhase:
         if stream.base > base:
             if not stream.pieces and self.wait_from is None:
                 self.waiting, self._waiting_octets, self._released = [], 0, 0
-            else:
+            elif len(self.waiting) > 2 * self._kept + _FEW:
+                # Only now and then: each time all that wait are looked at.
                 self._forget_waiting()
 
     def _skip(self, limit: int) -> None:
