@@ -70,7 +70,7 @@ class Inferred(NamedTuple):
 
     ``grid`` is what offsets of Markers leave modulo 512 (0 without Markers); ``origin`` what FPDUPTR counts from, None
     if no FPDU shows it; ``confirmations`` the FPDUs that confirm it, ``bits`` what they are worth; ``first`` the offset
-    of the first of them.
+    of the first of them; ``span`` the most octets that follow one another and are all theirs.
     """
 
     markers: bool
@@ -80,6 +80,12 @@ class Inferred(NamedTuple):
     confirmations: int
     bits: int
     first: int
+    span: int
+
+    @property
+    def shows_markers(self) -> bool:
+        """Whether it is certain that there are Markers, or that there are none: so many octets hold one."""
+        return self.markers or self.span >= MARKER_INTERVAL + MARKER_LENGTH
 
 
 class Budget:
@@ -162,7 +168,7 @@ def _within(runs: Sequence[Run]) -> Iterable[int]:
 
 def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None, int]:
     """What speaks for Markers on a grid, and how many candidates were looked at."""
-    fpdus = bits = candidates = astray = 0
+    fpdus = bits = candidates = astray = span = 0
     first: int | None = None
     lookers = []
     for run in runs:
@@ -186,6 +192,7 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None
                     after = at + -at % MARKER_INTERVAL
                     worth = looker.fpdu_bits(at)
                 if at > start:
+                    span = max(span, at - start)
                     break
                 astray += looker.end_of(start) <= looker.limit
             marker = max(after, marker + MARKER_INTERVAL)
@@ -201,7 +208,7 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None
         return None, candidates
     votes = sum(looker.votes for looker in lookers)
     origin: Origin | None = ("header" if votes > 0 else "first-octet") if votes else None
-    return Inferred(True, crc, grid, origin, fpdus, bits, first), candidates
+    return Inferred(True, crc, grid, origin, fpdus, bits, first, span), candidates
 
 
 class _OnGrid:
@@ -285,7 +292,7 @@ class _OnGrid:
 
 def _by_crc(runs: Sequence[Run], places: Iterable[Iterator[int]]) -> Inferred | None:
     """FPDUs whose CRCs are good among those that begin at ``places`` of the runs, and those that follow them."""
-    fpdus = bits = 0
+    fpdus = bits = span = 0
     first: int | None = None
     for run, places_of_run in zip(runs, places, strict=True):
         view, at = memoryview(run.octets), 0
@@ -299,8 +306,9 @@ def _by_crc(runs: Sequence[Run], places: Iterable[Iterator[int]]) -> Inferred | 
                 fpdus += chain.fpdus
                 bits += chain.bits
                 at = chain.end
+                span = max(span, at - place)
                 first = run.offset + place if first is None else first
-    return Inferred(False, True, 0, None, fpdus, bits, first) if first is not None else None
+    return Inferred(False, True, 0, None, fpdus, bits, first, span) if first is not None else None
 
 
 def _plausible(run: Run) -> Iterator[int]:
@@ -334,5 +342,6 @@ def _by_headers(runs: Sequence[Run]) -> Inferred | None:
             elif chain.fpdus >= _FEWEST_HEADERS:
                 at = chain.end
                 if best is None or chain.bits > best.bits:
-                    best = Inferred(False, False, 0, None, chain.fpdus, chain.bits, run.offset + place)
+                    first = run.offset + place
+                    best = Inferred(False, False, 0, None, chain.fpdus, chain.bits, first, chain.end - place)
     return best if best is not None and best.confirmations >= _MOST_DEVIATING * broken else None

@@ -14,7 +14,7 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.receive.inference import CONNECTION_BITS, HALF_BITS, Inferred, Run, infer
 from scapy_mpa.receive.operation import Direction, FullOperation
-from scapy_mpa.receive.segment import END, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, small_copy
+from scapy_mpa.receive.segment import END, LENGTH, SEQ, SEQ_MASK, START, Segment, small_copy
 from scapy_mpa.receive.startup import StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW, PIECE_WEIGHT, Stream
 
@@ -164,7 +164,7 @@ def infer_both(connection: TCPConnection) -> bool:
     mpa.findings.profile = mpa.profile.name
     for direction in DIRECTIONS:
         inferred_here = found.get(direction)
-        if inferred_here is None and starts[direction] is None:
+        if starts[direction] is None and (inferred_here is None or not inferred_here.shows_markers):
             half = halves[direction]
             half.enter(UndecidedHalf(half, direction, waited[direction].segments))
         else:
@@ -228,7 +228,6 @@ class UndecidedHalf:
         self.origin = waiting[0][SEQ] if waiting else half.origin or max(half.peer.ack, 0)
         self._octets = sum(seg[LENGTH] + PIECE_WEIGHT for seg in waiting)
         self._next_try = 2 * self._octets
-        self._since = waiting[0][TIME] if waiting else None
         self._released = 0
         self._touched = False
         half.next_seq = -1
@@ -263,11 +262,13 @@ class UndecidedHalf:
         mpa = connection.mpa
         assert mpa is not None
         waited = Waited(self.half)
-        inferred = waited.infer(connection.receiver.assumptions.markers_of(self.direction), mpa.crc)
-        if inferred is not None and inferred.bits < HALF_BITS:
+        assumed = connection.receiver.assumptions
+        start = _known_start(waited, assumed.profile)
+        inferred = waited.infer(assumed.markers_of(self.direction), mpa.crc)
+        if inferred is not None and (inferred.bits < HALF_BITS or not (at_last or inferred.shows_markers)):
             inferred = None
-        if inferred is not None or at_last:
-            enter(mpa, self.direction, waited, inferred, None)
+        if inferred is not None or start is not None or at_last:
+            enter(mpa, self.direction, waited, inferred, start)
 
     def relieve(self, _now: tuple[int, int]) -> None:
         """Too much is held back in all: decide."""
