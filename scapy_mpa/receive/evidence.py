@@ -146,13 +146,17 @@ def crc_chain(octets: memoryview, at: int, most: int = 64) -> Chain:
     """FPDUs without Markers from ``at`` on whose CRCs are good; at most ``most`` are looked at."""
     complete = bits = 0
     size = len(octets)
-    while complete < most and at + 2 <= size:
+    for _ in range(most):
+        if at + 2 > size:
+            break
         ulpdu_length = octets[at] << 8 | octets[at + 1]
         end = at + plain_length(ulpdu_length)
         if end > size or crc32c(octets[at:end]) != CRC_RESIDUE:
             break
-        complete += 1
-        bits += CRC_BITS + lone_header_bits(octets, at + 2, ulpdu_length)
+        # Four zero octets and their CRC32c occur elsewhere too (an iSCSI ping), and are no legal FPDU.
+        if ulpdu_length:
+            complete += 1
+            bits += CRC_BITS + lone_header_bits(octets, at + 2, ulpdu_length)
         at = end
     return Chain(complete, bits, at)
 

@@ -249,7 +249,7 @@ class _OnGrid:
             return 0
         ulpdu_length = self.word(header)
         end = self.end_of(start)
-        if end > self.limit or ulpdu_length > MAX_ULPDU_LENGTH:
+        if end > self.limit or not 0 < ulpdu_length <= MAX_ULPDU_LENGTH:
             return 0
         named = self._named(start, end)
         bits = self._header_bits(header, ulpdu_length)
