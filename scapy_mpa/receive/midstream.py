@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.fpdu import decode_fpdu
-from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.receive.inference import CONNECTION_BITS, HALF_BITS, Inferred, Run, infer
 from scapy_mpa.receive.operation import Direction, FullOperation
@@ -75,6 +75,43 @@ def _beginning(half: Half) -> bytes:
         start = stream.offset_of(seg[SEQ])
         stream.commit(seg, start, start + seg[END] - seg[START])
     return stream.read(0, min(stream.next, LONGEST_FPDU))
+
+
+# --- the Reply was not captured ---
+
+
+def infer_from_request(connection: TCPConnection) -> bool:
+    """Begin Full Operation with the Request alone, if the octets of both half connections say enough.
+
+    What the Responder sent must lack its beginning: else it has sent something in place of the Reply, or nothing.
+    """
+    mpa = connection.mpa
+    if mpa is None or mpa.reply is not None or mpa.request is None or mpa.operations:
+        return False
+    initiator, responder = (mpa.halves[direction].phase for direction in DIRECTIONS)
+    if not isinstance(initiator, StartupPhase) or not isinstance(responder, StartupPhase):
+        return False
+    if initiator.wait_from is None or responder.unexpected is not None or not responder.waiting:
+        return False
+    request = mpa.request.startup
+    assumed = connection.receiver.assumptions
+    crc = True if request.c else assumed.crc
+    waited = {direction: Waited(mpa.halves[direction]) for direction in DIRECTIONS}
+    found = {
+        "initiator": waited["initiator"].infer(assumed.markers_of("initiator"), crc),
+        "responder": waited["responder"].infer(bool(request.m), crc),
+    }
+    surest = max((one for one in found.values() if one is not None), key=lambda one: one.bits, default=None)
+    if surest is None or sum(one.bits for one in found.values() if one is not None) < CONNECTION_BITS:
+        return False
+    mpa.crc, mpa.inferred = surest.crc, True
+    begins = waited["initiator"].stream.offset_of(initiator.stream.seq_of(initiator.wait_from))
+    for direction in DIRECTIONS:
+        inferred = found[direction]
+        if inferred is not None and inferred.crc != mpa.crc:
+            inferred = None
+        enter(mpa, direction, waited[direction], inferred, begins if direction == "initiator" else None)
+    return True
 
 
 # --- neither was captured ---
@@ -282,6 +319,37 @@ class UndecidedHalf:
         self._released = len(self.waiting)
         self._touched = False
         return False
+
+
+class AdaptingHalf(UndecidedHalf):
+    """What a Responder sends that may be an RDMAC RNIC: whether it holds Markers, its first octets show.
+
+    An RDMAC RNIC sends Markers to whoever goes on after its Reply; the Initiator's M need not have asked for them
+    (RFC 5044 appendix C.2.3, Figure 16).  ULPDU_Length is never zero, the first Marker is.
+    """
+
+    def __init__(
+        self, half: Half, direction: Direction, waiting: list[Segment], seq_start: int, floor: tuple[int, int]
+    ) -> None:
+        super().__init__(half, direction, waiting)
+        self._seq_start = seq_start
+        self._floor = floor
+        self._next_try = 0
+
+    def decide(self, at_last: bool) -> None:
+        """Begin Full Operation if its first octets are there; ``at_last``, without."""
+        connection = self.half.connection
+        mpa = connection.mpa
+        assert mpa is not None
+        stream = Stream(self._seq_start, True)
+        for seg in self.waiting:
+            start = stream.offset_of(seg[SEQ])
+            stream.commit(seg, start, start + seg[END] - seg[START])
+        if stream.next < MARKER_LENGTH and not at_last:
+            return
+        markers = stream.next >= MARKER_LENGTH and stream.read(0, MARKER_LENGTH) == bytes(MARKER_LENGTH)
+        operation = connection.operation(mpa, self.direction, Stream(self._seq_start, True), markers, self._floor, 0)
+        operation.replay(self.waiting)
 
 
 def finish_undecided(half: Half) -> None:

@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY, startup_frame_problems
 from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.inference import Inferred
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.located import NEVER
-from scapy_mpa.receive.midstream import UndecidedHalf, finish_undecided, infer_both, infer_from_reply
+from scapy_mpa.receive.midstream import (
+    AdaptingHalf,
+    UndecidedHalf,
+    finish_undecided,
+    infer_both,
+    infer_from_reply,
+    infer_from_request,
+)
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
@@ -230,7 +238,7 @@ class TCPConnection:
 
     def stop_waiting(self) -> bool:
         """More is waiting for a startup frame than may be held; True if it need not wait any longer."""
-        return infer_from_reply(self) or infer_both(self)
+        return infer_from_reply(self) or infer_from_request(self) or infer_both(self)
 
     def find(self, rule: str, seg: Segment, detail: str) -> None:
         """Report something about the connection, or the capture, before Full Operation."""
@@ -258,16 +266,24 @@ class TCPConnection:
             return
         floor = max((mpa.request.frame, mpa.request.time), (mpa.reply.frame, mpa.reply.time))
         # M asks for Markers in what its sender receives (RFC 5044 §7.1.1).
-        self.begin(mpa, floor, {"initiator": bool(reply.m), "responder": bool(request.m)})
+        adapts = request.rev > 0 and not request.m and is_rdmac(reply)
+        self.begin(mpa, floor, {"initiator": bool(reply.m), "responder": None if adapts else bool(request.m)})
 
-    def begin(self, mpa: MPAConnection, floor: tuple[int, int], markers: dict[str, bool]) -> None:
-        """Enter Full Operation in both directions, all behind the startup frames."""
+    def begin(self, mpa: MPAConnection, floor: tuple[int, int], markers: dict[str, bool | None]) -> None:
+        """Enter Full Operation in both directions, all behind the startup frames; Markers are None if not known."""
         waiting = []
         for direction in DIRECTIONS:
-            old = mpa.halves[direction].phase
+            half = mpa.halves[direction]
+            old = half.phase
             assert isinstance(old, StartupPhase) and old.wait_from is not None
-            stream = Stream(old.stream.seq_of(old.wait_from), True)
-            operation = self.operation(mpa, direction, stream, markers[direction], floor, 0)
+            seq_start, with_markers = old.stream.seq_of(old.wait_from), markers[direction]
+            if with_markers is None:
+                adapting = AdaptingHalf(half, direction, old.waiting, seq_start, floor)
+                half.enter(adapting)
+                if old.waiting:
+                    adapting.decide(at_last=False)
+                continue
+            operation = self.operation(mpa, direction, Stream(seq_start, True), with_markers, floor, 0)
             waiting.append((operation, old.waiting))
         for operation, segments in waiting:
             operation.replay(segments)
@@ -320,8 +336,7 @@ class TCPConnection:
 
     def finish(self, now: tuple[int, int]) -> None:
         """Nothing more comes for this connection."""
-        if not infer_from_reply(self):
-            infer_both(self)
+        self.stop_waiting()
         mpa = self.mpa
         for half in self.halves:
             finish_undecided(half)

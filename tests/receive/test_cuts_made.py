@@ -173,6 +173,20 @@ def test_with_markers_and_no_crc(seed: int, missed: float) -> None:
     check(seed, 2, False, cut=True, missed=missed)
 
 
+@pytest.mark.parametrize(
+    ("seed", "markers", "crc", "missed"),
+    [
+        # FPDUs of up to 20000 octets, of which gaps leave none whole for long: one half, then the other.
+        (426, 2, True, 0.05),
+        # A single Marker between two FPDUs and no CRC: without Markers there would be a gap of four octets.
+        (148, 2, False, 0.0),
+        (208, 2, False, 0.05),
+    ],
+)
+def test_what_once_went_wrong(seed: int, markers: int, crc: bool, missed: float) -> None:
+    check(seed, markers, crc, cut=True, missed=missed)
+
+
 @pytest.mark.parametrize("crc", [True, False])
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("markers", [0, 1, 2])

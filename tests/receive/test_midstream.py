@@ -279,6 +279,55 @@ def test_other_assumptions_are_refused(text: str) -> None:
         parse_assumptions((text,))
 
 
+# --- the Request alone ---
+
+
+@pytest.mark.parametrize("m", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_a_reply_that_was_not_captured_is_inferred(m: tuple[int, int]) -> None:
+    talk = started(m=m)
+    for side in SIDES:
+        talk.say(side, talk.lay(side, 100, 700, 30, 1300))
+    reply = talk.segments[4]
+    mpa = only([seg for seg in talk.segments if seg is not reply])
+    assert mpa.inferred
+    assert mpa.request is not None
+    for side, direction in zip(SIDES, ("initiator", "responder"), strict=True):
+        assert mpa.markers(direction) is bool(m[1 if side == "a" else 0])
+        found = rows(mpa, direction)
+        assert found
+        assert set(found) <= set(laid(talk, side))
+    assert rows(mpa, "initiator") == laid(talk, "a")
+
+
+def test_something_in_place_of_the_reply_is_no_reply_lost() -> None:
+    talk = Talk().open()
+    talk.greet("a", startup_frame("request", c=1).encode())
+    talk.startup["b"] = talk.next["b"], talk.next["b"]
+    talk.operate()
+    talk.say("b", talk.lay("b", 100, 700, 30))
+    mpa = only(talk.segments)
+    assert mpa.operations == {}
+    assert ("startup-frame", "responder") in {entry[:2] for entry in broken(mpa.findings)}
+
+
+# --- Figure 16 ---
+
+
+@pytest.mark.parametrize("markers", ["a", "ab"])
+def test_an_rdmac_responder_may_send_markers_that_nobody_asked_for(markers: str) -> None:
+    talk = Talk().open()
+    talk.greet("a", startup_frame("request", rev=1).encode())
+    talk.greet("b", startup_frame("reply", m=1, c=1, rev=0).encode())
+    talk.operate(markers=markers, crc=True, origin="first-octet")
+    for side in SIDES:
+        talk.say(side, talk.lay(side, 100, 700, 30))
+    mpa = only(talk.segments)
+    for side, direction in zip(SIDES, ("initiator", "responder"), strict=True):
+        assert mpa.markers(direction) is (side in markers)
+        assert rows(mpa, direction) == laid(talk, side)
+    assert broken(mpa.findings) == []
+
+
 # --- limits ---
 
 
