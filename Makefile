@@ -8,6 +8,8 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST_ARGS ?= --numprocesses auto
+FUZZ_ARGS ?= --count 1000000 --keep fuzz
+ATHERIS_ARGS ?= -max_total_time=600
 
 # A plain path entry in place of setuptools' import hook, which costs every start of the command some 10 ms.
 EDITABLE := --config-settings editable_mode=compat --editable
@@ -31,7 +33,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test benchmark clean
+.PHONY: help demo test benchmark fuzz atheris clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -51,8 +53,16 @@ test: $(INSTALLED_TEST) ## ruff, mypy, then every test with its coverage
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py
 
+fuzz: $(INSTALLED_TEST) ## hand a million mutated captures to the analysis (FUZZ_ARGS="--count 10000 --jobs 2")
+	$(BIN)/python -m scripts.fuzz_captures $(FUZZ_ARGS)
+
+atheris: $(INSTALLED_TEST) ## let coverage guide the search for captures that break it, for ten minutes
+	$(PIP) install --quiet $(EDITABLE) '.[fuzz]'
+	@mkdir -p fuzz
+	$(BIN)/python -m scripts.atheris_target fuzz/corpus -artifact_prefix=fuzz/ $(ATHERIS_ARGS)
+
 clean: ## remove what was made
-	rm -rf .venv build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis
+	rm -rf .venv build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis fuzz
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find scapy_mpa scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from scapy_mpa.craft.setup import ConversationError as ConversationError
     from scapy_mpa.errors import CaptureError as CaptureError
     from scapy_mpa.errors import FramingError as FramingError
     from scapy_mpa.errors import MPAError as MPAError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import DDPUntagged as DDPUntagged
     from scapy_mpa.layers import FPDUs as FPDUs
     from scapy_mpa.layers import Marker as Marker
+    from scapy_mpa.layers import MPAConnection as MPAConnection
     from scapy_mpa.layers import MPAReply as MPAReply
     from scapy_mpa.layers import MPARequest as MPARequest
     from scapy_mpa.layers import MPASession as MPASession
@@ -46,6 +48,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "Assumptions": "scapy_mpa.receive.assumptions",
     "CaptureError": "scapy_mpa.errors",
+    "ConversationError": "scapy_mpa.craft.setup",
     "FramingError": "scapy_mpa.errors",
     "MPAError": "scapy_mpa.errors",
     "mulpdu": "scapy_mpa.framing.mulpdu",
@@ -61,6 +64,7 @@ _WHERE = {
             "DDPTagged",
             "DDPUntagged",
             "FPDUs",
+            "MPAConnection",
             "MPAReply",
             "MPARequest",
             "MPASession",

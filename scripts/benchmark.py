@@ -4,6 +4,7 @@
     python scripts/benchmark.py                          # all scenarios at 100 MB
     python scripts/benchmark.py --size 1GB -s plain      # one of them at 1 GB
     python scripts/benchmark.py --make -s plain          # make the capture, print its name
+    python scripts/benchmark.py --craft                  # how fast captures are made, against Scapy
 
 Whole processes are measured, imports included, one after the other in turn, so that a busy machine troubles
 all of them alike; the best and the median of the rounds are printed. Peak memory is the process's own, as the
@@ -409,6 +410,7 @@ def parse_size(text: str) -> int:
 )
 @click.option("--format", "style", type=click.Choice(["table", "md", "json"]), default="table", show_default=True)
 @click.option("--make", is_flag=True, help="Only make the captures and print their names.")
+@click.option("--craft", is_flag=True, help="Only measure how fast captures are made.")
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -423,6 +425,7 @@ def main(
     cache: Path,
     style: str,
     make: bool,
+    craft: bool,
     write: Path | None,
 ) -> None:
     """Measure scapy-mpa against tshark and against the floor, on captures made for the purpose."""
@@ -431,6 +434,11 @@ def main(
         if len(chosen) != 1:
             raise click.UsageError("--write takes one scenario (-s)")
         write_capture(chosen[0], write, size, seed)
+        return
+    if craft:
+        from scripts.benchmark_craft import print_table as print_craft_table
+
+        print_craft_table(size)
         return
     cache.mkdir(parents=True, exist_ok=True)
     if not make and any(name.startswith("tshark") for name in names) and not shutil.which("tshark"):

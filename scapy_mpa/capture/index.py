@@ -18,7 +18,7 @@ from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TCP, TIME, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FLAGS, FRAME, KEY, SEQ, SEQ_MASK, START, SYN, TCP, TIME, Segment
 
 #: How many frames back the fragments of a datagram are looked for, in one step after the other.
 _LOOK_BACK = (32, 512, 8192, 131072)
@@ -81,7 +81,9 @@ class FrameIndex:
         missing = [(0, length)]
         pieces: list[Piece] = []
         for seg in sorted(self.segments(frames), key=lambda seg: seg[FRAME]):
-            start = (seg[SEQ] - seq + 0x80000000 & SEQ_MASK) - 0x80000000
+            # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
+            begins = seg[SEQ] + 1 if seg[FLAGS] & SYN else seg[SEQ]
+            start = (begins - seq + 0x80000000 & SEQ_MASK) - 0x80000000
             end = start + seg[END] - seg[START]
             still: list[tuple[int, int]] = []
             for first, last in missing:

@@ -12,7 +12,7 @@ from typing import Any
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.ip import PROTOCOL_TCP, below_ipv6, ipv4, ipv6
-from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, network_layer
+from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.tunnel import inner_packet
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment
@@ -75,6 +75,14 @@ class FastPath:
 
 def _no_match(_octets: memoryview, _start: int) -> tuple[int | bytes, ...]:
     return (0, 0, 0, 0, 0, b"", 0, 0, 0, 0)
+
+
+_FAST_PATHS = {link_type: FastPath(link_type) for link_type in (*FIXED_HEADERS, RAW)}
+
+
+def fast_path(link_type: int) -> FastPath:
+    """The fast path of a link type; those that have none share one that never matches."""
+    return _FAST_PATHS.get(link_type, _FAST_PATHS[RAW])
 
 
 def segment_in(

@@ -11,7 +11,7 @@ from struct import error as StructError
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, LINK_TYPES
-from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, NO_SEGMENT, FastPath, segment_in
+from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, NO_SEGMENT, fast_path, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
@@ -80,7 +80,7 @@ class PcapReader(Reader):
         return header + read_exactly(self._octets, min(captured, MAX_CAPTURED_LENGTH))
 
     def _records(self, octets: memoryview, batch: list[Segment], every_record: bool) -> int:
-        fast = FastPath(self.link_type)
+        fast = fast_path(self.link_type)
         fast4, fast6, link_header = fast.ipv4, fast.ipv6, fast.header
         fragments = None if every_record else self.fragments
         unpack_record, resolution, link_type = self._record, self.resolution, self.link_type

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import LINK_TYPES
-from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, note_unknown_link, segment_in
+from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_path, note_unknown_link, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
@@ -132,7 +132,7 @@ class _Section:
             at += length + 3 & ~3
         simple_high = 0 if offset or divisor != 1 else _LAST_TIME // factor >> 32
         if len(self.interfaces) < _MOST_INTERFACES:
-            fast = FastPath(link_type)
+            fast = fast_path(link_type)
             description = body if len(body) <= _SHORT_DESCRIPTION else b""
             self.interfaces.append(
                 Interface(link_type, snaplen, factor, divisor, offset, simple_high, fast, tsresol, description)

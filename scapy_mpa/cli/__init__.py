@@ -14,8 +14,11 @@ import click
 
 from scapy_mpa import __version__
 from scapy_mpa.cli.analyze import analyze_command
+from scapy_mpa.cli.craft import craft_command
+from scapy_mpa.cli.extract import extract_command
 from scapy_mpa.cli.fpdus import fpdus_command
 from scapy_mpa.cli.shell import shell_command
+from scapy_mpa.cli.show import show_command
 from scapy_mpa.errors import MPAError
 
 
@@ -29,8 +32,11 @@ def cli() -> None:
 
 
 cli.add_command(analyze_command)
+cli.add_command(craft_command)
+cli.add_command(extract_command)
 cli.add_command(fpdus_command)
 cli.add_command(shell_command)
+cli.add_command(show_command)
 
 
 def main() -> None:

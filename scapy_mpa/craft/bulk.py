@@ -6,7 +6,6 @@ plan and the same numbers give the same octets on every Python.
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,13 +15,13 @@ from ..framing.ddp import TAGGED_HEADER_LENGTH
 from ..framing.mulpdu import mulpdu
 from ..framing.startup import startup_frame
 from .packets import Endpoint
+from .payload import POOL, pool
 from .pcapfile import Packet
 from .segments import Cut, aligned_cuts, below, displace, packed_cuts, random_cuts
 from .stream import HalfStream, LaidFPDU
 from .talk import TcpTalk
 from .ulpdus import rdma_write, rdma_write_message, send
 
-_POOL = 1 << 17
 _STAG = 0x1000
 _REPLY_PAYLOAD = 16
 
@@ -48,11 +47,6 @@ class BulkPlan:
     reorder_distance: int = 8
 
 
-@functools.lru_cache(maxsize=4)
-def _pool(seed: int) -> bytes:
-    return random.Random(seed).getrandbits(8 * _POOL).to_bytes(_POOL, "big")
-
-
 class BulkConnection:
     """One connection after `plan`.
 
@@ -65,7 +59,7 @@ class BulkConnection:
         self.plan = plan
         self.ending = False
         self.fpdus = {"initiator": 0, "responder": 0}
-        self._pool = _pool(seed)
+        self._pool = pool(seed)
         self._rng = random.Random(seed << 32 | number)
         self._talk = TcpTalk(
             Endpoint(
@@ -107,7 +101,7 @@ class BulkConnection:
         size = plan.write_octets or plan.round_octets
         written = 0
         while written < plan.round_octets:
-            length = min(size + (below(rng, plan.write_spread + 1) if plan.write_spread else 0), _POOL)
+            length = min(size + (below(rng, plan.write_spread + 1) if plan.write_spread else 0), POOL)
             place = (msn * plan.round_octets + written) & 0xFFFF_FFFF_FFFF
             if length <= limit - TAGGED_HEADER_LENGTH:
                 yield rdma_write(_STAG, place, self._payload(length))
@@ -117,7 +111,7 @@ class BulkConnection:
         yield send(msn, self._payload(_REPLY_PAYLOAD))
 
     def _payload(self, length: int) -> bytes:
-        start = below(self._rng, _POOL - length + 1)
+        start = below(self._rng, POOL - length + 1)
         return self._pool[start : start + length]
 
     def _cuts(self, laid: list[LaidFPDU]) -> list[Cut]:

@@ -14,12 +14,13 @@ FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 _TCP_PROTOCOL = 6
 _TTL = 64
-_ETHERTYPE_IPV4, _ETHERTYPE_IPV6 = 0x0800, 0x86DD
-_IPV4_HEADER, _TCP_HEADER = 20, 20
+_ETHERTYPE_IPV4, _ETHERTYPE_IPV6, _ETHERTYPE_VLAN = 0x0800, 0x86DD, 0x8100
+_IPV4_HEADER, _IPV6_HEADER, _TCP_HEADER = 20, 40, 20
 _DONT_FRAGMENT = 0x4000
 
-_IPV4_TCP = struct.Struct("!16sHHHBBH8sHHIIHHHH")
-_IPV6_TCP = struct.Struct("!18sHBB32sHHIIHHHH")
+# Behind the octets that are the same in every frame.
+_IPV4_TCP = "HHHBBH8sHHIIHHHH"
+_IPV6_TCP = "HBB32sHHIIHHHH"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,16 @@ class Endpoint:
     address: str
     port: int
     mac: bytes
+
+
+def pseudo_header_sum(frame: bytes, maker: FrameMaker) -> int:
+    """What a host that leaves TCP checksums to its network card puts into the field of `frame` (RFC 9293 §3.1).
+
+    It is the sum over the pseudo-header alone, which the card goes on from.
+    """
+    first, last = (12, 20) if maker.ip_version == 4 else (8, 40)
+    addresses = frame[maker.ip_at + first : maker.ip_at + last]
+    return (ones_complement_sum(addresses) + _TCP_PROTOCOL + len(frame) - maker.tcp_at) % 0xFFFF
 
 
 def ones_complement_sum(octets: bytes) -> int:
@@ -42,27 +53,48 @@ def ones_complement_sum(octets: bytes) -> int:
 
 
 class FrameMaker:
-    """Makes the frames that `source` sends to `destination`.
+    """Makes the frames that `source` sends to `destination`, in a VLAN if one is given (IEEE 802.1Q).
 
-    Raises ValueError if the addresses are not both IPv4 or both IPv6, or a MAC address has not 6 octets.
+    Raises ValueError if the addresses are not both IPv4 or both IPv6, a MAC address has not 6 octets, or there is
+    no such VLAN.
     """
 
-    __slots__ = ("_addresses", "_constant_sum", "_ip_sum", "_ports", "_prefix", "_version")
+    __slots__ = (
+        "_addresses",
+        "_constant_sum",
+        "_ip_sum",
+        "_ipv4_tcp",
+        "_ipv6_tcp",
+        "_ports",
+        "_prefix",
+        "ip_at",
+        "ip_version",
+        "tcp_at",
+    )
 
-    def __init__(self, source: Endpoint, destination: Endpoint) -> None:
+    def __init__(self, source: Endpoint, destination: Endpoint, vlan: int | None = None) -> None:
         addresses = ipaddress.ip_address(source.address), ipaddress.ip_address(destination.address)
         if addresses[0].version != addresses[1].version:
             raise ValueError(f"{source.address} and {destination.address} are not of one IP version")
         if len(source.mac) != 6 or len(destination.mac) != 6:
             raise ValueError("a MAC address has 6 octets")
-        self._version = addresses[0].version
+        if vlan is not None and not 0 <= vlan < 1 << 12:
+            raise ValueError(f"VLAN {vlan} does not fit 12 bits")
+        self.ip_version = addresses[0].version
         self._addresses = addresses[0].packed + addresses[1].packed
         self._ports = source.port, destination.port
         ethernet = destination.mac + source.mac
-        if self._version == 4:
+        if vlan is not None:
+            ethernet += struct.pack("!HH", _ETHERTYPE_VLAN, vlan)
+        if self.ip_version == 4:
             self._prefix = ethernet + struct.pack("!HBB", _ETHERTYPE_IPV4, 0x45, 0)
         else:
             self._prefix = ethernet + struct.pack("!HI", _ETHERTYPE_IPV6, 6 << 28)
+        self.ip_at = len(ethernet) + 2
+        """Where the IP header begins in a frame, and, in `tcp_at`, the TCP header."""
+        self.tcp_at = self.ip_at + (_IPV4_HEADER if self.ip_version == 4 else _IPV6_HEADER)
+        self._ipv4_tcp = struct.Struct(f"!{len(self._prefix)}s{_IPV4_TCP}")
+        self._ipv6_tcp = struct.Struct(f"!{len(self._prefix)}s{_IPV6_TCP}")
         pseudo = ones_complement_sum(self._addresses) + _TCP_PROTOCOL
         self._constant_sum = pseudo + source.port + destination.port
         self._ip_sum = ones_complement_sum(
@@ -90,11 +122,11 @@ class FrameMaker:
         # A 32-bit number is congruent to the sum of its words, so seq and ack are added whole.
         total = self._constant_sum + length + seq + ack + offset_flags + window + ones_complement_sum(rest)
         checksum = -total % 0xFFFF
-        if self._version == 4:
+        if self.ip_version == 4:
             identification &= 0xFFFF
             ip_length = _IPV4_HEADER + length
             return (
-                _IPV4_TCP.pack(
+                self._ipv4_tcp.pack(
                     self._prefix,
                     ip_length,
                     identification,
@@ -114,7 +146,7 @@ class FrameMaker:
                 + rest
             )
         return (
-            _IPV6_TCP.pack(
+            self._ipv6_tcp.pack(
                 self._prefix,
                 length,
                 _TCP_PROTOCOL,

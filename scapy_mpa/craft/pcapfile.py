@@ -16,7 +16,7 @@ Packet = tuple[int, bytes]
 LINKTYPE_ETHERNET = 1
 _MAGIC_MICROSECONDS, _MAGIC_NANOSECONDS = 0xA1B2C3D4, 0xA1B23C4D
 _VERSION = 2, 4
-_SNAPLEN = 262144
+SNAPLEN = 262144
 _NANOSECONDS = 1_000_000_000
 
 
@@ -30,7 +30,7 @@ class PcapWriter:
         byteorder: Literal["little", "big"] = "little",
         nanoseconds: bool = False,
         linktype: int = LINKTYPE_ETHERNET,
-        snaplen: int = _SNAPLEN,
+        snaplen: int = SNAPLEN,
     ) -> None:
         order = "<" if byteorder == "little" else ">"
         magic = _MAGIC_NANOSECONDS if nanoseconds else _MAGIC_MICROSECONDS

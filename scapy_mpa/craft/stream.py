@@ -7,7 +7,7 @@ Operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..framing.fpdu import encode_fpdu
@@ -32,19 +32,27 @@ class LaidFPDU(NamedTuple):
         return self.offset + self.wire_length
 
 
+Alter = Callable[[LaidFPDU, bytes, bytes], bytes]
+"""Given where an FPDU lies, its ULPDU and its octets, what is sent in its place; perhaps more octets, or fewer."""
+
+
 class HalfStream:
     """The stream of one half connection, laid piece by piece so that no more of it is held than one wants.
 
     `markers`: this direction carries Markers, the first of them at offset 0. `crc`: the CRC is in use; if
-    not, its field is zero. `origin`: what FPDUPTR counts from, as in `framing.fpdu.encode_fpdu`.
+    not, its field is zero. `origin`: what FPDUPTR counts from, as in `framing.fpdu.encode_fpdu`. `alter` may
+    replace the octets of each FPDU, for traffic that is to be malformed.
     """
 
-    __slots__ = ("crc", "markers", "offset", "origin")
+    __slots__ = ("alter", "crc", "markers", "offset", "origin")
 
-    def __init__(self, *, markers: bool, crc: bool = True, origin: Origin = "header") -> None:
+    def __init__(
+        self, *, markers: bool, crc: bool = True, origin: Origin = "header", alter: Alter | None = None
+    ) -> None:
         self.markers = markers
         self.crc = crc
         self.origin = origin
+        self.alter = alter
         self.offset = 0
 
     def lay(self, ulpdus: Iterable[bytes]) -> tuple[bytes, list[LaidFPDU]]:
@@ -64,8 +72,13 @@ class HalfStream:
                 total = len(octets)
                 header = at
                 count = 0
+            place = LaidFPDU(at, header, length, total, count)
+            if self.alter is not None:
+                octets = self.alter(place, ulpdu, octets)
+                total = len(octets)
+                place = place._replace(wire_length=total)
             pieces.append(octets)
-            laid.append(LaidFPDU(at, header, length, total, count))
+            laid.append(place)
             at += total
         self.offset = at
         return b"".join(pieces), laid

@@ -4,36 +4,45 @@ What each side wants to send goes in; packets come out, with the sequence and ac
 timestamps (RFC 7323) and acknowledgements a real connection has: one for every second segment in order, one
 at once for a segment out of order and for one that fills a hole (RFC 5681 §4.2). Times are drawn from an
 iterator that the caller gives, one a packet, so that many talks can share it.
+
+`Talk` leaves open what a packet is: `TcpTalk` makes its octets at once, `conversation` a description of it.
 """
 
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
-from .packets import ACK, FIN, PSH, SYN, Endpoint, FrameMaker
+from .packets import ACK, FIN, PSH, RST, SYN, Endpoint, FrameMaker
 from .pcapfile import Packet
 from .segments import Cut
 
 Side = Literal["client", "server"]
+P = TypeVar("P")
 
 _MODULO = 0xFFFFFFFF
-_WINDOW = 2048
-_WINDOW_SHIFT = 7
+WINDOW = 2048
+"""What the window field says, in units of 2**WINDOW_SHIFT octets."""
+WINDOW_SHIFT = 7
+"""What both sides say in their SYN (RFC 7323 §2.2)."""
 _NANOSECONDS_PER_TICK = 1_000_000
 _TIMESTAMPS = struct.Struct("!BBBBII")
 _TCP_HEADER, _IPV4_HEADER, _IPV6_HEADER, _ETHERNET_MTU = 20, 20, 40, 1500
 
 
-class _Party:
-    """What one side knows: what it has sent, and what it has received of the other."""
+class Party:
+    """What one side knows: what it has sent, and what it has received of the other.
 
-    __slots__ = ("frames", "held", "identification", "received", "sent", "tick", "unacknowledged")
+    `sent` and `received` are sequence numbers not reduced modulo 2**32.
+    """
 
-    def __init__(self, frames: FrameMaker, isn: int) -> None:
-        self.frames = frames
-        self.sent = isn  # not reduced modulo 2**32, as all of a party's numbers
+    __slots__ = ("held", "identification", "received", "sent", "side", "tick", "unacknowledged")
+
+    def __init__(self, side: Side, isn: int) -> None:
+        self.side: Side = side
+        self.sent = isn
         self.received = 0
         self.held: dict[int, int] = {}
         self.unacknowledged = 0
@@ -41,19 +50,18 @@ class _Party:
         self.tick = 0
 
 
-class TcpTalk:
+class Talk(ABC, Generic[P]):
     """A TCP connection between `client`, who opens it, and `server`.
 
     `clock` gives the time of each packet in nanoseconds since the epoch, `itertools.count(start, step)` for
     one. `client_isn` and `server_isn` are the initial sequence numbers; `timestamps`: the TCP option is in
-    use, which costs 12 octets of each segment (`emss` is what is left).
+    use, which costs 12 octets of each segment (`emss` is what is left of the `mtu`).
     """
 
     def __init__(
         self,
-        client: Endpoint,
-        server: Endpoint,
         *,
+        ip_version: int,
         clock: Iterator[int],
         client_isn: int = 0,
         server_isn: int = 0,
@@ -62,14 +70,22 @@ class TcpTalk:
     ) -> None:
         self._clock = clock
         self._timestamps = timestamps
-        self._mss = mtu - _TCP_HEADER - (_IPV6_HEADER if ":" in client.address else _IPV4_HEADER)
-        self.emss = self._mss - (_TIMESTAMPS.size if timestamps else 0)
-        one = _Party(FrameMaker(client, server), client_isn)
-        two = _Party(FrameMaker(server, client), server_isn)
+        self._headers = _TCP_HEADER + (_IPV6_HEADER if ip_version == 6 else _IPV4_HEADER)
+        self._mss = mtu - self._headers
+        one, two = Party("client", client_isn), Party("server", server_isn)
         one.received, two.received = two.sent, one.sent
-        self._parties: dict[Side, tuple[_Party, _Party]] = {"client": (one, two), "server": (two, one)}
+        self._parties: dict[Side, tuple[Party, Party]] = {"client": (one, two), "server": (two, one)}
 
-    def open(self) -> Iterator[Packet]:
+    @property
+    def emss(self) -> int:
+        """Octets of a full segment."""
+        return self._mss - (_TIMESTAMPS.size if self._timestamps else 0)
+
+    def set_mtu(self, mtu: int) -> None:
+        """The path takes packets of at most `mtu` octets from now on (RFC 1191)."""
+        self._mss = mtu - self._headers
+
+    def open(self) -> Iterator[P]:
         """SYN, SYN and ACK, ACK."""
         client, server = self._parties["client"]
         yield self._packet(client, server, flags=SYN, seq=client.sent)
@@ -80,11 +96,11 @@ class TcpTalk:
         client.received += 1
         yield self._packet(client, server, flags=ACK, seq=client.sent)
 
-    def send(self, side: Side, octets: bytes) -> Iterator[Packet]:
+    def send(self, side: Side, octets: bytes) -> Iterator[P]:
         """Octets that fit in one segment: a startup frame, say."""
         return self.transfer(side, octets, [(0, len(octets))])
 
-    def transfer(self, side: Side, octets: bytes, cuts: Iterable[Cut], start: int = 0) -> Iterator[Packet]:
+    def transfer(self, side: Side, octets: bytes, cuts: Iterable[Cut], start: int = 0) -> Iterator[P]:
         """Send `octets` in the segments that `cuts` names, in the order in which it names them.
 
         The cuts count from `start` at the first of `octets` and cover all of them; those out of order are
@@ -101,23 +117,33 @@ class TcpTalk:
             if self._receive(receiver, origin + first, origin + after):
                 yield self._packet(receiver, sender, flags=ACK, seq=receiver.sent)
 
-    def acknowledge(self, side: Side) -> Iterator[Packet]:
+    def acknowledge(self, side: Side) -> Iterator[P]:
         """What a delayed-acknowledgement timer does: `side` acknowledges what it has not yet, if anything."""
         party, peer = self._parties[side]
         if party.unacknowledged:
             yield self._packet(party, peer, flags=ACK, seq=party.sent)
 
-    def close(self, side: Side = "client") -> Iterator[Packet]:
-        """`side` sends FIN, the other acknowledges with its own, which is acknowledged."""
+    def finish(self, side: Side) -> Iterator[P]:
+        """`side` sends FIN."""
         party, peer = self._parties[side]
-        for sender, receiver in ((party, peer), (peer, party)):
-            yield self._packet(sender, receiver, flags=FIN | ACK, seq=sender.sent)
-            sender.sent += 1
-            receiver.received += 1
-        yield self._packet(party, peer, flags=ACK, seq=party.sent)
+        yield self._packet(party, peer, flags=FIN | ACK, seq=party.sent)
+        party.sent += 1
+        peer.received += 1
+        peer.unacknowledged += 1
+
+    def close(self, side: Side = "client") -> Iterator[P]:
+        """`side` sends FIN, the other acknowledges with its own, which is acknowledged."""
+        yield from self.finish(side)
+        yield from self.finish("server" if side == "client" else "client")
+        yield from self.acknowledge(side)
+
+    def reset(self, side: Side) -> Iterator[P]:
+        """`side` sends RST (RFC 9293 §3.5.1)."""
+        party, peer = self._parties[side]
+        yield self._packet(party, peer, flags=RST | ACK, seq=party.sent)
 
     @staticmethod
-    def _receive(receiver: _Party, first: int, after: int) -> bool:
+    def _receive(receiver: Party, first: int, after: int) -> bool:
         """Note the arrival of a segment; say whether it is acknowledged at once."""
         if first != receiver.received:
             receiver.held[first] = after
@@ -130,29 +156,61 @@ class TcpTalk:
         receiver.unacknowledged += 1
         return receiver.unacknowledged == 2
 
-    def _packet(self, sender: _Party, receiver: _Party, payload: bytes = b"", *, flags: int, seq: int) -> Packet:
+    def _packet(self, sender: Party, receiver: Party, payload: bytes = b"", *, flags: int, seq: int) -> P:
         """One packet, stamped and with everything acknowledged that its sender has received in order."""
         time = next(self._clock)
         options = self._options(sender, receiver, flags, time)
         sender.unacknowledged = 0
         sender.identification += 1
-        octets = sender.frames.frame(
-            payload,
-            seq=seq & _MODULO,
-            ack=sender.received & _MODULO if flags & ACK else 0,
-            flags=flags,
-            window=_WINDOW,
-            options=options,
-            identification=sender.identification,
-        )
-        return time, octets
+        return self._make(sender, time, payload, flags, seq, options)
 
-    def _options(self, sender: _Party, receiver: _Party, flags: int, time: int) -> bytes:
+    @abstractmethod
+    def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> P:
+        """A packet of `sender`, who acknowledges what it has received if `flags` has ACK."""
+
+    def _options(self, sender: Party, receiver: Party, flags: int, time: int) -> bytes:
         if self._timestamps:
             sender.tick = time // _NANOSECONDS_PER_TICK & _MODULO
             stamps = _TIMESTAMPS.pack(1, 1, 8, 10, sender.tick, receiver.tick if flags & ACK else 0)
         else:
             stamps = b""
         if flags & SYN:
-            return struct.pack("!BBH", 2, 4, self._mss) + stamps + struct.pack("!BBBB", 1, 3, 3, _WINDOW_SHIFT)
+            return struct.pack("!BBH", 2, 4, self._mss) + stamps + struct.pack("!BBBB", 1, 3, 3, WINDOW_SHIFT)
         return stamps
+
+
+class TcpTalk(Talk[Packet]):
+    """A talk whose packets are octets: frames between two endpoints."""
+
+    def __init__(
+        self,
+        client: Endpoint,
+        server: Endpoint,
+        *,
+        clock: Iterator[int],
+        client_isn: int = 0,
+        server_isn: int = 0,
+        timestamps: bool = True,
+        mtu: int = _ETHERNET_MTU,
+    ) -> None:
+        self._frames = {"client": FrameMaker(client, server), "server": FrameMaker(server, client)}
+        super().__init__(
+            ip_version=self._frames["client"].ip_version,
+            clock=clock,
+            client_isn=client_isn,
+            server_isn=server_isn,
+            timestamps=timestamps,
+            mtu=mtu,
+        )
+
+    def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> Packet:
+        octets = self._frames[sender.side].frame(
+            payload,
+            seq=seq & _MODULO,
+            ack=sender.received & _MODULO if flags & ACK else 0,
+            flags=flags,
+            window=WINDOW,
+            options=options,
+            identification=sender.identification,
+        )
+        return time, octets

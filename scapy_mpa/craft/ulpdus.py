@@ -1,6 +1,7 @@
 """ULPDUs as RDMAP's senders make them: one DDP segment each, header and payload (RFC 5041 §4, RFC 5040 §4).
 
-Values in, octets out. DDP version 1 and RDMAP version 1, those of the RFCs.
+Values in, octets out. `version` is that of DDP and of RDMAP, which do not differ: 1 in the RFCs, 0 in the
+protocols of the RDMA Consortium and in the drafts (RFC 5044 §C.1).
 """
 
 from __future__ import annotations
@@ -12,22 +13,57 @@ from ..framing.ddp import TAGGED_HEADER_LENGTH
 
 _TAGGED = struct.Struct("!BBIQ")
 _UNTAGGED = struct.Struct("!BBIIII")
+_READ_REQUEST = struct.Struct("!IQIIQ")
+_ATOMIC_REQUEST = struct.Struct("!IIIQQQQQ")
+_ATOMIC_RESPONSE = struct.Struct("!IQ")
+_TERMINATE_CONTROL = struct.Struct("!BBH")
 
-_DDP_TAGGED, _DDP_LAST, _DDP_VERSION = 0x80, 0x40, 0x01
-_RDMAP_VERSION = 0x40
-_RDMA_WRITE, _SEND = 0x0, 0x3
+_DDP_TAGGED, _DDP_LAST = 0x80, 0x40
+_RDMAP_VERSION_SHIFT = 6
+
+RDMA_WRITE, READ_REQUEST, READ_RESPONSE, SEND, SEND_INVALIDATE, SEND_SE, SEND_SE_INVALIDATE = range(7)
+TERMINATE, IMMEDIATE, IMMEDIATE_SE, ATOMIC_REQUEST, ATOMIC_RESPONSE = range(7, 12)
+
+SEND_QUEUE, REQUEST_QUEUE, TERMINATE_QUEUE, ATOMIC_RESPONSE_QUEUE = range(4)
+"""The queues of untagged messages (RFC 5040 §4.2, RFC 7306 §4)."""
+
+FETCH_ADD, CMP_SWAP = 0, 2
+"""Atomic operations (RFC 7306 §5.1)."""
+
+
+def tagged(opcode: int, stag: int, tagged_offset: int, payload: bytes, *, last: bool = True, version: int = 1) -> bytes:
+    """One tagged DDP segment; `last` sets L."""
+    control = _DDP_TAGGED | version | (_DDP_LAST if last else 0)
+    return _TAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, stag, tagged_offset) + payload
+
+
+def untagged(
+    opcode: int,
+    queue: int,
+    msn: int,
+    payload: bytes,
+    *,
+    message_offset: int = 0,
+    invalidate: int = 0,
+    last: bool = True,
+    version: int = 1,
+) -> bytes:
+    """One untagged DDP segment; `invalidate` is the STag in the Sends that have one."""
+    control = version | (_DDP_LAST if last else 0)
+    return (
+        _UNTAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, invalidate, queue, msn, message_offset)
+        + payload
+    )
 
 
 def rdma_write(stag: int, tagged_offset: int, payload: bytes, *, last: bool = True) -> bytes:
     """One tagged DDP segment of an RDMA Write message; `last` sets L."""
-    control = _DDP_TAGGED | _DDP_VERSION | (_DDP_LAST if last else 0)
-    return _TAGGED.pack(control, _RDMAP_VERSION | _RDMA_WRITE, stag, tagged_offset) + payload
+    return tagged(RDMA_WRITE, stag, tagged_offset, payload, last=last)
 
 
 def send(msn: int, payload: bytes, *, message_offset: int = 0, last: bool = True) -> bytes:
     """One untagged DDP segment of a Send message on queue 0; MSN counts messages from 1."""
-    control = _DDP_VERSION | (_DDP_LAST if last else 0)
-    return _UNTAGGED.pack(control, _RDMAP_VERSION | _SEND, 0, 0, msn, message_offset) + payload
+    return untagged(SEND, SEND_QUEUE, msn, payload, message_offset=message_offset, last=last)
 
 
 def rdma_write_message(stag: int, tagged_offset: int, payload: bytes, mulpdu: int) -> Iterator[bytes]:
@@ -36,3 +72,25 @@ def rdma_write_message(stag: int, tagged_offset: int, payload: bytes, mulpdu: in
     for start in range(0, max(1, len(payload)), room):
         part = payload[start : start + room]
         yield rdma_write(stag, tagged_offset + start, part, last=start + room >= len(payload))
+
+
+def read_request_body(sink_stag: int, sink_to: int, size: int, source_stag: int, source_to: int) -> bytes:
+    """What an RDMA Read Request says (RFC 5040 §4.4): `size` octets from the source to the sink."""
+    return _READ_REQUEST.pack(sink_stag, sink_to, size, source_stag, source_to)
+
+
+def atomic_request_body(
+    operation: int, request_id: int, stag: int, to: int, data: int, mask: int, compare: int, compare_mask: int
+) -> bytes:
+    """What an Atomic Request says (RFC 7306 §5.2); `data` is what is added or put in place."""
+    return _ATOMIC_REQUEST.pack(operation, request_id, stag, to, data, mask, compare, compare_mask)
+
+
+def atomic_response_body(request_id: int, value: int) -> bytes:
+    """What an Atomic Response says (RFC 7306 §5.3): the value that was there."""
+    return _ATOMIC_RESPONSE.pack(request_id, value)
+
+
+def terminate_body(layer: int, etype: int, code: int) -> bytes:
+    """The control word of a Terminate that names no segment (RFC 5040 §4.8)."""
+    return _TERMINATE_CONTROL.pack(layer << 4 | etype, code, 0)

@@ -7,6 +7,7 @@ Key of a startup frame are dissected as such, and that is all (see `binding`).
 from __future__ import annotations
 
 from .binding import FPDUs, bind_mpa, unbind_mpa
+from .connection import MPAConnection
 from .ddp import DDPTagged, DDPUntagged
 from .fpdu import FPDU, Marker
 from .mpa import fpdu_packet, startup_packet
@@ -29,6 +30,7 @@ __all__ = [
     "DDPTagged",
     "DDPUntagged",
     "FPDUs",
+    "MPAConnection",
     "MPAReply",
     "MPARequest",
     "MPASession",

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import plain_length
+from scapy_mpa.framing.markers import MARKER_LENGTH, plain_length, wire_length
 from scapy_mpa.receive.reader import CRC_RESIDUE
 
 CRC_BITS: Final = 32
@@ -107,12 +107,13 @@ def succession_bits(earlier: Sequence[Header], header: Header) -> int:
 class Chain(NamedTuple):
     """FPDUs that follow one another by their lengths: how many are complete, bits of evidence, where the last ends.
 
-    ``broken`` is whether what follows them is there, and none.
+    ``last`` is where the last begins; ``broken`` whether what follows it is there, and none.
     """
 
     fpdus: int
     bits: int
     end: int
+    last: int
     broken: bool = False
 
 
@@ -123,12 +124,12 @@ def header_chain(octets: bytes, at: int, most: int = 64) -> Chain:
     """
     headers: list[Header] = []
     complete = bits = 0
-    size = len(octets)
+    size, last = len(octets), at
     while complete < most and at + 2 + HEADER_OCTETS <= size:
         ulpdu_length = octets[at] << 8 | octets[at + 1]
         header = header_at(octets, at + 2, ulpdu_length)
         if header is None:
-            return Chain(complete, bits, at, broken=True)
+            return Chain(complete, bits, at, last, broken=True)
         end = at + plain_length(ulpdu_length)
         if end > size:
             break
@@ -138,14 +139,14 @@ def header_chain(octets: bytes, at: int, most: int = 64) -> Chain:
         if octets[end - 4 : end] == b"\0\0\0\0":
             bits += _ZERO_FIELD_BITS
         headers.append(header)
-        at = end
-    return Chain(complete, bits, at)
+        last, at = at, end
+    return Chain(complete, bits, at, last)
 
 
 def crc_chain(octets: memoryview, at: int, most: int = 64) -> Chain:
     """FPDUs without Markers from ``at`` on whose CRCs are good; at most ``most`` are looked at."""
     complete = bits = 0
-    size = len(octets)
+    size, last = len(octets), at
     for _ in range(most):
         if at + 2 > size:
             break
@@ -157,8 +158,25 @@ def crc_chain(octets: memoryview, at: int, most: int = 64) -> Chain:
         if ulpdu_length:
             complete += 1
             bits += CRC_BITS + lone_header_bits(octets, at + 2, ulpdu_length)
-        at = end
-    return Chain(complete, bits, at)
+        last, at = at, end
+    return Chain(complete, bits, at, last)
+
+
+def may_begin_with_fpdu(octets: bytes) -> bool:
+    """Whether the first octets of a stream may be those of an FPDU: with a Marker before it, or without Markers."""
+    view, size = memoryview(octets), len(octets)
+    for header in (MARKER_LENGTH, 0):
+        if octets[:header] != bytes(header) or size < header + 4:
+            continue
+        ulpdu_length = octets[header] << 8 | octets[header + 1]
+        if not ulpdu_length or not (header or PLAUSIBLE_HEADER.match(octets)):
+            continue
+        end = wire_length(ulpdu_length, 0) if header else plain_length(ulpdu_length)
+        if end > size or crc32c(view[:end]) == CRC_RESIDUE:
+            return True
+        if not header and not header_chain(octets, 0).broken:
+            return True
+    return False
 
 
 def lone_header_bits(octets: bytes | memoryview, at: int, ulpdu_length: int) -> int:

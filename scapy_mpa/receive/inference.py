@@ -29,6 +29,7 @@ from scapy_mpa.receive.evidence import (
     CRC_BITS,
     MARKER_BITS,
     PLAUSIBLE_HEADER,
+    Chain,
     crc_chain,
     header_chain,
     lone_header_bits,
@@ -38,22 +39,28 @@ from scapy_mpa.receive.reader import CRC_RESIDUE
 #: Bits without which a connection is not believed to carry MPA, and a half connection whose other half does.
 CONNECTION_BITS: Final = 64
 HALF_BITS: Final = 44
-#: FPDUs without CRC and Markers that must follow one another.
-_FEWEST_HEADERS = 3
+#: FPDUs without CRC and Markers that must follow one another, and for each sequence of them that leads nowhere.
+FEWEST_HEADERS: Final = 3
+_FEWEST_FOR_BROKEN = 32
 #: After so many FPDUs a hypothesis needs no more.
 _ENOUGH = 64
-#: Candidates that are looked at for one hypothesis.
+#: Candidates that are looked at for one hypothesis: so many, fewer where there are few octets, but not less than that.
 _MOST_CANDIDATES = 4096
+_FEWEST_CANDIDATES = 64
 #: Octets that lie too far apart for their grid to be tried together are few: runs looked at, the longest first.
 _MOST_RUNS = 256
 _SHORTEST_RUN = 8
 #: The share of Markers whose RESERVED may be anything, and, without CRCs, of those that may lead nowhere.
 _MOST_DEVIATING = 8
 _MOST_ASTRAY = 4
+#: Places tried one after another, of the first octets that follow one another.
+_MOST_PLACES = 1 << 13
 #: Candidates of which none is an FPDU before a grid is given up.
 _MOST_IN_VAIN = 64
 #: Markers that must point back, not at themselves, where no CRC is good: zeros may be anything.
 _FEWEST_POINTING = 3
+#: The bits of FPDUPTR that are sent zero, of each octet.
+_LOW_TWO_BITS = bytes(octet & 3 for octet in range(256))
 #: Added to offsets, so that no FPDU begins before the stream: a Marker stands there.
 _SHIFT = -(-2 * LONGEST_FPDU // MARKER_INTERVAL) * MARKER_INTERVAL
 
@@ -69,8 +76,9 @@ class Inferred(NamedTuple):
     """What a half connection was inferred to be.
 
     ``grid`` is what offsets of Markers leave modulo 512 (0 without Markers); ``origin`` what FPDUPTR counts from, None
-    if no FPDU shows it; ``confirmations`` the FPDUs that confirm it, ``bits`` what they are worth; ``first`` the offset
-    of the first of them; ``span`` the most octets that follow one another and are all theirs.
+    if no FPDU shows it; ``confirmations`` the FPDUs that confirm it (none, if only Markers of FPDUs that were not
+    captured whole do), ``bits`` what they are worth; ``first`` the offset of the first of them; ``span`` the most
+    octets that follow one another and are all theirs.
     """
 
     markers: bool
@@ -91,35 +99,52 @@ class Inferred(NamedTuple):
 class Budget:
     """Places that may still be tried, one after another, for FPDUs whose ULPDU is not DDP: that takes longest."""
 
-    def __init__(self, places: int = 1 << 18) -> None:
+    def __init__(self, places: int = 1 << 16) -> None:
         self.places = places
 
+    def take(self) -> int:
+        """How many places may be tried now."""
+        taken = min(self.places, _MOST_PLACES)
+        self.places -= taken
+        return taken
 
-def infer(runs: Sequence[Run], budget: Budget, markers: bool | None = None, crc: bool | None = None) -> Inferred | None:
-    """The hypothesis with the most evidence, None if there is none at all; ``markers`` and ``crc`` where known."""
+
+def infer(
+    runs: Sequence[Run],
+    budget: Budget,
+    markers: bool | None = None,
+    crc: bool | None = None,
+    fewest: int = FEWEST_HEADERS,
+) -> Inferred | None:
+    """The hypothesis with the most evidence, None if there is none at all; ``markers`` and ``crc`` where known.
+
+    ``fewest`` is how many FPDUs without CRC and Markers must follow one another.
+    """
     longest = sorted((run for run in runs if len(run.octets) >= _SHORTEST_RUN), key=lambda run: -len(run.octets))
     runs = sorted(longest[:_MOST_RUNS])
     if not runs:
         return None
     found: list[Inferred | None] = []
     if markers is not False:
+        grids = _grids(runs)
         for with_crc in (True, False):
-            if crc in (None, with_crc) and not any(found):
-                found.append(by_grid := _by_grid(runs, with_crc))
+            if crc in (None, with_crc) and not any(one is not None and one.confirmations for one in found):
+                found.append(by_grid := _by_grid(runs, grids, with_crc))
                 # A CRC that is good only if Markers are there leaves no doubt, however few of the FPDUs hold one.
-                if by_grid is not None and by_grid.crc and by_grid.bits >= HALF_BITS:
+                if by_grid is not None and by_grid.crc and by_grid.confirmations and by_grid.bits >= HALF_BITS:
                     return by_grid
     if markers is not True:
         if crc is not False:
             found.append(_by_crc(runs, map(_plausible, runs)))
         if crc is not True:
-            found.append(_by_headers(runs))
+            found.append(_by_headers(runs, fewest))
         if crc is not False and not any(one is not None and one.bits >= HALF_BITS for one in found):
-            found.append(_by_crc(runs, (_every_place(run, budget) for run in runs)))
+            places = budget.take()
+            found.append(_by_crc(runs, [iter(range(min(len(run.octets) - 1, places))) for run in runs[:1]]))
     # Where CRCs are good they are in use, however much the headers alone are worth.
     return max(
         (one for one in found if one is not None),
-        key=lambda one: (one.crc and one.bits >= HALF_BITS, one.bits),
+        key=lambda one: (one.crc and one.confirmations > 0 and one.bits >= HALF_BITS, one.bits),
         default=None,
     )
 
@@ -127,21 +152,23 @@ def infer(runs: Sequence[Run], budget: Budget, markers: bool | None = None, crc:
 # --- Markers ---
 
 
-def _by_grid(runs: Sequence[Run], crc: bool) -> Inferred | None:
+def _by_grid(runs: Sequence[Run], grids: Sequence[int], crc: bool) -> Inferred | None:
     best: Inferred | None = None
     tried = 0
-    for grid in _grids(runs):
+    # The fewer octets, the less they can cost.
+    most = min(_MOST_CANDIDATES, _FEWEST_CANDIDATES + sum(len(run.octets) for run in runs) // 8)
+    for grid in grids:
         found, candidates = _on_grid(runs, grid, crc)
-        tried += candidates
+        tried += candidates + 1
         if found is not None and (best is None or found.bits > best.bits):
             best = found
-        if tried > _MOST_CANDIDATES:
+        if tried > most:
             break
     return best
 
 
-def _grids(runs: Sequence[Run]) -> Iterator[int]:
-    """Where Markers may stand modulo 512: nearly all RESERVED fields there are zero."""
+def _grids(runs: Sequence[Run]) -> list[int]:
+    """Where Markers may stand modulo 512, the likeliest first: nearly all bits there are zero that are sent zero."""
     # Runs are laid one behind another at their own places modulo 512; the zeros between them contradict nothing.
     laid = bytearray()
     for run in runs:
@@ -151,11 +178,15 @@ def _grids(runs: Sequence[Run]) -> Iterator[int]:
     for grid in _within(runs):
         first, second = laid[grid::MARKER_INTERVAL], laid[grid + 1 :: MARKER_INTERVAL]
         deviating = 2 * len(first) - first.count(0) - second.count(0)
-        if deviating * _MOST_DEVIATING <= len(first):
-            # FPDUPTRs that are not all zero say more than zeros that may be anything.
-            pointing = len(first) - laid[grid + 3 :: MARKER_INTERVAL].count(0)
+        fpduptrs = laid[grid + 3 :: MARKER_INTERVAL]
+        deviating += len(fpduptrs) - fpduptrs.translate(_LOW_TWO_BITS).count(0)
+        if deviating * _MOST_DEVIATING > len(first):
+            continue
+        # FPDUPTRs that are not zero say more than zeros that may be anything.
+        pointing = len(fpduptrs) - fpduptrs.count(0)
+        if pointing or any(any(laid[grid + at :: MARKER_INTERVAL]) for at in (2, 4, 5)):
             grids.append((deviating, -pointing, grid))
-    yield from (grid for _, _, grid in sorted(grids))
+    return [grid for _, _, grid in sorted(grids)]
 
 
 def _within(runs: Sequence[Run]) -> Iterable[int]:
@@ -198,14 +229,17 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None
             marker = max(after, marker + MARKER_INTERVAL)
         if not fpdus and candidates > _MOST_IN_VAIN:
             break
-    if not crc:
+    pairs = sum(looker.pairs for looker in lookers)
+    if first is None and (pairs < _FEWEST_POINTING or (crc and astray)):
+        return None, candidates
+    if not crc or first is None:
         # Markers of one FPDU tell how far apart they are, though all of it was never captured.
-        bits += MARKER_BITS * sum(looker.pairs for looker in lookers)
-        pointing = sum(looker.pointing + looker.pairs for looker in lookers)
+        bits += MARKER_BITS * pairs
+        pointing = pairs + sum(looker.pointing for looker in lookers)
         if astray * _MOST_ASTRAY > fpdus or pointing < (1 if bits > 2 * CONNECTION_BITS else _FEWEST_POINTING):
             return None, candidates
     if first is None:
-        return None, candidates
+        return Inferred(True, crc, grid, None, 0, bits, runs[0].offset, 0), candidates
     votes = sum(looker.votes for looker in lookers)
     origin: Origin | None = ("header" if votes > 0 else "first-octet") if votes else None
     return Inferred(True, crc, grid, origin, fpdus, bits, first, span), candidates
@@ -294,7 +328,7 @@ def _by_crc(runs: Sequence[Run], places: Iterable[Iterator[int]]) -> Inferred | 
     """FPDUs whose CRCs are good among those that begin at ``places`` of the runs, and those that follow them."""
     fpdus = bits = span = 0
     first: int | None = None
-    for run, places_of_run in zip(runs, places, strict=True):
+    for run, places_of_run in zip(runs, places, strict=False):
         view, at = memoryview(run.octets), 0
         for place in places_of_run:
             if fpdus >= _ENOUGH:
@@ -316,15 +350,7 @@ def _plausible(run: Run) -> Iterator[int]:
     yield from (match.start() for match in PLAUSIBLE_HEADER.finditer(run.octets))
 
 
-def _every_place(run: Run, budget: Budget) -> Iterator[int]:
-    for place in range(len(run.octets) - 1):
-        if budget.places <= 0:
-            return
-        budget.places -= 1
-        yield place
-
-
-def _by_headers(runs: Sequence[Run]) -> Inferred | None:
+def _by_headers(runs: Sequence[Run], fewest: int) -> Inferred | None:
     best: Inferred | None = None
     broken = 0
     for run in runs:
@@ -339,9 +365,28 @@ def _by_headers(runs: Sequence[Run]) -> Inferred | None:
             if chain.broken:
                 # FPDUs that are followed by none: a Marker may stand there.
                 broken += chain.fpdus > 1
-            elif chain.fpdus >= _FEWEST_HEADERS:
+                between = _marker_between(run, place, chain) if chain.fpdus > 1 else None
+                if between is not None:
+                    return between
+            elif chain.fpdus >= fewest:
                 at = chain.end
                 if best is None or chain.bits > best.bits:
                     first = run.offset + place
                     best = Inferred(False, False, 0, None, chain.fpdus, chain.bits, first, chain.end - place)
-    return best if best is not None and best.confirmations >= _MOST_DEVIATING * broken else None
+    return best if best is not None and best.confirmations >= _FEWEST_FOR_BROKEN * broken else None
+
+
+def _marker_between(run: Run, place: int, chain: Chain) -> Inferred | None:
+    """Whether a Marker stands between the FPDUs of a chain, which begins at ``place``, and others (RFC 5044 §4.3)."""
+    marker, after = chain.end, chain.end + MARKER_LENGTH
+    if run.octets[marker:after] != bytes(MARKER_LENGTH):
+        return None
+    octets, last = run.octets, chain.last
+    if any(octets[at : at + 4] == (at - last).to_bytes(4, "big") for at in range(last + 4, marker, 4)):
+        return None  # it stands in the last one, whose CRC field is zero
+    behind = header_chain(run.octets, after)
+    fpdus = chain.fpdus + behind.fpdus
+    if behind.fpdus < FEWEST_HEADERS - 1 or fpdus < 2 * FEWEST_HEADERS:
+        return None
+    grid = (run.offset + marker) % MARKER_INTERVAL
+    return Inferred(True, False, grid, None, fpdus, chain.bits + behind.bits, run.offset + place, behind.end - place)

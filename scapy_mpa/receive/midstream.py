@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.profiles import PROFILES
-from scapy_mpa.receive.inference import CONNECTION_BITS, HALF_BITS, Inferred, Run, infer
+from scapy_mpa.receive.inference import CONNECTION_BITS, FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.segment import END, LENGTH, SEQ, SEQ_MASK, START, Segment, small_copy
 from scapy_mpa.receive.startup import StartupPhase
@@ -25,6 +25,8 @@ DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 
 #: Octets that wait in a half connection whose other half has been inferred, and for how long (nanoseconds).
 _MOST_UNDECIDED = 256 * 1024
+#: Evidence for which more octets are waited for, though they are many already.
+_PROMISING_BITS = 32
 #: What comes before the octets captured first, by so much, is not waited for.
 _LOWEST = 1 << 20
 
@@ -135,9 +137,9 @@ class Waited:
             self.stream.commit(seg, start, start + seg[END] - seg[START])
         self.runs = [Run(start, self.stream.read(start, end)) for start, end in self.stream.islands]
 
-    def infer(self, markers: bool | None, crc: bool | None) -> Inferred | None:
+    def infer(self, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS) -> Inferred | None:
         """What the octets say, given what is known."""
-        return infer(self.runs, self.half.connection.receiver.budget, markers, crc)
+        return infer(self.runs, self.half.connection.receiver.budget, markers, crc, fewest)
 
     def begins(self, near: int | None) -> int | None:
         """The first octet that belongs to it: not far from the one at ``near``; None if there is none."""
@@ -164,9 +166,10 @@ def infer_both(connection: TCPConnection) -> bool:
     True if it is, so that the phases of its half connections are others now.
     """
     receiver = connection.receiver
-    if connection.mpa is not None or not all(isinstance(half.phase, StartupPhase) for half in connection.halves):
+    phases = [half.phase for half in connection.halves if isinstance(half.phase, StartupPhase)]
+    if connection.mpa is not None or len(phases) < 2 or any(phase.found is not None for phase in phases):
         return False
-    if not any(isinstance(half.phase, StartupPhase) and half.phase.waiting for half in connection.halves):
+    if not any(phase.undecided and phase.waiting for phase in phases):
         return False
     assumed = receiver.assumptions
     first = connection.first_sender or connection.halves[0]
@@ -181,14 +184,15 @@ def infer_both(connection: TCPConnection) -> bool:
         if inferred is not None:
             found[direction] = inferred
     # CRCs are in use in both directions or in none (RFC 5044 §7.1.1): the stronger one decides.
-    surest = max(found.values(), key=lambda one: one.bits, default=None)
+    connection.is_promising = any(inferred.bits >= _PROMISING_BITS for inferred in found.values())
+    surest = max((one for one in found.values() if one.confirmations), key=lambda one: one.bits, default=None)
     if surest is not None:
         for direction, inferred in list(found.items()):
             if inferred.crc != surest.crc and (again := waited[direction].infer(None, surest.crc)) is not None:
                 found[direction] = again
         found = {direction: inferred for direction, inferred in found.items() if inferred.crc == surest.crc}
     told = any(start is not None for start in starts.values()) and bool(assumed.start or assumed.profile == "culley-02")
-    if not told and sum(inferred.bits for inferred in found.values()) < CONNECTION_BITS:
+    if not told and (surest is None or sum(inferred.bits for inferred in found.values()) < CONNECTION_BITS):
         return False
     if not receiver.has_room(first):
         return False
@@ -250,7 +254,9 @@ def enter(
         if inferred is not None and inferred.markers:
             shift += (first - inferred.grid) % MARKER_INTERVAL
         begun = Stream((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
-        operation = half.connection.operation(mpa, direction, begun, markers, (0, 0), None)
+        # Without CRCs, what is not known to hold no Markers is not searched: where one stands an FPDU would be wrong.
+        known = inferred is not None or mpa.crc or assumed.markers_of(direction) is not None
+        operation = half.connection.operation(mpa, direction, begun, markers, (0, 0), None, may_search=known)
     mpa.inferences[direction] = inferred
     operation.replay(waited.segments)
 
@@ -301,7 +307,8 @@ class UndecidedHalf:
         waited = Waited(self.half)
         assumed = connection.receiver.assumptions
         start = _known_start(waited, assumed.profile)
-        inferred = waited.infer(assumed.markers_of(self.direction), mpa.crc)
+        # That there is MPA is known: less will do.
+        inferred = waited.infer(assumed.markers_of(self.direction), mpa.crc, FEWEST_HEADERS - 1)
         if inferred is not None and (inferred.bits < HALF_BITS or not (at_last or inferred.shows_markers)):
             inferred = None
         if inferred is not None or start is not None or at_last:

@@ -60,7 +60,8 @@ class FullOperation:
 
     ``counts`` and ``log`` grow as segments come; ``log`` is None unless records are wanted, ``sink`` unless each
     FPDU is wanted as it is placed.  Breaches go to ``findings``.  ``floor`` is (frame, nanoseconds) at which both
-    startup frames were there; ``begins_at`` is the offset of the first FPDU, None if that is not known.
+    startup frames were there; ``begins_at`` is the offset of the first FPDU, None if that is not known; ``may_search``
+    whether one may be searched for where Markers do not help.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class FullOperation:
         sink: PlacedSink | None = None,
         observer: Observer | None = None,
         begins_at: int | None = 0,
+        may_search: bool = True,
     ) -> None:
         self.mpa = mpa
         self.half = half
@@ -103,7 +105,7 @@ class FullOperation:
         self._unjudged: list[tuple[int, int]] = []
         self._limits = limits
         self._reader = reader
-        self._placement = Placement(self.stream, reader, floor, observer is not None, begins_at)
+        self._placement = Placement(self.stream, reader, floor, observer is not None, begins_at, may_search)
         #: Whether delivery counts from the first FPDU located, the beginning not having been captured.
         self._from_first_located = begins_at is None
         #: The frame at which the first FPDU was located.

@@ -54,7 +54,7 @@ class Placement:
 
     ``floor`` is the moment at which Full Operation became known: nothing is complete before.  With ``keep_octets``
     what is located keeps its octets until it has been told.  ``begins_at`` is where the first FPDU begins, None if
-    that is not known.
+    that is not known; ``may_search`` whether one may be searched for.
     """
 
     __slots__ = (
@@ -66,6 +66,7 @@ class Placement:
         "_is_to_locate",
         "_keep_octets",
         "_low",
+        "_may_ever_search",
         "_may_search",
         "_now",
         "_phase",
@@ -89,6 +90,7 @@ class Placement:
         floor: Moment,
         keep_octets: bool = False,
         begins_at: int | None = 0,
+        may_search: bool = True,
     ) -> None:
         self._stream = stream
         self._keep_octets = keep_octets
@@ -118,6 +120,7 @@ class Placement:
         #: What looks for an FPDU besides Markers, and whether it may in the present state LOST.
         self._search: Search | None = None
         self._may_search = False
+        self._may_ever_search = may_search
         self._retried: list[Located] = []
         self._fresh: list[Located] = []
         self._settled: list[Located] = []
@@ -352,7 +355,7 @@ class Placement:
     def _lose(self, may_search: bool = True) -> None:
         """It is not known any more where an FPDU begins."""
         self.state = LOST
-        self._may_search = may_search
+        self._may_search = may_search = may_search and self._may_ever_search
         if may_search:
             start = max(self._low, self._stream.base)
             if self._search is not None and self._search.is_aligned == (self._phase is not None):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.startup import (
     KEY_LENGTH,
     KEY_PREFIX,
@@ -23,7 +24,7 @@ from scapy_mpa.framing.startup import (
     decode_startup_frame,
     startup_frame_problems,
 )
-from scapy_mpa.receive.evidence import PLAUSIBLE_HEADER
+from scapy_mpa.receive.evidence import may_begin_with_fpdu
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.segment import (
     ACK,
@@ -85,7 +86,7 @@ class StartupPhase:
     ``found`` is its frame; ``waiting`` are the segments behind it, in the order of capture.
     """
 
-    def __init__(self, half: Half, origin: int, anchored: bool, held_limit: int) -> None:
+    def __init__(self, half: Half, origin: int, anchored: bool, held_limit: int, undecided: bool = True) -> None:
         self.half = half
         self.stream = Stream(origin, anchored)
         self.found: FoundFrame | None = None
@@ -108,7 +109,7 @@ class StartupPhase:
         self._touched = False
         self._held_limit = held_limit
         #: Whether the octets may be FPDUs.
-        self.undecided = True
+        self.undecided = undecided
         #: The time (nanoseconds) of the first segment that waits, and how many octets are tried next.
         self._since: int | None = None
         self._next_try = _FIRST_LOOK
@@ -309,12 +310,15 @@ class StartupPhase:
         connection = self.half.connection
         if connection.stop_waiting():
             return False  # what waited, the last segment included, has been taken by Full Operation
-        self._decide_against()
+        if not connection.is_promising:
+            self._decide_against()
         if self.found is None:
             # What has waited longest is the least likely to be waited for.
             del self.waiting[: len(self.waiting) // 2 + 1]
             self._waiting_octets = sum(map(_cost, self.waiting))
             self._released = 0
+            if self.undecided:
+                self._put_in_order_again()
             return True
         seg = self.waiting.pop()
         self._waiting_octets -= _cost(seg)
@@ -370,16 +374,20 @@ class StartupPhase:
         if not self.undecided or self.found is not None or self.half.connection.mpa is not None:
             return False
         stream = self.stream
-        if stream.anchored and stream.next - stream.base >= _FIRST_LOOK and not self._begins_like_fpdu():
-            self._decide_against()
+        looked = self._next_try > _FIRST_LOOK
+        if stream.anchored and not looked and stream.next - stream.base >= _FIRST_LOOK:
+            if self._begins_like_fpdu():
+                self._next_try += 1
+            else:
+                self._decide_against()
         return self.undecided
 
     def _begins_like_fpdu(self) -> bool:
         """Whether the first octets of the TCP connection may be those of an FPDU, with a Marker or without."""
         if self.half.connection.receiver.assumptions.is_without_startup_frames:
             return True
-        octets = self.stream.read(self.stream.base, self.stream.base + _FIRST_LOOK)
-        return octets[:4] == bytes(4) or PLAUSIBLE_HEADER.match(octets) is not None
+        octets = self.stream.read(self.stream.base, min(self.stream.next, self.stream.base + LONGEST_FPDU))
+        return may_begin_with_fpdu(octets)
 
     def _try_to_decide(self, seg: Segment) -> bool:
         """Whether Full Operation has begun: tried when twice as many octets wait, or they have waited for long."""
@@ -396,7 +404,11 @@ class StartupPhase:
         # A startup frame may be what is missing behind a SYN.
         if any(isinstance(half.phase, StartupPhase) and half.phase.lacks_beginning for half in connection.halves):
             return False
-        return connection.stop_waiting()
+        if connection.stop_waiting():
+            return True
+        if self.stream.anchored and not self._begins_like_fpdu():
+            self._decide_against()
+        return False
 
     @property
     def lacks_beginning(self) -> bool:
@@ -410,6 +422,13 @@ class StartupPhase:
             self.undecided = False
             self._passing = self._pause
             self._pause *= 4
+
+    def _put_in_order_again(self) -> None:
+        """Hold no more octets than those of the segments that wait."""
+        self.stream = stream = Stream(self.stream.origin, False)
+        for seg in self.waiting:
+            start = stream.offset_of(seg[SEQ])
+            stream.commit(seg, start, start + seg[END] - seg[START])
 
     def _look_again(self) -> None:
         """So much has passed that octets may be FPDUs by now, though nothing showed it."""
@@ -525,6 +544,8 @@ class StartupPhase:
     def _skip(self, limit: int) -> None:
         """More is held back than may be: give up what is missing, and the frame that may have begun before it."""
         stream = self.stream
+        if not stream.pieces:
+            return
         if stream.anchored:
             seg = stream.pieces[-1][3]
             self.half.connection.find("limit", seg, f"more than {limit} octets held back in the startup phase")

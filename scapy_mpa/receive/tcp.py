@@ -160,6 +160,8 @@ class TCPConnection:
         self.receiver = receiver
         #: The MPA connection that is being set up or in Full Operation.
         self.mpa: MPAConnection | None = None
+        #: Whether the octets look a little like FPDUs, though no startup frame says so.
+        self.is_promising = False
         #: Who sent the first data captured.
         self.first_sender: Half | None = None
 
@@ -256,13 +258,15 @@ class TCPConnection:
             # MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow.
             mpa.rejected = True
             self.mpa = None
+            waiting = []
             for half in self.halves:
                 old = half.phase
                 assert isinstance(old, StartupPhase) and old.found is not None
-                phase = StartupPhase(half, old.stream.seq_of(old.found.end), True, self.receiver.limits.held_octets)
-                half.enter(phase)
-                for seg in old.waiting:
-                    half.phase.receive(seg)
+                origin, limit = old.stream.seq_of(old.found.end), self.receiver.limits.held_octets
+                half.enter(StartupPhase(half, origin, True, limit, undecided=False))
+                waiting += [(half, seg) for seg in old.waiting]
+            for half, seg in waiting:
+                half.phase.receive(seg)
             return
         floor = max((mpa.request.frame, mpa.request.time), (mpa.reply.frame, mpa.reply.time))
         # M asks for Markers in what its sender receives (RFC 5044 §7.1.1).
@@ -296,8 +300,9 @@ class TCPConnection:
         markers: bool,
         floor: tuple[int, int],
         begins_at: int | None,
+        may_search: bool = True,
     ) -> FullOperation:
-        """Enter Full Operation in one direction; ``begins_at`` as :class:`FullOperation` has it."""
+        """Enter Full Operation in one direction; the last two are as :class:`FullOperation` has them."""
         receiver, half = self.receiver, mpa.halves[direction]
         reader = FPDUReader(stream, markers, mpa.crc, mpa.profile.fpduptr_origin)
         kind = MarkerOperation if markers else PlainOperation
@@ -312,6 +317,7 @@ class TCPConnection:
             receiver.sink,
             receiver.observer,
             begins_at,
+            may_search,
         )
         mpa.operations[direction] = operation
         half.enter(operation)

@@ -11,7 +11,8 @@ from scapy_mpa.craft.packets import Endpoint
 from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.craft.segments import Cut, displace, emss_cuts
 from scapy_mpa.craft.talk import TcpTalk
-from tests.foreign.makers import MAKERS, Data, Message
+from tests.foreign.data import Data, Message
+from tests.foreign.makers import MAKERS
 
 _CLIENT, _SERVER = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02"
 _START, _STEP = 1_700_000_000_000_000_000, 20_000
@@ -41,7 +42,7 @@ TAPS = {
     "middle-jumbo": Tap(mtu=9000, middle=True),
     "middle-lossy": Tap(middle=True, late=0.02, missed=0.01),
     "middle-cut": Tap(middle=True, cut=128),
-    "middle-short": Tap(middle=True, connections=50),
+    "middle-short": Tap(middle=True, connections=12),
 }
 
 

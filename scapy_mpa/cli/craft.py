@@ -1,0 +1,130 @@
+"""``scapy-mpa craft``."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from scapy_mpa.craft.scenario import Scenario
+
+# What makes traffic is imported when there is some to be made: other commands do not need it.
+_FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
+
+
+@click.command("craft", epilog="docs/crafting.md tells what scenarios, steps and impairments there are.")
+@click.argument("scenario", required=False)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The capture to write; - is standard output.")
+@click.option("--truth", metavar="FILE", type=click.Path(), help="Write what is to be found in it, as JSON lines.")
+@click.option("--seed", type=click.IntRange(0), help="Decides about all that is random.")
+@click.option(
+    "--impair",
+    "impairments",
+    multiple=True,
+    metavar="KIND[:NAME=VALUE,...]",
+    help="What happens to the packets; --list names the kinds. May be repeated.",
+)
+@click.option(
+    "--set",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of every connection, its value as in a scenario file: m=[1,0], mtu=9000. May be repeated.",
+)
+@click.option(
+    "--say", "steps", multiple=True, metavar="STEP", help="A step of every connection, at its end. May be repeated."
+)
+@click.option("--connection", type=click.IntRange(0), help="Only this one of the scenario's connections.")
+@click.option(
+    "--format", "output_format", type=click.Choice(_FORMATS), help="Of the capture. Default: as FILE ends, else pcap."
+)
+@click.option(
+    "--list",
+    "only_list",
+    is_flag=True,
+    help="Name the scenarios that are shipped, the impairments and the segmentations.",
+)
+def craft_command(
+    scenario: str | None,
+    output: str | None,
+    truth: str | None,
+    seed: int | None,
+    impairments: tuple[str, ...],
+    parameters: tuple[str, ...],
+    steps: tuple[str, ...],
+    connection: int | None,
+    output_format: Literal["pcap", "pcapng"] | None,
+    only_list: bool,
+) -> int:
+    """Make a capture of MPA connections.
+
+    SCENARIO is the name of one that is shipped, or a TOML file; without one, --set and --say tell everything.
+    """
+    from scapy_mpa.craft.scenario import load, parse, toml_value
+
+    if only_list:
+        _list()
+        return 0
+    if output is None:
+        raise click.UsageError("where to? -o FILE names the capture to write")
+    if scenario is None and not steps:
+        raise click.UsageError("a SCENARIO is wanted, or --say; --list names those that are shipped")
+    settings: dict[str, Any] = {}
+    for text in parameters:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {text!r} is not NAME=VALUE")
+        settings[name.strip()] = toml_value(value.strip())
+    if scenario is None:
+        found = parse("", "options", seed=seed, parameters=settings, steps=steps)
+    else:
+        found = load(scenario, seed=seed, parameters=settings, steps=steps)
+    _write(found, output, truth, impairments, connection, output_format)
+    return 0
+
+
+def _write(
+    scenario: Scenario,
+    output: str,
+    truth_file: str | None,
+    impairments: tuple[str, ...],
+    connection: int | None,
+    output_format: Literal["pcap", "pcapng"] | None,
+) -> None:
+    from scapy_mpa.craft.traffic import truth_lines
+    from scapy_mpa.craft.truth import Truth
+
+    traffic = scenario.traffic(impairments, connection)
+    truth = Truth() if truth_file is not None else None
+    with ExitStack() as files:
+        # Both are opened before anything is made: a name that cannot be written is told at once.
+        file: BinaryIO = sys.stdout.buffer if output == "-" else files.enter_context(open(output, "wb"))
+        lines = files.enter_context(open(truth_file, "w", encoding="utf-8")) if truth_file is not None else None
+        packets = traffic.write(file, output_format or ("pcapng" if output.endswith(".pcapng") else "pcap"), truth)
+        if truth is not None and lines is not None:
+            lines.writelines(truth_lines(truth.records()))
+    if output != "-":
+        count = len(traffic.conversations)
+        click.echo(f"{output}: {packets} packet{'s' * (packets != 1)}, {count} connection{'s' * (count != 1)}")
+
+
+def _list() -> None:
+    from scapy_mpa.craft.impairments import IMPAIRMENTS
+    from scapy_mpa.craft.scenario import load, shipped
+    from scapy_mpa.craft.segmentation import SEGMENTATIONS
+
+    names = shipped()
+    width = max(map(len, names))
+    click.echo("Scenarios:")
+    for name in names:
+        click.echo(f"  {name:<{width}}  {load(name).title}")
+    click.echo("\nImpairments (--impair), with their parameters; direction and connection limit each of them:")
+    for name, kind in IMPAIRMENTS.items():
+        defaults = ",".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
+        click.echo(f"  {name}:{defaults}\n      {kind.meaning}")
+    click.echo("\nSegmentations (--set segmentation=KIND):")
+    for name, meaning in SEGMENTATIONS.items():
+        click.echo(f"  {name:<{width}}  {meaning}")

@@ -1,0 +1,272 @@
+"""One half connection as it was captured: which of its FPDUs can be found, and when.
+
+Where the FPDUs lie is known from their sender (`Half`); which octets came at which frame is told by `Captured`. See
+`truth` for the definitions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..framing.ddp import OPCODE_NAMES
+from .tcppacket import Half
+
+NEVER = 1 << 62
+"""The frame of what no frame brings."""
+
+_NANOSECONDS = 1_000_000_000
+
+
+class Captured(NamedTuple):
+    """Octets [start, end) of a stream as a frame brought them; `damage` are the offsets of those that are wrong."""
+
+    frame: int
+    start: int
+    end: int
+    damage: tuple[int, ...]
+    is_dropped: bool
+
+
+class CapturedHalf:
+    """The FPDUs of one half connection, captured as `captured` says.
+
+    `floor` is the frame by which both startup frames were there; `anchored`: it is known where Full Operation
+    begins.
+    """
+
+    def __init__(self, half: Half, captured: list[Captured], floor: int, anchored: bool) -> None:
+        origin = half.origin or 0
+        self._half = half
+        self._floor = floor
+        self._starts = [origin + fpdu.offset for fpdu in half.laid]
+        self._ends = [origin + fpdu.end for fpdu in half.laid]
+        self._named = [fpdu.markers > 0 for fpdu in half.laid]
+        if anchored and self._named:
+            self._named[0] = True
+        self._anchored = anchored
+        count = len(half.laid)
+        self._missing = [fpdu.wire_length for fpdu in half.laid]
+        #: The frame by which each was complete, and that at which it was located too (None: not yet).
+        self._complete: list[int | None] = [None] * count
+        self._located: list[int | None] = [None] * count
+        self._bad = [False] * count
+        #: What was captured first, sorted and without overlaps: (start, end, index of the segment).
+        self._pieces: list[tuple[int, int, int]] = []
+        self._captured = captured
+        self._has_damage = any(segment.damage for segment in captured)
+        for index in range(len(captured)):
+            self._take(index)
+        self._search()
+        self._doubt()
+
+    @property
+    def first_placed(self) -> int:
+        """The frame at which the first FPDU that was located was placed."""
+        return next((frame for frame in self._located if frame is not None), NEVER)
+
+    # --- octets ---
+
+    def _take(self, index: int) -> None:
+        """A segment comes."""
+        segment = self._captured[index]
+        if self._has_damage and not self._agrees(segment):
+            return
+        self._commit(index, max(segment.frame, self._floor))
+        fresh = self._fresh(segment)
+        # One FPDU after the other: what a segment brought to the first that is bad may be wrong in the next.
+        while dropped := next(filter(None, map(self._dropped, fresh)), None):
+            self._withdraw(dropped)
+            fresh = self._fresh(segment)
+        for k in fresh:
+            self._locate(k)
+
+    def _dropped(self, k: int) -> set[int]:
+        """The segments with octets of FPDU k, if it is bad, that their receiver dropped."""
+        if not self._bad[k]:
+            return set()
+        return {index for _, _, index in self._pieces_of(k) if self._captured[index].is_dropped}
+
+    def _agrees(self, segment: Captured) -> bool:
+        """Whether a segment may be taken; what was damaged and dropped before it makes way for it."""
+        wrong = set()
+        for start, end, other in self._overlapping(segment.start, segment.end):
+            damage = self._captured[other].damage
+            if segment.is_dropped and any(start <= at < end and at not in damage for at in segment.damage):
+                return False
+            if self._captured[other].is_dropped and any(
+                max(start, segment.start) <= at < min(end, segment.end) and at not in segment.damage for at in damage
+            ):
+                wrong.add(other)
+        if wrong:
+            self._withdraw(wrong)
+        return True
+
+    def _commit(self, index: int, now: int) -> None:
+        """Hold what a segment brings that is new."""
+        segment = self._captured[index]
+        at, end = segment.start, segment.end
+        pieces = self._pieces
+        if not pieces or pieces[-1][1] <= at:
+            pieces.append((at, end, index))
+            self._count(at, end, 1, now)
+            return
+        new = []
+        for start, after, _ in self._overlapping(at, end):
+            if at < start:
+                new.append((at, start, index))
+            at = max(at, after)
+        if at < end:
+            new.append((at, end, index))
+        for piece in new:
+            pieces.insert(bisect_left(pieces, piece), piece)
+            self._count(piece[0], piece[1], 1, now)
+
+    def _withdraw(self, dropped: set[int]) -> None:
+        """Forget what segments brought, except what FPDUs hold that were placed with it."""
+        kept: list[tuple[int, int, int]] = []
+        for piece in self._pieces:
+            start, end, index = piece
+            if index not in dropped:
+                kept.append(piece)
+                continue
+            for k in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
+                part = max(start, self._starts[k]), min(end, self._ends[k])
+                if self._located[k] is not None:
+                    kept.append((*part, index))
+                else:
+                    self._count(*part, -1, 0)
+        self._pieces = kept
+
+    def _count(self, start: int, end: int, sign: int, now: int) -> None:
+        """Octets [start, end) have come, or gone."""
+        for k in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
+            overlap = min(end, self._ends[k]) - max(start, self._starts[k])
+            self._missing[k] -= sign * overlap
+            if self._located[k] is not None:
+                continue
+            self._complete[k] = now if not self._missing[k] else None
+            if self._has_damage and self._half.crc:
+                self._bad[k] = not self._missing[k] and self._is_damaged(k)
+
+    def _overlapping(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        first = max(bisect_right(self._pieces, (start, NEVER, 0)) - 1, 0)
+        found = []
+        for piece in self._pieces[first:]:
+            if piece[0] >= end:
+                break
+            if piece[1] > start:
+                found.append(piece)
+        return found
+
+    def _pieces_of(self, k: int) -> list[tuple[int, int, int]]:
+        return self._overlapping(self._starts[k], self._ends[k])
+
+    def _is_damaged(self, k: int) -> bool:
+        first, last = self._starts[k], self._ends[k]
+        return any(
+            max(start, first) <= at < min(end, last)
+            for start, end, index in self._pieces_of(k)
+            for at in self._captured[index].damage
+        )
+
+    # --- FPDUs ---
+
+    def _fresh(self, segment: Captured) -> list[int]:
+        """The FPDUs that a segment makes complete and located, and those that only waited for them."""
+        fresh: list[int] = []
+        first = bisect_right(self._ends, segment.start)
+        k = first
+        after = bisect_left(self._starts, segment.end)
+        while k < len(self._starts):
+            if self._complete[k] is not None and self._located[k] is None:
+                before = k > 0 and (self._located[k - 1] is not None or (bool(fresh) and fresh[-1] == k - 1))
+                if self._named[k] or before:
+                    fresh.append(k)
+                elif k >= after:
+                    break
+            elif k >= after:
+                break
+            k += 1
+        return fresh
+
+    def _locate(self, k: int) -> None:
+        """FPDU k is complete and located now."""
+        complete = self._complete[k]
+        assert complete is not None
+        before = self._located[k - 1] if k else None
+        # Found by its CRC, though perhaps only now: it could have been placed when it was complete.
+        is_alone = self._named[k] or before is None or (self._bad[k - 1] and not self._bad[k])
+        self._located[k] = complete if is_alone else max(complete, before or 0)
+
+    def _search(self) -> None:
+        """Behind octets that never came, in a stream without Markers, FPDUs are searched for.
+
+        So they are in a half that begins in the middle and ends before an FPDU with a Marker, if there are CRCs.
+        """
+        if self._half.markers and (self._anchored or not self._half.crc or self.first_placed < NEVER):
+            return
+        for k in range(len(self._complete)):
+            if self._complete[k] is None or self._located[k] is not None:
+                continue
+            is_known = k > 0 and self._located[k - 1] is not None
+            if is_known and (dropped := self._dropped(k)):
+                self._withdraw(dropped)
+            elif is_known or not self._bad[k]:
+                self._locate(k)
+
+    def _doubt(self) -> None:
+        """Where one bad FPDU follows another, and no Marker names it, what comes behind them has to confirm it.
+
+        That is a whole FPDU, or the end of the octets.
+        """
+        for k in range(len(self._bad) - 1, 0, -1):
+            if not (self._bad[k] and self._bad[k - 1]) or self._named[k] or self._located[k] is None:
+                continue
+            if k + 1 < len(self._bad):
+                is_doubtful = self._bad[k + 1] and not self._named[k + 1] and self._located[k + 1] is None
+                ends = not self._overlapping(self._ends[k], self._ends[k] + 1)
+                if is_doubtful or (self._complete[k + 1] is None and not ends):
+                    self._located[k] = None
+
+    # --- records ---
+
+    def records(self, times: list[int]) -> Iterator[dict[str, Any]]:
+        """What is told of each FPDU that was located."""
+        half = self._half
+        error = min(
+            ((frame, k) for k, frame in enumerate(self._located) if frame is not None and self._bad[k]),
+            default=None,
+        )
+        first = next((k for k, frame in enumerate(self._located) if frame is not None), 0)
+        latest = 0
+        for k, (fpdu, located, complete) in enumerate(zip(half.laid, self._located, self._complete, strict=True)):
+            if k >= first or self._anchored:
+                latest = NEVER if complete is None else max(latest, complete)
+            if located is None or complete is None:
+                continue
+            bad, before = self._bad[k], self._located[k - 1] if k else None
+            if k == 0 and self._anchored:
+                located_by = "start"
+            elif before is not None and not self._bad[k - 1] and before <= located:
+                located_by = "length"
+            else:
+                located_by = "marker" if fpdu.markers else "scan"
+            frame = complete if bad else located
+            opcode = half.opcodes[k]
+            yield {
+                "seq": half.seq(self._starts[k]),
+                "header_seq": half.seq(self._starts[k] + fpdu.header_offset - fpdu.offset),
+                "ulpdu_length": fpdu.ulpdu_length,
+                "wire_length": fpdu.wire_length,
+                "markers": fpdu.markers,
+                "crc": "bad" if bad else "good" if half.crc else "unchecked",
+                "located_by": located_by,
+                "frames": sorted({self._captured[index].frame for _, _, index in self._pieces_of(k)}),
+                "placed_frame": None if bad else located,
+                "delivered_frame": None if bad or latest == NEVER else latest,
+                "time": times[frame - 1] / _NANOSECONDS,
+                "after_error": error is not None and (frame, k) > error,
+                "opcode": None if opcode is None else OPCODE_NAMES[opcode],
+            }

@@ -1,0 +1,236 @@
+"""Everything that may happen to packets between their sender and a capture file, as one pipeline.
+
+First comes what the network does, in the order given, then acknowledgements are made to fit; then what happens where
+packets are captured. Each impairment draws from its own `random.Random`, so that another one beside it does not
+change what it does. `IMPAIRMENTS` is the table of kinds and their parameters.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from ..errors import MPAError
+from .network import (
+    Applies,
+    Packets,
+    acknowledged,
+    corrupt,
+    duplicate,
+    fragment,
+    is_data,
+    lose,
+    reorder,
+    retransmit,
+)
+from .setup import nanoseconds
+from .tcppacket import ROLES, TcpPacket
+
+_LATER = 1000  # nanoseconds
+
+
+class Kind(NamedTuple):
+    """One kind of impairment: what does it, its parameters with their defaults, and what it is."""
+
+    apply: Callable[..., Packets]
+    parameters: dict[str, Any]
+    meaning: str
+    by_network: bool = True
+
+
+def _capture_loss(packets: Packets, rng: random.Random, applies: Applies, probability: float) -> Packets:
+    return (packet for packet in packets if not (applies(packet) and rng.random() < probability))
+
+
+def _cut(packets: Packets, rng: random.Random, applies: Applies, count: int) -> Packets:
+    for _ in range(count):
+        next(packets, None)
+    return packets
+
+
+def _jitter(packets: Packets, rng: random.Random, applies: Applies, seconds: float) -> Packets:
+    for packet in packets:
+        noise = nanoseconds(seconds * (2 * rng.random() - 1))
+        yield packet._replace(time=max(packet.time + noise, 0)) if applies(packet) else packet
+
+
+def _offload(packets: Packets, rng: random.Random, applies: Applies, mode: Literal["zero", "pseudo"]) -> Packets:
+    for packet in packets:
+        yield packet._replace(checksum=mode) if applies(packet) and not packet.damage else packet
+
+
+def _pass(packets: Packets, rng: random.Random, applies: Applies, length: int) -> Packets:
+    return packets
+
+
+IMPAIRMENTS: dict[str, Kind] = {
+    "reorder": Kind(reorder, {"probability": 0.1, "distance": 5}, "segments come late, behind up to `distance` others"),
+    "duplicate": Kind(duplicate, {"probability": 0.1, "distance": 3}, "segments come twice"),
+    "lose": Kind(
+        lose,
+        {"probability": 0.05, "distance": 8, "retransmit": True, "resegment": False},
+        "segments are lost, and sent again behind `distance` others, if at all",
+    ),
+    "retransmit": Kind(
+        retransmit, {"probability": 0.1, "distance": 4}, "octets that arrived are sent again in other segments"
+    ),
+    "corrupt": Kind(
+        corrupt,
+        {"probability": 0.05, "distance": 8, "repaired": False},
+        "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired",
+    ),
+    "fragment": Kind(fragment, {"mtu": 576, "reverse": False}, "IP datagrams come in fragments"),
+    "capture-loss": Kind(
+        _capture_loss, {"probability": 0.02}, "packets that arrived are missing in the capture", by_network=False
+    ),
+    "cut": Kind(_cut, {"count": 10}, "the capture begins late, by `count` packets", by_network=False),
+    "snap": Kind(_pass, {"length": 160}, "the capture keeps `length` octets of a packet", by_network=False),
+    "jitter": Kind(
+        _jitter, {"seconds": 0.0001}, "times are wrong by up to `seconds`, perhaps not ascending", by_network=False
+    ),
+    "offload": Kind(
+        _offload,
+        {"mode": "pseudo"},
+        "TCP checksums are not filled in: the pseudo-header's sum, or zero (mode zero)",
+        by_network=False,
+    ),
+}
+"""The kinds of impairments. Besides its own parameters each has `direction` and `connection`."""
+
+_MODES = ("pseudo", "zero")
+
+
+class Impairment(NamedTuple):
+    """An impairment and its parameters; only packets sent in `direction`, and of `connection`, if they are given."""
+
+    kind: str
+    parameters: dict[str, Any]
+    direction: str | None = None
+    connection: int | None = None
+
+    def applies(self, packet: TcpPacket) -> bool:
+        """Whether it is meant for a packet."""
+        if self.direction is not None and packet.half.role != self.direction:
+            return False
+        if self.connection is not None and packet.half.connection != self.connection:
+            return False
+        if self.kind in ("jitter", "offload", "fragment"):
+            return True
+        if self.kind == "capture-loss":
+            # Without its startup frames nothing of a connection can be read.
+            return packet.in_operation or not packet.payload
+        return is_data(packet)
+
+
+def impairment(value: object) -> Impairment:
+    """An impairment from text (`reorder`, `lose:probability=0.1,retransmit=false`), or from a mapping with `kind`.
+
+    Raises MPAError for what is none.
+    """
+    if isinstance(value, Impairment):
+        return value
+    if isinstance(value, str):
+        kind, _, rest = value.partition(":")
+        given: dict[str, Any] = {"kind": kind.strip()}
+        for part in filter(None, rest.split(",")):
+            name, equals, text = part.partition("=")
+            if not equals:
+                raise MPAError(f"{part!r} in {value!r} is not NAME=VALUE")
+            given[name.strip()] = _value(text.strip())
+    elif isinstance(value, Mapping):
+        given = dict(value)
+    else:
+        raise MPAError(f"{value!r} is no impairment")
+    kind = given.pop("kind", None)
+    if kind not in IMPAIRMENTS:
+        raise MPAError(f"there is no impairment {kind!r}; there are {', '.join(IMPAIRMENTS)}")
+    direction, connection = given.pop("direction", None), given.pop("connection", None)
+    if direction not in (None, *ROLES):
+        raise MPAError(f"{kind}: direction is {direction!r}; it may be {', '.join(ROLES)}")
+    if connection is not None and not _is_number(connection):
+        raise MPAError(f"{kind}: connection is {connection!r}, and no number")
+    known = IMPAIRMENTS[kind].parameters
+    parameters = {**known, **given}
+    for name, value in given.items():
+        if name not in known:
+            raise MPAError(f"{kind} has no {name!r}; it has {', '.join((*known, 'direction', 'connection'))}")
+        _check(kind, name, value, known[name])
+    return Impairment(kind, parameters, direction, connection)
+
+
+def _check(kind: str, name: str, value: Any, default: Any) -> None:
+    """Raise MPAError unless the value is of the default's kind, and within its range."""
+    if isinstance(default, bool):
+        good, wanted = isinstance(value, bool), "true or false"
+    elif isinstance(default, str):
+        good, wanted = value in _MODES, " or ".join(_MODES)
+    elif isinstance(default, int):
+        least = {"mtu": 68, "count": 0, "length": 1, "distance": 0 if kind == "duplicate" else 1}[name]
+        good, wanted = _is_number(value) and value >= least, f"a whole number, at least {least}"
+    else:
+        most = 1 if name == "probability" else 3600
+        good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
+        wanted = f"a number from 0 to {most}"
+    if not good:
+        raise MPAError(f"{kind}: {name} is {value!r}; {wanted} is wanted")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _value(text: str) -> Any:
+    """A value as the command line gives it."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+class Pipeline:
+    """Impairments, in the order given, those of the network before those of the capture."""
+
+    def __init__(self, impairments: Iterable[object] = (), seed: int = 0) -> None:
+        self.impairments = [impairment(value) for value in impairments]
+        self.seed = seed
+
+    @property
+    def snaplen(self) -> int | None:
+        """Octets of a packet that the capture keeps; None: all of them."""
+        return min((one.parameters["length"] for one in self.impairments if one.kind == "snap"), default=None)
+
+    def apply(self, packets: Iterable[TcpPacket]) -> Iterator[TcpPacket]:
+        """What is captured of packets."""
+        chain = iter(packets)
+        by_network = [one for one in self.impairments if IMPAIRMENTS[one.kind].by_network]
+        fragments = [one for one in by_network if one.kind == "fragment"]
+        others = [one for one in by_network if one.kind != "fragment"]
+        for one in others:
+            chain = self._apply(one, chain)
+        if others:
+            chain = acknowledged(_in_time(chain))
+        # Fragments are made on the last part of the way: what is sent again was whole.
+        for one in (*fragments, *(one for one in self.impairments if not IMPAIRMENTS[one.kind].by_network)):
+            chain = self._apply(one, chain)
+        return chain
+
+    def _apply(self, one: Impairment, packets: Packets) -> Packets:
+        alike = [other for other in self.impairments if other.kind == one.kind]
+        place = next(index for index, other in enumerate(alike) if other is one)
+        rng = random.Random(self.seed << 16 | place << 8 | list(IMPAIRMENTS).index(one.kind))
+        return IMPAIRMENTS[one.kind].apply(packets, rng, one.applies, **one.parameters)
+
+
+def _in_time(packets: Packets) -> Packets:
+    """What comes late has a later time."""
+    last = -1
+    for packet in packets:
+        if packet.time <= last:
+            packet = packet._replace(time=last + _LATER)
+        last = packet.time
+        yield packet

@@ -1,0 +1,109 @@
+"""RDMAP messages cut in DDP segments (RFC 5041 §5, RFC 5040 §5, RFC 7306 §5 and §6).
+
+A `Message` is what one side says; `segments` makes ULPDUs of it, none longer than what `room` allows at the
+time, with the MSN that the `Queues` of that side are at, MO and TO counting on, and L in the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..errors import MPAError
+from ..framing.ddp import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from .payload import MadeUp
+from .ulpdus import (
+    ATOMIC_REQUEST,
+    ATOMIC_RESPONSE,
+    ATOMIC_RESPONSE_QUEUE,
+    RDMA_WRITE,
+    READ_REQUEST,
+    READ_RESPONSE,
+    REQUEST_QUEUE,
+    SEND_QUEUE,
+    TERMINATE,
+    TERMINATE_QUEUE,
+    tagged,
+    untagged,
+)
+
+RAW = -1
+"""In place of an opcode: the payload is the ULPDU."""
+
+_QUEUES = {
+    READ_REQUEST: REQUEST_QUEUE,
+    ATOMIC_REQUEST: REQUEST_QUEUE,
+    TERMINATE: TERMINATE_QUEUE,
+    ATOMIC_RESPONSE: ATOMIC_RESPONSE_QUEUE,
+}
+# Messages of one DDP segment: what they say has a fixed form.
+_UNDIVIDED = {READ_REQUEST, TERMINATE, ATOMIC_REQUEST, ATOMIC_RESPONSE, 8, 9}
+
+
+class Message(NamedTuple):
+    """One RDMAP message: its opcode (`RAW`: a ULPDU as it is), what it carries, and where that goes.
+
+    `stag` and `to` are those of a tagged message; `stag` is also the Invalidate STag of the Sends that have one.
+    """
+
+    opcode: int
+    payload: bytes | MadeUp
+    stag: int = 0
+    to: int = 0
+
+    @property
+    def name(self) -> str:
+        """What it is called, for messages to people."""
+        return "ULPDU" if self.opcode == RAW else OPCODE_NAMES[self.opcode] or f"opcode {self.opcode}"
+
+
+class Queues:
+    """The Message Sequence Numbers of one side: each queue counts from 1 (RFC 5041 §4.3)."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, int] = {}
+
+    def next(self, queue: int) -> int:
+        """The MSN of the next message on `queue`."""
+        msn = self._last[queue] = self._last.get(queue, 0) + 1 & 0xFFFFFFFF
+        return msn
+
+
+def segments(message: Message, queues: Queues, room: Callable[[], int], version: int = 1) -> Iterator[bytes]:
+    """The ULPDUs of a message. `room` is asked before each how many octets it may have (MULPDU, RFC 5044 §4.5).
+
+    Raises MPAError if `room` is too small for a header and an octet.
+    """
+    opcode, payload = message.opcode, message.payload
+    if opcode == RAW:
+        yield bytes(payload)
+        return
+    is_tagged = opcode in (RDMA_WRITE, READ_RESPONSE)
+    header = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH
+    queue = _QUEUES.get(opcode, SEND_QUEUE)
+    msn = 0 if is_tagged else queues.next(queue)
+    at = 0
+    while True:
+        space = room() - header
+        if space < 1:
+            raise MPAError(f"a ULPDU of {space + header} octets has no room for DDP's header and an octet")
+        end = len(payload) if opcode in _UNDIVIDED else min(at + space, len(payload))
+        last = end == len(payload)
+        part = payload[at:end]
+        if is_tagged:
+            to = message.to + at & 0xFFFFFFFFFFFFFFFF
+            yield tagged(opcode, message.stag, to, part, last=last, version=version)
+        else:
+            yield untagged(
+                opcode,
+                queue,
+                msn,
+                part,
+                message_offset=at,
+                invalidate=message.stag,
+                last=last,
+                version=version,
+            )
+        if last:
+            return
+        at = end

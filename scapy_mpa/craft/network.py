@@ -1,0 +1,250 @@
+"""What a network does to packets on their way to where they are captured: late, twice, lost, damaged, in fragments.
+
+Each function takes packets in the order in which they were sent and gives those that arrive, in that order; chances
+are drawn from the `random.Random` handed in. Segments of Full Operation are what it happens to: handshake,
+startup frames and teardown pass. What comes late comes before the peer's next data, which was sent knowing it,
+and before the connection is torn down.
+
+`acknowledged` then corrects acknowledgement numbers: nobody acknowledges what has not arrived.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+from ..framing.crc import CRC_LENGTH
+from ..framing.ddp import UNTAGGED_HEADER_LENGTH
+from ..framing.fpdu import LENGTH_FIELD_LENGTH
+from ..framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from .fragments import fragment_places
+from .packets import FIN, RST, SYN
+from .segments import below, random_cuts
+from .tcppacket import Half, Piece, TcpPacket
+
+Packets = Iterator[TcpPacket]
+Applies = Callable[[TcpPacket], bool]
+"""Whether an impairment is meant for a packet."""
+
+_RETRANSMITTED = 0x8000  # what the IP identification of a retransmission differs by
+_MOST_RECENT = 4
+
+
+def is_data(packet: TcpPacket) -> bool:
+    """Whether a packet is a segment of Full Operation, whole."""
+    return packet.in_operation and bool(packet.payload) and packet.piece is None
+
+
+class _Late:
+    """Packets that come later: behind so many more data packets of their half, or before its peer speaks."""
+
+    def __init__(self) -> None:
+        self._held: dict[Half, list[tuple[int, TcpPacket]]] = {}
+
+    def hold(self, packet: TcpPacket, count: int) -> None:
+        """Let a packet come behind `count` others."""
+        self._held.setdefault(packet.half, []).append((count, packet))
+
+    def around(self, packet: TcpPacket, passes: bool = True) -> Packets:
+        """The packet (if it `passes`), with what comes before and after it."""
+        half = packet.half
+        if packet.flags & (SYN | FIN | RST):
+            yield from self._flush(half)
+            yield from self._flush(half.peer)
+        elif packet.payload:
+            yield from self._flush(half.peer)
+        if passes:
+            yield packet
+        held = self._held.get(half)
+        if held and packet.payload:
+            self._held[half] = [(count - 1, late) for count, late in held if count > 1]
+            yield from (late for count, late in held if count <= 1)
+
+    def rest(self) -> Packets:
+        """All that is still to come."""
+        for half in list(self._held):
+            yield from self._flush(half)
+
+    def _flush(self, half: Half) -> Packets:
+        for _, packet in self._held.pop(half, ()):
+            yield packet
+
+
+def reorder(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
+    """A segment comes behind 1 to `distance` of those that follow it."""
+    late = _Late()
+    for packet in packets:
+        is_late = applies(packet) and rng.random() < probability
+        yield from late.around(packet, passes=not is_late)
+        if is_late:
+            late.hold(packet, 1 + below(rng, distance))
+    yield from late.rest()
+
+
+def duplicate(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
+    """A segment comes once more, behind at most `distance` of those that follow it."""
+    late = _Late()
+    for packet in packets:
+        yield from late.around(packet)
+        if applies(packet) and rng.random() < probability:
+            count = below(rng, distance + 1)
+            if count:
+                late.hold(packet, count)
+            else:
+                yield packet
+    yield from late.rest()
+
+
+def lose(
+    packets: Packets,
+    rng: random.Random,
+    applies: Applies,
+    probability: float,
+    distance: int,
+    retransmit: bool,
+    resegment: bool,
+) -> Packets:
+    """A segment is lost, and sent again behind `distance` others unless `retransmit` is false.
+
+    With `resegment` what is sent again is cut elsewhere.
+    """
+    late = _Late()
+    for packet in packets:
+        is_lost = applies(packet) and rng.random() < probability
+        yield from late.around(packet, passes=not is_lost)
+        if is_lost and retransmit:
+            for again in _resegmented([packet], rng) if resegment else [_again(packet)]:
+                late.hold(again, distance)
+    yield from late.rest()
+
+
+def retransmit(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
+    """Octets that have arrived are sent again behind `distance` other segments, cut elsewhere (RFC 5044 §A.1)."""
+    late = _Late()
+    recent: dict[Half, list[TcpPacket]] = {}
+    for packet in packets:
+        yield from late.around(packet)
+        if not applies(packet):
+            continue
+        run = recent.setdefault(packet.half, [])
+        if run and run[-1].end != packet.start:
+            run.clear()
+        run.append(packet)
+        del run[:-_MOST_RECENT]
+        if rng.random() < probability:
+            for again in _resegmented(run[below(rng, len(run)) :], rng):
+                late.hold(again, distance)
+    yield from late.rest()
+
+
+def corrupt(
+    packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int, repaired: bool
+) -> Packets:
+    """An octet of a ULPDU, of PAD or of a CRC field is damaged.
+
+    With `repaired` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
+    forwards, and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again behind
+    `distance` others. DDP headers, lengths and Markers are spared, and so is what was captured before.
+    """
+    late = _Late()
+    highest: dict[Half, int] = {}
+    for packet in packets:
+        is_new = packet.start >= highest.get(packet.half, 0)
+        highest[packet.half] = max(highest.get(packet.half, 0), packet.end)
+        damage: tuple[tuple[int, int], ...] = ()
+        if is_new and not packet.damage and applies(packet) and rng.random() < probability:
+            places = _damageable(packet)
+            if places:
+                damage = ((places[below(rng, len(places))], 1 + below(rng, 255)),)
+        if not damage:
+            yield from late.around(packet)
+            continue
+        yield from late.around(packet._replace(damage=damage, checksum="right" if repaired else "before"))
+        if not repaired:
+            late.hold(_again(packet), distance)
+    yield from late.rest()
+
+
+def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, reverse: bool) -> Packets:
+    """IP datagrams above `mtu` octets come in fragments, with `reverse` the last one first (RFC 5044 §A.5.1)."""
+    identification = 0
+    for packet in packets:
+        frames = packet.half.frames
+        total = packet.headers - frames.tcp_at + len(packet.payload)
+        if packet.piece is not None or not applies(packet) or frames.tcp_at - frames.ip_at + total <= mtu:
+            yield packet
+            continue
+        identification += 1
+        pieces = [Piece(*place, total, identification) for place in fragment_places(total, mtu, frames.ip_version)]
+        for piece in reversed(pieces) if reverse else pieces:
+            yield packet._replace(piece=piece)
+
+
+def acknowledged(packets: Packets) -> Packets:
+    """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4)."""
+    received: dict[Half, _Arrived] = {}
+    for packet in packets:
+        arrived = received.setdefault(packet.half, _Arrived())
+        if not packet.is_dropped:
+            after = packet.end + bool(packet.flags & (SYN | FIN))
+            if after > packet.start:
+                arrived.add(packet.start, after)
+        if packet.ack is not None:
+            known = received.setdefault(packet.half.peer, _Arrived()).next
+            if packet.ack > known:
+                packet = packet._replace(ack=known)
+        yield packet
+
+
+class _Arrived:
+    """Which octets of a stream have arrived; a SYN is octet -1."""
+
+    def __init__(self) -> None:
+        self.next = -1
+        self._beyond: list[tuple[int, int]] = []
+
+    def add(self, start: int, end: int) -> None:
+        """Octets [start, end) arrive."""
+        if start <= self.next and not self._beyond:
+            self.next = max(self.next, end)
+            return
+        self._beyond.append((start, end))
+        self._beyond.sort()
+        while self._beyond and self._beyond[0][0] <= self.next:
+            self.next = max(self.next, self._beyond.pop(0)[1])
+
+
+def _again(packet: TcpPacket) -> TcpPacket:
+    """A retransmission."""
+    identification = packet.identification ^ _RETRANSMITTED
+    return packet._replace(damage=(), checksum="right", identification=identification)
+
+
+def _resegmented(run: list[TcpPacket], rng: random.Random) -> list[TcpPacket]:
+    """A retransmission of the end of what consecutive packets carried, cut anywhere."""
+    octets = b"".join(packet.payload for packet in run)
+    skipped = below(rng, len(run[0].payload)) if len(run) > 1 else 0
+    longest = max(len(packet.payload) for packet in run)
+    cuts = random_cuts(skipped, len(octets), rng, (longest + 2) // 3, longest)
+    first = _again(run[0])
+    return [first._replace(start=first.start + start, payload=octets[start:end]) for start, end in cuts]
+
+
+def _damageable(packet: TcpPacket) -> list[int]:
+    """The indices in the payload at which damage leaves all lengths, DDP headers and Markers as they are."""
+    half = packet.half
+    if half.origin is None:
+        return []
+    first, last = packet.start - half.origin, packet.end - half.origin
+    found: list[int] = []
+    for fpdu in half.fpdus_from(first):
+        if fpdu.offset >= last:
+            break
+        body = fpdu.header_offset + LENGTH_FIELD_LENGTH + UNTAGGED_HEADER_LENGTH
+        start = max(min(body, fpdu.end - CRC_LENGTH), first)
+        found += [
+            offset - first
+            for offset in range(start, min(fpdu.end, last))
+            if not half.markers or offset % MARKER_INTERVAL >= MARKER_LENGTH
+        ]
+    return found

@@ -1,0 +1,58 @@
+"""Writes pcapng files: one section, one interface, enhanced packet blocks (draft-ietf-opsawg-pcapng).
+
+As `pcapfile`, with times in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import BinaryIO, Literal
+
+from .pcapfile import LINKTYPE_ETHERNET, SNAPLEN, Packet
+
+_SECTION_HEADER, _INTERFACE_DESCRIPTION, _ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
+_BYTE_ORDER_MAGIC = 0x1A2B3C4D
+_VERSION = 1, 0
+_UNKNOWN_LENGTH = -1
+_IF_TSRESOL, _END_OF_OPTIONS, _NANOSECONDS = 9, 0, 9
+_BLOCK_OVERHEAD = 12
+
+
+class PcapngWriter:
+    """Writes the section header and the interface at once, then one block a packet, cut off at `snaplen`."""
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        *,
+        byteorder: Literal["little", "big"] = "little",
+        linktype: int = LINKTYPE_ETHERNET,
+        snaplen: int = SNAPLEN,
+    ) -> None:
+        self._order = "<" if byteorder == "little" else ">"
+        self._write = file.write
+        self._snaplen = snaplen
+        self._packet = struct.Struct(self._order + "IIIIIII")
+        self._length = struct.Struct(self._order + "I")
+        section = struct.pack(self._order + "IHHq", _BYTE_ORDER_MAGIC, *_VERSION, _UNKNOWN_LENGTH)
+        resolution = struct.pack(self._order + "HHB3xHH", _IF_TSRESOL, 1, _NANOSECONDS, _END_OF_OPTIONS, 0)
+        self._block(_SECTION_HEADER, section)
+        self._block(_INTERFACE_DESCRIPTION, struct.pack(self._order + "HHI", linktype, 0, snaplen) + resolution)
+
+    def write(self, packets: Iterable[Packet]) -> int:
+        """Append packets; return how many."""
+        count = 0
+        for time, octets in packets:
+            length = len(octets)
+            kept = octets[: self._snaplen] if length > self._snaplen else octets
+            padding = -len(kept) % 4
+            size = _BLOCK_OVERHEAD + 20 + len(kept) + padding
+            header = self._packet.pack(_ENHANCED_PACKET, size, 0, time >> 32, time & 0xFFFFFFFF, len(kept), length)
+            self._write(header + kept + bytes(padding) + self._length.pack(size))
+            count += 1
+        return count
+
+    def _block(self, kind: int, body: bytes) -> None:
+        size = _BLOCK_OVERHEAD + len(body)
+        self._write(struct.pack(self._order + "II", kind, size) + body + self._length.pack(size))

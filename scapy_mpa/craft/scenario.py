@@ -1,0 +1,207 @@
+"""Scenarios: traffic described in a small TOML file, or by the same parameters on the command line.
+
+    title = "what it shows"
+    clause = "RFC 5044 §5.1"
+    impair = ["reorder:probability=0.2"]
+
+    [[connection]]
+    m = [1, 1]                              # parameters of craft.setup.Setup
+    say = ["initiator send 5000"]           # steps, see craft.steps
+
+What stands at the top of the file beside `title`, `clause`, `seed` and `impair` holds for every connection. A
+connection may also have a `title`, a `count` and `after`, the seconds after which it begins (each further one of
+`count` begins so much later again). The folder `scenarios` ships some.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..errors import MPAError
+from .conversation import Conversation
+from .impairments import Impairment, impairment
+from .setup import SETUP_NAMES, Setup
+from .steps import octets, say
+from .tcppacket import ROLES
+from .traffic import Traffic
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SUFFIX = ".toml"
+_PARAMETERS = frozenset(SETUP_NAMES) - {"alter", "time"}
+_OF_SCENARIO = ("title", "clause", "seed", "impair", "connection")
+_OF_CONNECTION = ("title", "count", "after", "say")
+_MOST = 100_000
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is said on a number of connections, each with its title, and what happens to the packets."""
+
+    name: str
+    title: str = ""
+    clause: str = ""
+    seed: int = 0
+    impairments: tuple[Impairment, ...] = ()
+    conversations: tuple[Conversation, ...] = ()
+    titles: tuple[str, ...] = field(default=(), repr=False)
+
+    def traffic(self, impairments: Iterable[object] = (), connection: int | None = None) -> Traffic:
+        """Its traffic, impaired also by `impairments`; only one of its connections, if that is asked for.
+
+        Raises MPAError for an impairment, or a connection, that does not exist.
+        """
+        conversations = self.conversations
+        if connection is not None:
+            if not 0 <= connection < len(conversations):
+                raise MPAError(f"{self.name} has no connection {connection}; it has {len(conversations)}, from 0")
+            conversations = (conversations[connection],)
+        more = [impairment(value) for value in impairments]
+        return Traffic(conversations, [*self.impairments, *more], seed=self.seed)
+
+
+def shipped() -> list[str]:
+    """The names of the scenarios that come with scapy-mpa."""
+    folder = files(__package__) / "scenarios"
+    return sorted(entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
+
+
+def load(
+    name: str, *, seed: int | None = None, parameters: Mapping[str, Any] | None = None, steps: Iterable[str] = ()
+) -> Scenario:
+    """A scenario from a file, or one that is shipped, by its name.
+
+    `seed` and `parameters` replace what the file says, `steps` are said on every connection at its end. Raises
+    MPAError for a file that cannot be read, and for what it should not say.
+    """
+    if name.endswith(SUFFIX) or "/" in name:
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise MPAError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+    elif name in shipped():
+        text = (files(__package__) / "scenarios" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+    else:
+        raise MPAError(f"no scenario {name!r} is shipped (craft --list names them), and a file's name ends in {SUFFIX}")
+    return parse(text, name, seed=seed, parameters=parameters, steps=steps)
+
+
+def parse(
+    text: str,
+    name: str = "scenario",
+    *,
+    seed: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    steps: Iterable[str] = (),
+) -> Scenario:
+    """A scenario from the text of a file; see `load`."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MPAError(f"{name}: {error}") from None
+    try:
+        return _scenario(name, table, seed, parameters or {}, list(steps))
+    except MPAError as error:
+        raise MPAError(f"{name}: {error}") from None
+
+
+def toml_value(text: str) -> Any:
+    """A value as a scenario file has it: `1`, `true`, `[1, 0]`, `"text"`; what is none of these is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _scenario(
+    name: str, table: dict[str, Any], seed: int | None, parameters: Mapping[str, Any], steps: list[str]
+) -> Scenario:
+    _known(table, (*_OF_SCENARIO, *_PARAMETERS), "scenario")
+    _known(parameters, _PARAMETERS, "parameter")
+    shared = {key: value for key, value in table.items() if key in _PARAMETERS}
+    seed = _number(table, "seed", 0) if seed is None else seed
+    connections = table.get("connection", [{}])
+    if not isinstance(connections, list) or not all(isinstance(one, dict) for one in connections):
+        raise MPAError("connections are tables: [[connection]]")
+    conversations: list[Conversation] = []
+    titles: list[str] = []
+    for one in connections:
+        _known(one, (*_OF_CONNECTION, *_PARAMETERS), "connection")
+        own = {key: value for key, value in one.items() if key in _PARAMETERS}
+        setup = _decoded({**shared, **own, **parameters, "seed": seed})
+        after = one.get("after", 0)
+        if not isinstance(after, (int, float)) or not 0 <= after < 1 << 31:
+            raise MPAError(f"after is {after!r}: seconds are wanted")
+        said = [*_texts(one, "say"), *steps]
+        count = _number(one, "count", 1)
+        if len(conversations) + count > _MOST:
+            raise MPAError(f"more than {_MOST} connections")
+        for index in range(count):
+            conversation = Conversation(**setup, time=Setup.time + after * (index + 1))
+            for step in said:
+                say(conversation, step)
+            conversations.append(conversation)
+            titles.append(str(one.get("title", "")))
+    return Scenario(
+        name,
+        str(table.get("title", "")),
+        str(table.get("clause", "")),
+        seed,
+        tuple(impairment(value) for value in _list(table, "impair")),
+        tuple(conversations),
+        tuple(titles),
+    )
+
+
+def _decoded(setup: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of TOML as `Setup` takes them."""
+    if "allow" in setup:
+        setup["allow"] = tuple(_texts(setup, "allow"))
+    if "private_data" in setup:
+        texts = _texts(setup, "private_data")
+        try:
+            setup["private_data"] = tuple(octets(text) for text in texts)
+        except ValueError as error:
+            raise MPAError(f"private_data: {error}") from None
+    for name in ("ports", "rev", "markers", "isn", "mulpdu", "enhanced"):
+        # TOML has no null: "" stands for what is left to be computed.
+        if isinstance(setup.get(name), list):
+            setup[name] = [None if value == "" else value for value in setup[name]]
+    if isinstance(setup.get("enhanced"), dict):
+        setup["enhanced"] = [setup["enhanced"]] * len(ROLES)
+    return setup
+
+
+def _known(table: Mapping[str, Any], names: Iterable[str], what: str) -> None:
+    unknown = sorted(set(table) - set(names))
+    if unknown:
+        raise MPAError(f"a {what} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}")
+
+
+def _number(table: Mapping[str, Any], name: str, default: int) -> int:
+    value = table.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise MPAError(f"{name} is {value!r}: a whole number is wanted")
+    return value
+
+
+def _list(table: Mapping[str, Any], name: str) -> list[Any]:
+    value = table.get(name, [])
+    if not isinstance(value, (list, tuple)):
+        raise MPAError(f"{name} is {value!r}: a list is wanted")
+    return list(value)
+
+
+def _texts(table: Mapping[str, Any], name: str) -> list[str]:
+    values = _list(table, name)
+    if not all(isinstance(value, str) for value in values):
+        raise MPAError(f"{name} is {values!r}: texts are wanted")
+    return values

@@ -1,0 +1,248 @@
+"""From a conversation to packets: lays FPDUs in the two streams, cuts them in segments, and has TCP send them.
+
+Packets come out one by one, and no more of the streams is held than one turn. What was laid is noted in the two
+`Half`s as it is laid, before the packets that carry it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..framing.ddp import CONTROL_LENGTH
+from ..framing.mulpdu import mulpdu
+from .conversation import End, PathMTU, Pause, Say, Start, Step, Streaming
+from .messages import Message, Queues, segments
+from .packets import ACK, FrameMaker
+from .segmentation import Segmentation, dynamic_mulpdu
+from .setup import Setup, nanoseconds
+from .stream import HalfStream, LaidFPDU
+from .talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
+from .tcppacket import ROLES, Half, Role, TcpPacket
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+
+class Clock:
+    """Times of packets: each `gap` after the one before, unless somebody waits (nanoseconds)."""
+
+    def __init__(self, start: int, gap: int) -> None:
+        self._next = start
+        self._gap = gap
+
+    def __iter__(self) -> Clock:
+        return self
+
+    def __next__(self) -> int:
+        now = self._next
+        self._next += self._gap
+        return now
+
+    def wait(self, duration: int) -> None:
+        """The next packet comes so much later."""
+        self._next += duration
+
+
+class _PacketTalk(Talk[TcpPacket]):
+    """A talk whose packets are values."""
+
+    def __init__(self, halves: dict[Side, Half], setup: Setup, clock: Clock) -> None:
+        super().__init__(
+            ip_version=setup.ip_version,
+            clock=clock,
+            client_isn=halves["client"].isn,
+            server_isn=halves["server"].isn,
+            timestamps=setup.timestamps,
+            mtu=setup.mtu,
+        )
+        self._halves = halves
+        self._windows: dict[Side, int] = {}
+        for side, half in halves.items():
+            # A window is offered by whoever receives.
+            window = setup.segmentation_of(half.peer.role).window(self.emss)
+            self._windows[side] = WINDOW if window is None else window >> WINDOW_SHIFT
+        self.in_operation = False
+
+    def sent(self, side: Side) -> int:
+        """Octets of its stream that a side has sent."""
+        return self._parties[side][0].sent - self._halves[side].isn - 1
+
+    def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> TcpPacket:
+        half = self._halves[sender.side]
+        return TcpPacket(
+            time,
+            half,
+            seq - half.isn - 1,
+            payload,
+            sender.received - half.peer.isn - 1 if flags & ACK else None,
+            flags,
+            self._windows[sender.side],
+            options,
+            sender.identification,
+            self.in_operation,
+        )
+
+
+class _Sender:
+    """What lays and cuts the stream of one side."""
+
+    def __init__(self, conversation: Conversation, role: Role, half: Half, seed: int, emss: int) -> None:
+        setup = conversation.setup
+        side = ROLES.index(role)
+        self.half = half
+        way = setup.segmentation_of(role)
+        # The window that was offered stays, whatever becomes of EMSS.
+        self.way = way._replace(longest=way.window(emss) or way.longest)
+        self.stream = HalfStream(markers=half.markers, crc=half.crc, origin=setup.origin, alter=setup.alter[side])
+        self.queues = Queues()
+        self.rng = random.Random(seed << 1 | side)
+        self.version = setup.ddp_version
+        self._mulpdu = setup.mulpdu[side]
+
+    def lay(self, messages: list[Message], emss: int) -> tuple[bytes, list[LaidFPDU]]:
+        """The FPDUs of a turn, for segments of `emss` octets; they are noted in the half."""
+        stream, half, opcodes = self.stream, self.half, self.half.opcodes
+        limit = self._mulpdu or mulpdu(emss, half.markers)
+        # Where the segment begins that the next FPDU may share.
+        segment = stream.offset
+
+        def room() -> int:
+            if not self.way.is_dynamic:
+                return limit
+            return dynamic_mulpdu(stream.offset - segment, emss, stream.offset, half.markers)
+
+        def noted(ulpdu: bytes) -> bytes:
+            opcodes.append(ulpdu[1] & 0x0F if len(ulpdu) >= CONTROL_LENGTH else None)
+            return ulpdu
+
+        ulpdus = (noted(one) for message in messages for one in segments(message, self.queues, room, self.version))
+        if not self.way.is_dynamic:
+            octets, laid = stream.lay(ulpdus)
+        else:
+            pieces, laid = [], []
+            for ulpdu in ulpdus:
+                octets, (place,) = stream.lay((ulpdu,))
+                pieces.append(octets)
+                laid.append(place)
+                if place.end - segment > emss:
+                    segment = place.offset if place.wire_length <= emss else place.end
+            octets = b"".join(pieces)
+        half.laid += laid
+        return octets, laid
+
+
+class Sending:
+    """One connection with this number; `halves` are the Initiator's and the Responder's."""
+
+    def __init__(self, conversation: Conversation, number: int = 0) -> None:
+        setup = self._setup = conversation.setup
+        self._conversation = conversation
+        seed = setup.seed << 24 | number
+        rng = random.Random(seed)
+        ends = {role: setup.endpoint(role, number) for role in ROLES}
+        made = []
+        for role, peer in (ROLES, ROLES[::-1]):
+            frames = FrameMaker(ends[role], ends[peer], setup.vlan)
+            half = Half(number, role, frames, setup.sequence_number(role, rng))
+            half.markers, half.crc = setup.has_markers(role), setup.crc
+            made.append(half)
+        self.halves = made[0], made[1]
+        made[0].peer, made[1].peer = made[1], made[0]
+        self._sides: dict[Role, Side] = {"initiator": "client", "responder": "server"}
+        if setup.opens == "responder":
+            self._sides = {"initiator": "server", "responder": "client"}
+        self._clock = Clock(nanoseconds(setup.time), nanoseconds(setup.gap))
+        self._delay = nanoseconds(setup.delay)
+        self._talk = _PacketTalk({self._sides[half.role]: half for half in made}, setup, self._clock)
+        self._senders = {half.role: _Sender(conversation, half.role, half, seed, self._talk.emss) for half in made}
+        self._posted_emss: int | None = None
+
+    def packets(self) -> Iterator[TcpPacket]:
+        """The packets, from the first SYN to the last."""
+        talk = self._talk
+        end = End(self._setup.close, self._setup.closes)
+        yield from talk.open()
+        for first, messages in self._turns():
+            if isinstance(first, Say):
+                yield from self._take_turn(first.role, messages)
+            elif isinstance(first, Start):
+                yield from self._start()
+            elif isinstance(first, Streaming):
+                yield from self._pass(first.role, first.octets)
+            elif isinstance(first, Pause):
+                yield from self._acknowledge()
+                self._clock.wait(first.duration)
+            elif isinstance(first, PathMTU):
+                self._posted_emss = talk.emss
+                talk.set_mtu(first.mtu)
+            else:
+                end = first
+        yield from self._acknowledge()
+        if end.how == "fin":
+            self._clock.wait(self._delay)
+            yield from talk.close(self._sides[end.role])
+        elif end.how == "rst":
+            yield from talk.reset(self._sides[end.role])
+
+    def _turns(self) -> Iterator[tuple[Step, list[Message]]]:
+        """The steps, those that say something put together to turns."""
+        steps = self._conversation.steps
+        at = 0
+        while at < len(steps):
+            step = steps[at]
+            messages: list[Message] = []
+            if isinstance(step, Say):
+                while at < len(steps) and isinstance(said := steps[at], Say) and said.role == step.role:
+                    messages.append(said.message)
+                    at += 1
+            else:
+                at += 1
+            yield step, messages
+
+    def _start(self) -> Iterator[TcpPacket]:
+        """Request and Reply (RFC 5044 §7.1)."""
+        for half in self.halves:
+            octets = self._setup.startup(half.role).encode()
+            begin = self._talk.sent(self._sides[half.role])
+            half.startup = begin, begin + len(octets)
+            yield from self._pass(half.role, octets)
+        if not self._setup.reject:
+            for half in self.halves:
+                assert half.startup is not None
+                half.origin = half.startup[1]
+
+    def _pass(self, role: Role, octets: bytes) -> Iterator[TcpPacket]:
+        """Octets that are no FPDUs."""
+        self._clock.wait(self._delay)
+        sender = self._senders[role]
+        cuts = sender.way.startup_cuts(len(octets), self._talk.emss, sender.rng)
+        self._talk.in_operation = False
+        yield from self._talk.transfer(self._sides[role], octets, cuts)
+
+    def _take_turn(self, role: Role, messages: list[Message]) -> Iterator[TcpPacket]:
+        sender, talk, side = self._senders[role], self._talk, self._sides[role]
+        self._clock.wait(self._delay)
+        if sender.half.origin is None:
+            sender.half.origin = talk.sent(side)
+        start, posted, self._posted_emss = sender.stream.offset, self._posted_emss, None
+        octets, laid = sender.lay(messages, posted or talk.emss)
+        # What was posted for longer segments is a plain stream to TCP.
+        way = Segmentation("stream") if posted and posted > talk.emss else sender.way
+        talk.in_operation = True
+        cuts = way.cuts(laid, talk.emss, sender.rng)
+        window = way.window(talk.emss)
+        if window is None:
+            yield from talk.transfer(side, octets, cuts, start)
+            return
+        for at in range(start, start + len(octets), window):
+            # Where the window is full the sender waits for the acknowledgement that opens it again.
+            part = [cut for cut in cuts if at <= cut[0] < at + window]
+            yield from talk.transfer(side, octets[at - start : at - start + window], part, at)
+            yield from talk.acknowledge("server" if side == "client" else "client")
+
+    def _acknowledge(self) -> Iterator[TcpPacket]:
+        """What delayed-acknowledgement timers do."""
+        for role in ROLES:
+            yield from self._talk.acknowledge(self._sides[role])

@@ -1,0 +1,144 @@
+"""A TCP packet as values, before it is octets: what impairments change, what the truth is computed from.
+
+`TcpPacket` says whose it is, which octets of the stream it carries, and what happened to it on the way; `octets_of`
+makes the frame. `Half` is the half connection as it was sent.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from .fragments import ip_fragment
+from .packets import ACK, FrameMaker, pseudo_header_sum
+from .stream import LaidFPDU
+
+Role = Literal["initiator", "responder"]
+ROLES: tuple[Role, Role] = ("initiator", "responder")
+
+_end = attrgetter("end")
+_MODULO = 0xFFFFFFFF
+_CHECKSUM_AT = 16
+_TCP_HEADER = 20
+
+
+def other(role: Role) -> Role:
+    """The peer's role."""
+    return "responder" if role == "initiator" else "initiator"
+
+
+class Half:
+    """One half connection as its sender made it.
+
+    Offsets count octets of the TCP stream from 0, the octet after SYN. `startup` is where the startup frame lies
+    and `origin` where Full Operation begins (None: not, or not yet); `laid` are the FPDUs, their offsets counted
+    from `origin`, and `opcodes` what each carries (None: no opcode).
+    """
+
+    def __init__(self, connection: int, role: Role, frames: FrameMaker, isn: int) -> None:
+        self.connection = connection
+        self.role: Role = role
+        self.frames = frames
+        self.isn = isn
+        self.startup: tuple[int, int] | None = None
+        self.origin: int | None = None
+        self.markers = False
+        self.crc = True
+        self.laid: list[LaidFPDU] = []
+        self.opcodes: list[int | None] = []
+        self.peer = self
+
+    def fpdus_from(self, offset: int) -> Iterator[LaidFPDU]:
+        """The FPDUs that hold octets from `offset` of Full Operation on."""
+        for index in range(bisect_right(self.laid, offset, key=_end), len(self.laid)):
+            yield self.laid[index]
+
+    def seq(self, offset: int) -> int:
+        """The sequence number of the octet at `offset`."""
+        return (self.isn + 1 + offset) & _MODULO
+
+
+class Piece(NamedTuple):
+    """A fragment of an IP datagram: octets [start, end) of what follows the IP header, of `total`."""
+
+    start: int
+    end: int
+    total: int
+    identification: int
+
+
+class TcpPacket(NamedTuple):
+    """One packet, or one fragment of it.
+
+    `time` is in nanoseconds since the epoch. `start` is the stream offset of the first payload octet (-1 in a
+    SYN), `ack` how much of the peer's stream is acknowledged (None: no ACK; a SYN and a FIN count one octet).
+    `in_operation`: the payload belongs to Full Operation.
+    """
+
+    time: int
+    half: Half
+    start: int
+    payload: bytes
+    ack: int | None
+    flags: int
+    window: int
+    options: bytes
+    identification: int
+    in_operation: bool = False
+    damage: tuple[tuple[int, int], ...] = ()
+    """(index in the payload, what is XORed with that octet)."""
+    checksum: Literal["right", "before", "zero", "pseudo"] = "right"
+    """Of the octets as they are; of those before the damage; not filled in, in the two ways of hosts that offload."""
+    piece: Piece | None = None
+
+    @property
+    def end(self) -> int:
+        """The stream offset after the last payload octet."""
+        return self.start + len(self.payload)
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its receiver drops it for its TCP checksum."""
+        return bool(self.damage) and self.checksum == "before"
+
+    @property
+    def headers(self) -> int:
+        """Octets of the frame before the payload, fragments aside."""
+        return self.half.frames.tcp_at + _TCP_HEADER + len(self.options)
+
+
+def damaged(payload: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
+    """The payload with its damage."""
+    octets = bytearray(payload)
+    for index, mask in damage:
+        octets[index] ^= mask
+    return bytes(octets)
+
+
+def octets_of(packet: TcpPacket) -> bytes:
+    """The frame on the wire."""
+    half, payload = packet.half, packet.payload
+    if packet.damage and packet.checksum != "before":
+        payload = damaged(payload, packet.damage)
+    ack = packet.ack
+    frame = half.frames.frame(
+        payload,
+        seq=half.seq(packet.start),
+        ack=half.peer.seq(ack) if ack is not None and packet.flags & ACK else 0,
+        flags=packet.flags,
+        window=packet.window,
+        options=packet.options,
+        identification=packet.identification,
+    )
+    if packet.checksum == "before" and packet.damage:
+        frame = frame[: packet.headers] + damaged(payload, packet.damage)
+    elif packet.checksum in ("zero", "pseudo"):
+        value = pseudo_header_sum(frame, half.frames) if packet.checksum == "pseudo" else 0
+        at = half.frames.tcp_at + _CHECKSUM_AT
+        frame = frame[:at] + struct.pack("!H", value) + frame[at + 2 :]
+    if packet.piece is not None:
+        return ip_fragment(frame, half.frames, *packet.piece)
+    return frame

@@ -1,0 +1,61 @@
+"""Several conversations at once, what happens to their packets, the capture file, and the truth about it.
+
+`Traffic` joins everything: conversations in, the packets of all of them merged by time and impaired out, one by
+one. `write` makes a capture of them and, if asked, notes what is to be found in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from typing import Any, BinaryIO, Literal
+
+from .conversation import Conversation
+from .impairments import Pipeline
+from .pcapfile import SNAPLEN, Packet, PcapWriter
+from .pcapngfile import PcapngWriter
+from .tcppacket import TcpPacket, octets_of
+from .truth import Truth
+
+Format = Literal["pcap", "pcapng"]
+FORMATS: tuple[Format, ...] = ("pcap", "pcapng")
+
+
+class Traffic:
+    """Conversations, numbered as they are given, and the impairments of all their packets."""
+
+    def __init__(
+        self, conversations: Sequence[Conversation], impairments: Iterable[object] = (), *, seed: int = 0
+    ) -> None:
+        self.conversations = list(conversations)
+        self.pipeline = Pipeline(impairments, seed)
+
+    def packets(self) -> Iterator[TcpPacket]:
+        """What is captured, in order."""
+        sendings = [conversation.sending(number) for number, conversation in enumerate(self.conversations)]
+        streams = [sending.packets() for sending in sendings]
+        return self.pipeline.apply(merge(*streams, key=_time) if len(streams) > 1 else streams[0] if streams else ())
+
+    def write(self, file: BinaryIO, format: Format = "pcap", truth: Truth | None = None) -> int:
+        """Write a capture to a binary file, and note in `truth` what is in it; return the number of packets."""
+        snaplen = self.pipeline.snaplen
+        writer = (PcapWriter if format == "pcap" else PcapngWriter)(file, snaplen=snaplen or SNAPLEN)
+
+        def frames() -> Iterator[Packet]:
+            for packet in self.packets():
+                if truth is not None:
+                    truth.note(packet, snaplen)
+                yield packet.time, octets_of(packet)
+
+        return writer.write(frames())
+
+
+def truth_lines(records: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Records as JSON lines."""
+    for record in records:
+        yield json.dumps(record) + "\n"
+
+
+def _time(packet: TcpPacket) -> int:
+    return packet.time

@@ -1,0 +1,119 @@
+"""`MPAConnection`: a whole MPA connection at the Scapy prompt, told step by step, packet by packet when iterated.
+
+    c = MPAConnection(initiator="10.0.0.1", responder="10.0.0.2", m=(1, 1))
+    c.send("initiator", b"hello").write("responder", 9000)
+    wrpcap("c.pcap", c); sendp(c); c.summary(); c[4].show()
+
+`craft` lays it out and knows nothing of Scapy; here its octets become packets, with an `FPDU` layer for each FPDU
+that a segment begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scapy.base_classes import Gen
+from scapy.layers.inet import TCP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, Raw
+from scapy.plist import PacketList
+from scapy.utils import EDecimal
+
+from ..craft.conversation import Conversation
+from ..craft.tcppacket import ROLES, TcpPacket, octets_of
+from ..craft.traffic import Traffic
+from ..craft.truth import Truth
+from ..framing.markers import MARKER_INTERVAL
+from .mpa import fpdu_packet
+
+_NANOSECONDS = 1_000_000_000
+
+
+class MPAConnection(Conversation, Gen[Packet]):
+    """A connection to be told; it yields its packets each time it is iterated, the same ones for the same seed.
+
+    Its parameters are those of `craft.setup.Setup`, as in ``m=(1, 0), segmentation="packed", vlan=7``; pairs are the
+    Initiator's value and the Responder's. ``impair`` is what happens to the packets on their way, as in
+    ``["reorder", "lose:probability=0.1"]`` (see `craft.impairments`).
+
+    Say what is said in order: `stream`, `start`, `send`, `write`, `read`, `atomic`, `immediate`, `terminate`,
+    `ulpdu`, `pause`, `path_mtu`, `close`. What breaks a rule of MPA raises ConversationError, unless ``allow`` names
+    the rule.
+    """
+
+    def __init__(self, *, impair: str | Iterable[object] = (), **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self._impair = (impair,) if isinstance(impair, str) else tuple(impair)
+        self._traffic()  # says at once what is wrong with it
+
+    def __iter__(self) -> Iterator[Packet]:
+        """The packets, from the first SYN on, one by one."""
+        return (self._packet(packet) for packet in self._traffic().packets())
+
+    def __len__(self) -> int:
+        """How many packets there are."""
+        return sum(1 for _ in self._traffic().packets())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, index: Any) -> Any:
+        """A packet by its number, from 0, or some of them."""
+        return self.packets()[index]
+
+    def __repr__(self) -> str:
+        ends = " > ".join("{0.address}:{0.port}".format(self.setup.endpoint(role, 0)) for role in ROLES)
+        return f"<MPAConnection {ends} {self.setup.profile}, {len(self.steps)} steps>"
+
+    def packets(self) -> PacketList:
+        """All packets as a list."""
+        return PacketList(list(self), name=repr(self))
+
+    def summary(self, *args: Any, **kwargs: Any) -> None:
+        """One line a packet."""
+        self.packets().summary(*args, **kwargs)
+
+    def show(self, *args: Any, **kwargs: Any) -> None:
+        """One line a packet, with its number."""
+        self.packets().show(*args, **kwargs)
+
+    def truth(self) -> list[dict[str, Any]]:
+        """What is to be found in a capture of it, with the keys of `scapy-mpa fpdus`; see `craft.truth`."""
+        traffic, truth = self._traffic(), Truth()
+        for packet in traffic.packets():
+            truth.note(packet, traffic.pipeline.snaplen)
+        return list(truth.records())
+
+    def _traffic(self) -> Traffic:
+        return Traffic([self], self._impair, seed=self.setup.seed)
+
+    def _packet(self, packet: TcpPacket) -> Packet:
+        frame = octets_of(packet)
+        made = Ether(frame, stop_dissection_after=TCP if packet.in_operation and not packet.piece else None)
+        upper = self._upper(packet)
+        if upper is not None:
+            tcp = made[TCP]
+            tcp.remove_payload()
+            tcp.add_payload(upper)
+        made.time = EDecimal(packet.time) / _NANOSECONDS
+        return made
+
+    def _upper(self, packet: TcpPacket) -> Packet | None:
+        """The FPDUs of a segment that begins with one, and what is left; None if it does not."""
+        half = packet.half
+        if not packet.in_operation or packet.piece or packet.damage or half.origin is None:
+            return None
+        at, end = packet.start - half.origin, packet.end - half.origin
+        upper: Packet | None = None
+        for fpdu in half.fpdus_from(at):
+            if fpdu.offset != at or fpdu.end > end:
+                break
+            first = fpdu.offset - (packet.start - half.origin)
+            octets = packet.payload[first : first + fpdu.wire_length]
+            layer = fpdu_packet(octets, -at % MARKER_INTERVAL if half.markers else None, half.crc, self.setup.origin)
+            upper = layer if upper is None else upper / layer
+            at = fpdu.end
+        if upper is not None and at < end:
+            upper = upper / Raw(packet.payload[at - end :])
+        return upper

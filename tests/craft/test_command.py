@@ -1,0 +1,237 @@
+"""The command `scapy-mpa craft`, scenario files, and steps as text."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from scapy_mpa import analyze
+from scapy_mpa.cli import main
+from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.impairments import IMPAIRMENTS
+from scapy_mpa.craft.scenario import load, parse, shipped, toml_value
+from scapy_mpa.craft.segmentation import SEGMENTATIONS
+from scapy_mpa.craft.steps import say
+from scapy_mpa.errors import MPAError
+from tests.conftest import REPO
+
+
+class Result(NamedTuple):
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+@pytest.fixture
+def craft(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command, run in this process."""
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["scapy-mpa", "craft", *map(str, arguments)])
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as raised:
+            main()
+        assert isinstance(raised.value.code, int)
+        return Result(raised.value.code, *capfdbinary.readouterr())
+
+    return run
+
+
+Craft = Callable[..., Result]
+
+
+def fpdus(capture: Path) -> list[object]:
+    return [
+        record.as_dict()
+        for connection in analyze(str(capture)).connections
+        for half in (connection.initiator, connection.responder)
+        for record in half.fpdus
+    ]
+
+
+def test_a_shipped_scenario_with_its_truth(craft: Craft, tmp_path: Path) -> None:
+    capture, truth = tmp_path / "a.pcap", tmp_path / "a.jsonl"
+    result = craft("middlebox", "-o", capture, "--truth", truth, "--seed", 4, "--impair", "reorder", "--impair", "lose")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.decode().startswith(f"{capture}: ")
+    records = [json.loads(line) for line in truth.read_text().splitlines()]
+    assert records and records == fpdus(capture)
+    assert {record["located_by"] for record in records} == {"start", "length", "marker"}
+
+
+def test_options_say_what_a_file_does(craft: Craft, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        'seed = 3\nimpair = [{kind = "duplicate", probability = 0.5}]\n'
+        '[[connection]]\nm = [1, 0]\nsegmentation = { kind = "random", longest = 99 }\nvlan = 5\n'
+        'private_data = ["hello", "hex:00ff"]\nsay = ["initiator send 500", "responder write text stag=3"]\n'
+    )
+    options = ["--seed", 3, "--impair", "duplicate:probability=0.5", "--set", "m=[1,0]", "--set", "vlan=5"]
+    options += ["--set", 'segmentation={kind="random", longest=99}', "--set", 'private_data=["hello", "hex:00ff"]']
+    options += ["--say", "initiator send 500", "--say", "responder write text stag=3"]
+    assert craft(tmp_path / "s.toml", "-o", tmp_path / "file.pcapng").returncode == 0
+    assert craft("-o", tmp_path / "options.pcapng", *options).returncode == 0
+    one, two = (tmp_path / "file.pcapng").read_bytes(), (tmp_path / "options.pcapng").read_bytes()
+    assert one == two and one[:4].hex() == "0a0d0d0a"
+
+
+def test_standard_output_is_the_capture_and_nothing_else(craft: Craft, tmp_path: Path) -> None:
+    assert craft("rfc5044-figure-5", "-o", tmp_path / "a.pcap").returncode == 0
+    command = [sys.executable, "-m", "scapy_mpa", "craft", "rfc5044-figure-5", "-o", "-"]
+    result = subprocess.run(command, capture_output=True, cwd=REPO, timeout=60, check=True)
+    assert result.stdout == (tmp_path / "a.pcap").read_bytes() and not result.stderr
+    assert craft("rfc5044-figure-5", "-o", "-", "--format", "pcapng").stdout[:4].hex() == "0a0d0d0a"
+
+
+def test_one_connection_of_several(craft: Craft, tmp_path: Path) -> None:
+    assert craft("rfc5044-figure-17", "--connection", 1, "-o", tmp_path / "a.pcap").returncode == 0
+    (connection,) = analyze(str(tmp_path / "a.pcap")).connections
+    expected = load("rfc5044-figure-17").conversations[1].setup.m
+    assert expected == (0, 1)
+    assert (connection.request.m, connection.reply.m) == expected  # type: ignore[union-attr]
+
+
+def test_the_list_names_everything(craft: Craft) -> None:
+    printed = craft("--list").stdout.decode()
+    assert all(f"  {name}" in printed for name in (*shipped(), *IMPAIRMENTS, *SEGMENTATIONS))
+
+
+SCENARIOS = {
+    "not toml": ("[[connection]", "Expected"),
+    "unknown": ("speed = 3", "a scenario has no speed"),
+    "unknown of a connection": ("[[connection]]\nspeed = 3", "a connection has no speed"),
+    "connection": ("connection = 3", "connections are tables"),
+    "seed": ("seed = -1", "seed is -1"),
+    "count": ("[[connection]]\ncount = true", "count is True"),
+    "many": ("[[connection]]\ncount = 1000000", "more than 100000 connections"),
+    "after": ('[[connection]]\nafter = "soon"', "after is 'soon'"),
+    "say": ("[[connection]]\nsay = [3]", "say is [3]: texts are wanted"),
+    "step": ('[[connection]]\nsay = ["initiator sing"]', "step 'initiator sing': a side can stream, send"),
+    "rule": ('[[connection]]\nsay = ["responder send 3"]', "rule 4"),
+    "kind": ('[[connection]]\nm = "yes"', "m is 'yes': a pair is wanted"),
+    "kind inside": ('[[connection]]\nports = ["a", 3]', "a parameter is of the wrong kind"),
+    "isn": ('[[connection]]\nisn = ["a", 3]\nsay = ["initiator send 3"]', "isn"),
+    "hex": ('private_data = ["hex:0", ""]', "private_data: "),
+    "impair": ('impair = ["fire"]', "there is no impairment 'fire'"),
+    "impair list": ('impair = "lose"', "a list is wanted"),
+    "mtu": ('mtu = "1500"', "MTU"),
+    "rev": ("rev = [300, 0]", "Rev 300"),
+    "vlan": ("vlan = 5000", "VLAN 5000"),
+    "gap": ('gap = "x"', "wrong kind"),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_bad_scenario_is_one_line_on_stderr_and_status_2(name: str, craft: Craft, tmp_path: Path) -> None:
+    text, message = SCENARIOS[name]
+    with pytest.raises(MPAError) as raised:
+        parse(text, "s.toml")
+    assert message in str(raised.value) and str(raised.value).startswith("s.toml: ")
+    if name in ("not toml", "rule"):
+        (tmp_path / "s.toml").write_text(text)
+        result = craft(tmp_path / "s.toml", "-o", tmp_path / "a.pcap")
+        assert result.returncode == 2 and result.stdout == b""
+        assert result.stderr.decode().startswith("scapy-mpa: ") and result.stderr.count(b"\n") == 1
+        assert not (tmp_path / "a.pcap").exists()
+
+
+ARGUMENTS = {
+    "nowhere": (["middlebox"], "-o FILE"),
+    "nothing": (["-o", "a.pcap"], "a SCENARIO is wanted"),
+    "unknown": (["nonesuch", "-o", "a.pcap"], "no scenario 'nonesuch' is shipped"),
+    "no file": (["none.toml", "-o", "a.pcap"], "none.toml: No such file"),
+    "setting": (["middlebox", "-o", "a.pcap", "--set", "m"], "not NAME=VALUE"),
+    "parameter": (["middlebox", "-o", "a.pcap", "--set", "alter=1"], "a parameter has no alter"),
+    "impairment": (["middlebox", "-o", "a.pcap", "--impair", "fire"], "no impairment 'fire'"),
+    "connection": (["middlebox", "-o", "a.pcap", "--connection", "1"], "no connection 1; it has 1"),
+    "folder": (["middlebox", "-o", "none/a.pcap"], "No such file"),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_bad_arguments_are_one_line_on_stderr_and_status_2(
+    name: str, craft: Craft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, message = ARGUMENTS[name]
+    monkeypatch.chdir(tmp_path)
+    result = craft(*arguments)
+    assert result.returncode == 2 and result.stdout == b"", result
+    assert message in result.stderr.decode() and result.stderr.count(b"\n") == 1
+
+
+def test_values_of_settings() -> None:
+    values = {"1": 1, "[1, 0]": [1, 0], "true": True, '"text"': "text", "text": "text", "0x10": 16, "": ""}
+    assert {text: toml_value(text) for text in values} == values
+
+
+STEPS = {
+    "initiator send 5000": Conversation().send("initiator", 5000),
+    "initiator send hex:0aff times=2": Conversation().send("initiator", b"\n\xff").send("initiator", b"\n\xff"),
+    "responder stream 'hello world'": Conversation().stream("responder", b"hello world"),
+    "initiator write text stag=0x10 to=7": Conversation().write("initiator", b"text", stag=16, to=7),
+    "initiator send x=1 solicited=true": Conversation().send("initiator", b"x=1", solicited=True),
+    "initiator read 10 sink=1,2": Conversation().read("initiator", 10, sink=(1, 2)),
+    "initiator read-request 10": Conversation().read_request("initiator", 10),
+    "initiator atomic cmp-swap data=5": Conversation().atomic("initiator", "cmp-swap", data=5),
+    "initiator terminate 2 0 7": Conversation().terminate("initiator", 2, 0, 7),
+    "pause 0.5": Conversation().pause(0.5),
+    "path-mtu 600": Conversation().path_mtu(600),
+    "start": Conversation().start(),
+    "close rst responder": Conversation().close("rst", "responder"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_steps_are_what_the_methods_do(step: str) -> None:
+    conversation = Conversation()
+    say(conversation, step)
+    assert conversation.steps == STEPS[step].steps
+
+
+BAD_STEPS = [
+    "",
+    "initiator",
+    "nobody send 1",
+    "initiator send 1 2 3",
+    "initiator send 'open",
+    "pause",
+    "pause x",
+    "start now",
+]
+BAD_STEPS += [
+    "initiator send -1",
+    "initiator send hex:0",
+    "close slowly",
+    "close rst nobody",
+    "path-mtu 10",
+    "initiator __init__",
+]
+BAD_STEPS += [
+    "initiator send 1 times=x",
+    "initiator send 1 times=10000000000",
+    "initiator send 4294967296",
+    "initiator immediate short",
+    "initiator terminate text",
+    "initiator write 1 stag=text",
+]
+
+
+@pytest.mark.parametrize("step", BAD_STEPS)
+def test_what_is_no_step_is_said(step: str) -> None:
+    with pytest.raises(MPAError) as raised:
+        say(Conversation(), step)
+    assert str(raised.value).startswith(f"step {step!r}")
+
+
+def test_nothing_of_it_imports_scapy_and_no_other_command_imports_it() -> None:
+    traffic = "import sys, scapy_mpa.craft.scenario as s; s.load('middlebox'); sys.exit('scapy' in sys.modules)"
+    others = "import sys, scapy_mpa.cli; sys.exit(any(name.startswith('scapy_mpa.craft.') for name in sys.modules))"
+    for code in (traffic, others):
+        assert subprocess.run([sys.executable, "-c", code], cwd=REPO, timeout=60, check=False).returncode == 0

@@ -1,0 +1,101 @@
+"""Hostile captures by name: time is linear in their length, memory is within the limits."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tracemalloc
+from contextlib import suppress
+from time import process_time
+
+import pytest
+import zstandard
+
+from scapy_mpa.capture.source import GZIP_MAGIC, ZSTD_MAGIC
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.report.analysis import analyze
+from tests.hostile import floods_below, floods_of_fpdus  # noqa: F401 - they fill the table
+from tests.hostile.examine import examine, seconds_allowed
+from tests.hostile.floods import FLOODS
+
+#: Twice the packets take at most so many times the time; below so many seconds nothing can be said.
+MOST_GROWTH, TOO_SHORT = 3, 0.1
+TRIES = 3
+
+#: Limits that every flood meets, and blocks of the file so small that what one of them holds does not count.
+FEW = Limits(
+    held_octets=20_000,
+    held_segments=100,
+    total_octets=100_000,
+    connections=50,
+    mpa_connections=50,
+    findings=200,
+    datagrams=50,
+    fragment_octets=50_000,
+)
+BLOCK = 1 << 14
+
+
+def size_of(octets: bytes) -> int:
+    """Octets of a file, decompressed."""
+    if octets.startswith(GZIP_MAGIC):
+        return len(gzip.decompress(octets)) + len(octets)
+    if octets.startswith(ZSTD_MAGIC):
+        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(octets), read_across_frames=True) as reader:
+            return len(reader.read()) + len(octets)
+    return len(octets)
+
+
+def seconds_taken(octets: bytes) -> float:
+    """CPU seconds of an analysis."""
+    began = process_time()
+    with suppress(CaptureError):
+        analyze(io.BytesIO(octets))
+    return process_time() - began
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_time_is_linear(name: str) -> None:
+    flood = FLOODS[name]
+    once, twice = flood.make(flood.packets // 2), flood.make(flood.packets)
+    allowed = seconds_allowed(size_of(twice))
+    one = two = growth = float("inf")
+    for _ in range(TRIES):
+        one, two = min(one, seconds_taken(once)), min(two, seconds_taken(twice))
+        growth = (two - TOO_SHORT) / one
+        if two <= allowed and growth <= MOST_GROWTH:
+            return
+    assert two <= allowed
+    assert growth <= MOST_GROWTH
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scapy_mpa.capture.reader.BLOCK_SIZE", BLOCK)
+    flood = FLOODS[name]
+    octets = flood.make(flood.packets // 4)
+    with suppress(CaptureError):  # what is imported now does not count
+        analyze(io.BytesIO(flood.make(flood.packets // 50)), fpdus=False, limits=FEW)
+    tracemalloc.start()
+    try:
+        with suppress(CaptureError):
+            analyze(io.BytesIO(octets), fpdus=False, limits=FEW)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < flood.memory
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_what_must_hold_of_every_capture(name: str) -> None:
+    octets = FLOODS[name].make(FLOODS[name].packets // 10)
+    for limits in (DEFAULT_LIMITS, FEW):
+        examine([octets], limits=limits, octets_again=limits is FEW)
+
+
+@pytest.mark.parametrize("name", [name for name in FLOODS if FLOODS[name].rules])
+def test_the_report_says_what_bit(name: str) -> None:
+    flood = FLOODS[name]
+    found = {finding.rule.id for finding in analyze(io.BytesIO(flood.make(flood.packets))).all_findings()}
+    assert found >= {*flood.rules}

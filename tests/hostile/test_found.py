@@ -1,0 +1,47 @@
+"""Captures that broke the analysis once: found by fuzzing, kept as small as they could be made."""
+
+from __future__ import annotations
+
+import pytest
+
+from scapy_mpa.craft.packets import ACK, SYN
+from scapy_mpa.craft.stream import lay_stream
+from scapy_mpa.framing.startup import startup_frame
+from tests.hostile.examine import TIGHT, examine
+from tests.hostile.flow import Flow, file_of
+from tests.receive.cases import ulpdus
+
+_REQUEST = startup_frame("request", c=1).encode()
+_READ_REQUEST = lay_stream([bytes.fromhex("41410000000000000001 00000001") + bytes(32)], markers=False)[0]
+_FPDUS = lay_stream(ulpdus(1008, 1008, 1008, 1008), markers=False)[0]
+
+
+@pytest.mark.parametrize("size", [20, 3])
+def test_a_rejecting_reply_and_data_before_a_late_request(size: int) -> None:
+    flow = Flow()
+    end = 1000 + len(_REQUEST)
+    flow.put("b", 5000, startup_frame("reply", r=1).encode(), ack=end)
+    flow.put("b", 5020, _READ_REQUEST, ack=end)
+    pieces = [(at, _REQUEST[at : at + size]) for at in range(0, len(_REQUEST), size)]
+    for at, piece in pieces[1:] + pieces[:1]:
+        flow.put("a", 1000 + at, piece, ack=5000)
+    assert examine([file_of(flow.frames)]).connections == 1
+
+
+def test_more_in_all_than_may_be_held_where_startup_frames_are_waited_for() -> None:
+    """Of a half connection that waits, no octets may be held that could be let go."""
+    frames: list[bytes] = []
+    one, two = Flow(1, frames), Flow(2, frames)
+    one.say("b", startup_frame("reply", r=1).encode())
+    for number in range(4):
+        one.put("a", 100_000 + number * 1024, _FPDUS[number * 1024 : (number + 1) * 1024])
+        if number > 1:
+            two.put("a", 90_000 * number, _FPDUS[:1028])
+    examine([file_of(frames)], limits=TIGHT)
+
+
+def test_octets_of_an_fpdu_in_a_syn() -> None:
+    """The first octet that comes with a SYN has the sequence number behind that of the SYN."""
+    flow = Flow()
+    flow.put("a", 999, _FPDUS, flags=SYN | ACK)
+    assert examine([file_of(flow.frames)], octets_again=True).fpdus == 4
