@@ -71,7 +71,7 @@ class Draft:
 
 def window(sample: Sample, rng: random.Random) -> Draft:
     """Some consecutive packets of a sample, most often with its first ones before them."""
-    budget = SMALL + below(rng, LARGE - SMALL)
+    budget = SMALL + int((LARGE - SMALL) * rng.random() * rng.random())
     packets = sample.packets
     start = 0
     if sum(len(packet.octets) for packet in packets) > budget:
