@@ -180,7 +180,7 @@ class FullOperation:
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg[LENGTH] == 1 and end == stream.next
-        if start < end and (keep_alive or self._agrees(seg, start, end)):
+        if start < end and self._agrees(seg, start, end, keep_alive):
             new = stream.commit(seg, start, end)
         if not new:
             counts.retransmitted_segments += 1
@@ -299,20 +299,20 @@ class FullOperation:
 
     # --- octets ---
 
-    def _agrees(self, seg: Segment, start: int, end: int) -> bool:
+    def _agrees(self, seg: Segment, start: int, end: int, keep_alive: bool) -> bool:
         """Whether a segment may be committed; octets that differ from those at hand are looked into."""
         stream = self.stream
         if start >= stream.highest:
             return True
         differences = stream.differences(seg, start, end)
-        if differences and checksum_is_wrong(seg):
+        if differences and not keep_alive and checksum_is_wrong(seg):
             self._find("tcp-checksum", start, seg[FRAME], seg[TIME], DROPPED)
             return False
         for offset, other in differences:
             if checksum_is_wrong(other):
                 self._placement.withdraw([other], offset)
         differences = [place for place in differences if not checksum_is_wrong(place[1])]
-        if differences:
+        if differences and not keep_alive:
             offset, other = min(differences, key=lambda place: place[0])
             detail = f"an octet differs from what frame {other[FRAME]} brought; the first copy is kept"
             self._find("overlap", offset, seg[FRAME], seg[TIME], detail)

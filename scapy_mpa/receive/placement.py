@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH, header_offset
 from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome
 from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
@@ -134,6 +134,8 @@ class Placement:
         """Whether nothing is out of order: the chain has its next start, and nothing lies beyond a gap."""
         return (
             self.state is CHAIN
+            # What an FPDU that was placed is made of may have been withdrawn since.
+            and self.at <= self._stream.next
             and not self._ahead
             and not self._stream.islands
             and not self._suspects
@@ -147,7 +149,7 @@ class Placement:
 
     def catch_up(self, placed: Moment) -> bool:
         """Take over from the fast path if it has consumed FPDUs in order, the last placed at ``placed``."""
-        if self.at == self._stream.base or not self.in_order:
+        if self.at >= self._stream.base or not self.in_order:
             return False
         self.at = self._low = self._stream.base
         self._placed_ends = {self.at: placed}
@@ -458,6 +460,8 @@ class Placement:
         if located is None:
             return False
         if inside_chain:
+            # The length that leads elsewhere may be one that the receiver never saw.
+            self._withdraw_wrong_segments(self.at, header_offset(self.at) + 2)
             self._report("marker-length", extent.offset, _other_start(extent.offset - self.at))
         self._follow(located, last)
         return True

@@ -241,7 +241,8 @@ class StartupPhase:
         if self.found is not None:
             self.half.connection.forget_frame(self)
         first = min(segments, key=lambda seg: self.stream.offset_of(seg[SEQ]))
-        phase = StartupPhase(self.half, first[SEQ], True, self._held_limit)
+        anchored = self.stream.anchored or not self.undecided
+        phase = StartupPhase(self.half, first[SEQ], anchored, self._held_limit, self.undecided)
         phase._answers = self._answers
         if self.found is None and self.wait_from is not None:
             phase.wait_from = phase.stream.offset_of(self.stream.seq_of(self.wait_from))

@@ -219,6 +219,21 @@ def test_one_fpdu_alone_is_too_little_without_an_untagged_header() -> None:
     assert received(talk.segments[5:]).connections == []
 
 
+def test_damaged_segments_do_not_hide_what_the_octets_are() -> None:
+    """The receiver dropped them, and the sender brought their octets again."""
+    talk = started(m=(1, 1))
+    first = len(talk.segments)
+    octets = talk.lay("a", *[1000] * 12)
+    for at in range(0, len(octets), 700):
+        piece = octets[at : at + 700]
+        if at % 1400 == 0:
+            talk.at("a", at, bytes(octet ^ 0x55 for octet in piece), checksum="wrong")
+        talk.at("a", at, piece)
+    mpa = only(talk.segments[first:])
+    assert rows(mpa, "initiator") == laid(talk, "a")
+    assert {rule for rule, *_ in broken(mpa.findings)} <= {"tcp-checksum"}
+
+
 # --- told ---
 
 

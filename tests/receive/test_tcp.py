@@ -1100,3 +1100,37 @@ def test_whatever_happens_blocks_do_not_matter(seed: int) -> None:
     told = {finding.rule.id for mpa in receiver.connections for finding in mpa.findings.sorted()}
     if not told & {"overlap", "tcp-checksum"}:
         follow(segments, believed=True)
+
+
+def test_an_fpdu_stays_placed_though_the_rest_of_its_last_segment_was_damaged() -> None:
+    """The octets behind it are withdrawn; the chain waits for them where it ends, not where that segment begins."""
+    talk = started(m=(1, 1))
+    octets = talk.lay("a", 600, 600, 600, 600)
+    first, second, third, _ = talk.laid["a"]
+    talk.at("a", 0, octets[: first.end - 100])
+    # The second FPDU is complete, and placed by its Marker; the third is damaged where it begins.
+    talk.at("a", first.end, octets[first.end : second.end - 20])
+    shared = octets[second.end - 20 : second.end] + damaged(octets[second.end : second.end + 80], 40)
+    talk.at("a", second.end - 20, shared, checksum="wrong")
+    talk.at("a", second.end + 80, octets[second.end + 80 : third.end])
+    # The gap before all that is filled, then the octets withdrawn come again.
+    talk.at("a", first.end - 100, octets[first.end - 100 : first.end])
+    talk.at("a", second.end - 20, octets[second.end - 20 : second.end + 80])
+    talk.at("a", third.end, octets[third.end :])
+    (mpa,) = follow(talk.segments).connections
+    log = mpa.operations["initiator"].log
+    assert log is not None
+    assert [(row[0] - talk.origin["a"]) % 2**32 for row, _ in log.rows()] == [fpdu.offset for fpdu in talk.laid["a"]]
+    assert {rule for rule, *_ in broken(mpa.findings)} == {"tcp-checksum"}
+
+
+def test_one_octet_that_was_damaged_is_no_keep_alive() -> None:
+    talk = started()
+    octets = talk.lay("a", 40, 40)
+    for at in range(len(octets)):
+        if at == 60:
+            talk.at("a", at, damaged(octets[at : at + 1], 0), checksum="wrong")
+        talk.at("a", at, octets[at : at + 1])
+    (mpa,) = follow(talk.segments).connections
+    counts = mpa.operations["initiator"].counts
+    assert (counts.fpdus, counts.crc_errors, counts.missing_octets) == (2, 0, 0)
