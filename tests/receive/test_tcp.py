@@ -1112,11 +1112,12 @@ def test_an_fpdu_stays_placed_though_the_rest_of_its_last_segment_was_damaged() 
     talk.at("a", first.end, octets[first.end : second.end - 20])
     shared = octets[second.end - 20 : second.end] + damaged(octets[second.end : second.end + 80], 40)
     talk.at("a", second.end - 20, shared, checksum="wrong")
-    talk.at("a", second.end + 80, octets[second.end + 80 : third.end])
-    # The gap before all that is filled, then the octets withdrawn come again.
+    talk.at("a", second.end + 80, damaged(octets[second.end + 80 : third.end], 50), checksum="wrong")
+    # The gap before all that is filled; then more comes, and the octets withdrawn come again.
     talk.at("a", first.end - 100, octets[first.end - 100 : first.end])
-    talk.at("a", second.end - 20, octets[second.end - 20 : second.end + 80])
     talk.at("a", third.end, octets[third.end :])
+    talk.at("a", second.end - 20, octets[second.end - 20 : second.end + 80])
+    talk.at("a", second.end + 80, octets[second.end + 80 : third.end])
     (mpa,) = follow(talk.segments).connections
     log = mpa.operations["initiator"].log
     assert log is not None
