@@ -15,9 +15,10 @@ from struct import Struct
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import ROW, Row, pack_frames
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment
@@ -88,6 +89,8 @@ class InOrderOperation(FullOperation):
             counts.marker_count += markers
             if self.gapped:
                 counts.undelivered += fpdus
+            if not self.complete:
+                self._keep_first(seg)
             self.complete = seg[FRAME]
             if stream.pieces:
                 stream.consume_all()
@@ -107,6 +110,14 @@ class InOrderOperation(FullOperation):
             self._judge_passed(stream.base)
         self._need = need
         self.half.next_seq = seg[SEQ] + length & SEQ_MASK
+
+    def _keep_first(self, seg: Segment) -> None:
+        """Full Operation begins with the FPDU that the segment completes: keep how its ULPDU begins."""
+        held = self.stream.read(self.stream.base, self.stream.next)
+        header = MARKER_LENGTH if self.markers else 0
+        first = held + bytes(seg[BUFFER][seg[START] : seg[START] + header + 2 + FIRST_ULPDU_OCTETS])
+        ulpdu_length = first[header] << 8 | first[header + 1]
+        self.first_ulpdu = first[header + 2 : header + 2 + min(ulpdu_length, FIRST_ULPDU_OCTETS)]
 
     def _crc_of_held(self) -> int:
         crc = 0

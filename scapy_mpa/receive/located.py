@@ -23,6 +23,7 @@ class Located:
     """
 
     __slots__ = (
+        "beginning",
         "complete",
         "crc",
         "delivered",
@@ -57,6 +58,8 @@ class Located:
         self.delivered = 0
         #: All its octets, if somebody wants them.
         self.octets = b""
+        #: How the ULPDU of the first FPDU begins.
+        self.beginning = b""
         #: The ULPDU of a Terminate, which findings spell out.
         self.terminate = b""
 

@@ -110,6 +110,8 @@ class FullOperation:
         self._from_first_located = begins_at is None
         #: The frame at which the first FPDU was located.
         self.first_frame = NEVER
+        #: The first octets of the ULPDU of the FPDU with which Full Operation began, if that was captured.
+        self.first_ulpdu: bytes | None = None
         #: The peer's acknowledgement number that was looked at last, and the highest offset acknowledged.
         self._last_ack = -1
         self._acked = 0
@@ -386,6 +388,8 @@ class FullOperation:
         counts.marker_count += located.extent.markers
         self._note_located(located.offset, located.end)
         self.first_frame = min(self.first_frame, located.known[0])
+        if located.offset == 0:
+            self.first_ulpdu = located.beginning
         self.starts.append(located.offset)
         self._ends.append(located.end)
         self.complete = max(self.complete, located.complete[0])

@@ -36,6 +36,8 @@ MOST_RETRIES = 16
 MOST_SUSPECTS = 4096
 #: Octets behind the last that are kept for a search: no chain of lengths is followed for longer.
 _MOST_SEARCHED = 8 * LONGEST_FPDU
+#: Octets of the first ULPDU that are kept: all of a ready-to-receive message (RFC 6581 §9.2).
+FIRST_ULPDU_OCTETS = 48
 #: Octets of a Terminate that are looked at: its control word comes first.
 _TERMINATE_OCTETS = 64
 
@@ -527,6 +529,8 @@ class Placement:
         opcode = control[1] & 0x0F if len(control) == 2 else NO_OPCODE
         located = Located(extent, crc, frames_of(pieces), complete, known, opcode)
         located.is_named = is_named
+        if extent.offset == 0:
+            located.beginning = self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS)
         if self._keep_octets:
             located.octets = self._stream.read(extent.offset, extent.end)
         if crc == BAD:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.framing.profiles import Profile
+from scapy_mpa.framing.profiles import Profile, clause
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.operation import Direction
@@ -16,6 +16,10 @@ from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
+
+if TYPE_CHECKING:
+    from scapy_mpa.framing.deviations import Deviation
+    from scapy_mpa.framing.judgement import Judgement
 
 SCHEMA_VERSION = 1
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
@@ -102,6 +106,8 @@ class HalfConnection:
         #: What it was inferred to be, None if a startup frame says it or nothing does.
         self.inferred = mpa.inferences.get(direction)
         self.counts = operation.counts if operation is not None else Counts()
+        #: The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured.
+        self.first_ulpdu = operation.first_ulpdu if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
         self.fpdus = FPDUs(log, self.counts.fpdus, mpa.number, direction, context)
@@ -151,6 +157,33 @@ class Connection:
         startup = self.reply or self.request
         return startup.rev if startup is not None else None
 
+    @property
+    def judgement(self) -> Judgement:
+        """What the startup frames, and the first FPDU of each direction, tell of the two endpoints.
+
+        Their kinds, what had to come out, and what is wrong with it (RFC 5044 appendix C, RFC 6581 §9).
+        """
+        from scapy_mpa.framing.deviations import Seen
+        from scapy_mpa.framing.judgement import judge
+
+        return judge(self.request, self.reply, Seen(self.initiator.first_ulpdu, self.responder.first_ulpdu))
+
+    def _negotiation(self) -> dict[str, Any] | None:
+        if self.request is None and self.reply is None:
+            return None
+        judgement = self.judgement
+        return {
+            "initiator_kinds": list(judgement.initiator_kinds),
+            "responder_kinds": list(judgement.responder_kinds),
+            "right": judgement.permitted,
+            "violations": [self._deviation(found) for found in judgement.violations],
+            "remarks": [self._deviation(found) for found in judgement.remarks],
+        }
+
+    def _deviation(self, found: Deviation) -> dict[str, Any]:
+        where = clause(self.profile.name, found.topic)
+        return {"id": found.id, "by": found.by, "clause": where, "code": found.code, "text": found.text}
+
     def half(self, direction: Direction) -> HalfConnection:
         """The half connection that ``direction`` sent."""
         return self.initiator if direction == "initiator" else self.responder
@@ -170,6 +203,7 @@ class Connection:
             "request": _startup_as_dict(self.request, self.request_frame),
             "reply": _startup_as_dict(self.reply, self.reply_frame),
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
+            "negotiation": self._negotiation(),
             "findings": [found.as_dict() for found in self.findings],
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from scapy_mpa.framing.profiles import clause
 from scapy_mpa.report.model import Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES
@@ -21,6 +22,7 @@ def report_lines(report: Report, style: Styler = _plain) -> Iterator[str]:
     """Yield the lines of a report."""
     for connection in report.connections:
         yield connection_line(connection)
+        yield from negotiation_lines(connection)
         for found in connection.findings:
             yield from finding_lines(found, style)
     for found in report.findings:
@@ -38,6 +40,7 @@ def connection_line(connection: Connection) -> str:
         "C" if connection.crc else "no CRC",
         f"markers {_markers(connection.initiator)}/{_markers(connection.responder)}",
         *_enhanced(connection),
+        *_kinds(connection),
     ]
     return " ".join(parts) + " | " + ", ".join(_outcome(connection))
 
@@ -72,6 +75,16 @@ def _enhanced(connection: Connection) -> Iterator[str]:
                 yield name
 
 
+def _kinds(connection: Connection) -> Iterator[str]:
+    """What kinds of RNIC the two can be, where one is not simply an IETF RNIC (RFC 5044 appendix C)."""
+    if connection.request is None and connection.reply is None:
+        return
+    judgement = connection.judgement
+    kinds = judgement.initiator_kinds, judgement.responder_kinds
+    if any(kind and "ietf" not in kind for kind in kinds):
+        yield "RNICs " + "/".join("|".join(kind) or "?" for kind in kinds)
+
+
 def _outcome(connection: Connection) -> Iterator[str]:
     if connection.rejected:
         yield "rejected"
@@ -95,6 +108,16 @@ def _outcome(connection: Connection) -> Iterator[str]:
         count = sum(getattr(counts, attribute) for counts in halves)
         if count:
             yield f"{count} {what}"
+
+
+def negotiation_lines(connection: Connection) -> Iterator[str]:
+    """What is wrong with what the startup frames agreed on, or with what came of it."""
+    if connection.request is None and connection.reply is None:
+        return
+    for found in connection.judgement.violations:
+        where = clause(connection.profile.name, found.topic)
+        code = f", error code {found.code}" if found.code is not None else ""
+        yield f"  negotiation {found.id}: {found.by}: {found.text} ({where}{code})"
 
 
 def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
