@@ -228,6 +228,9 @@ class FullOperation:
         self._know_start()
         self._account(placement.flush(now))
         self._know_start()
+        if placement.has_rest:
+            self.gapped = True
+            self._account(placement.take_rest(now))
         sent, closed = self._sent_end(), self.half.closed
         if sent > stream.next:
             placement.cut += placement.is_inside_fpdu

@@ -224,6 +224,18 @@ class Placement:
 
         return self._decided(now, decide)
 
+    def take_rest(self, now: Moment) -> Outcome:
+        """After the flush: what was placed and lies behind octets that were withdrawn since."""
+        self._now = now
+        while self._ahead:
+            self._settle(self._ahead.pop())
+        return self._outcome()
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether FPDUs are left that the chain has not passed."""
+        return bool(self._ahead)
+
     # --- deciding what a frame changes ---
 
     def _decided(self, now: Moment, decide: Callable[[], None]) -> Outcome:

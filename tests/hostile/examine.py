@@ -178,7 +178,7 @@ def _check_order(report: Report, placed: list[FPDURecord]) -> None:
     What it cannot: what was located before it, later; that a Request still comes, by which connections are numbered.
     """
     for connection in report.connections:
-        if not connection.crc and any(found.rule.id == "marker-length" for found in connection.findings):
+        if any(found.rule.id == "marker-length" for found in connection.findings):
             return  # where Markers and lengths disagree and no CRC decides, what comes later decides who was right
     stream = (
         record
