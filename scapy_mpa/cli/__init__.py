@@ -22,7 +22,19 @@ from scapy_mpa.cli.show import show_command
 from scapy_mpa.errors import MPAError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The commands; click calls a closed stdout a failure, here whoever read has seen enough."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _drop_stdout()
+            return 0
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="scapy-mpa")
 def cli() -> None:
     """Analyse MPA (iWARP) traffic: every connection, every FPDU, and what is wrong.

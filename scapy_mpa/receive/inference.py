@@ -208,13 +208,14 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None
         marker = looker.offset + -looker.offset % MARKER_INTERVAL
         while marker + MARKER_LENGTH <= looker.limit and fpdus < _ENOUGH and candidates < _MOST_CANDIDATES:
             after = marker + MARKER_INTERVAL
-            for start, header in fpdu_start_of(marker, looker.word(marker + 2)):
+            places = fpdu_start_of(marker, looker.word(marker + 2))
+            for start, header in places:
                 if start < looker.offset or header + 2 > looker.limit or looker.end_of(start) <= marker:
                     continue
                 candidates += 1
                 at, worth = start, looker.fpdu_bits(start)
                 if worth and first is None:
-                    first = start - _SHIFT + grid
+                    first = start - looker.offset + run.offset
                 # What follows it by its length is found too.
                 while worth and fpdus < _ENOUGH:
                     fpdus += 1
@@ -225,7 +226,8 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None
                 if at > start:
                     span = max(span, at - start)
                     break
-                astray += looker.end_of(start) <= looker.limit
+                # Of the two places that a FPDUPTR may mean the first is the likelier by far.
+                astray += start == places[0][0] and looker.end_of(start) <= looker.limit
             marker = max(after, marker + MARKER_INTERVAL)
         if not fpdus and candidates > _MOST_IN_VAIN:
             break
@@ -249,7 +251,7 @@ class _OnGrid:
     """One run read with Markers on a grid; offsets are such that Markers stand at multiples of 512."""
 
     def __init__(self, run: Run, grid: int, crc: bool) -> None:
-        self.offset = run.offset - grid + _SHIFT
+        self.offset = (run.offset - grid) % MARKER_INTERVAL + _SHIFT
         self.limit = self.offset + len(run.octets)
         self._octets = run.octets
         self._view = memoryview(run.octets)

@@ -85,7 +85,7 @@ def _beginning(half: Half) -> bytes:
 def infer_from_request(connection: TCPConnection) -> bool:
     """Begin Full Operation with the Request alone, if the octets of both half connections say enough.
 
-    What the Responder sent must lack its beginning: else it has sent something in place of the Reply, or nothing.
+    The Responder must not have sent something in place of the Reply.
     """
     mpa = connection.mpa
     if mpa is None or mpa.reply is not None or mpa.request is None or mpa.operations:
@@ -93,7 +93,7 @@ def infer_from_request(connection: TCPConnection) -> bool:
     initiator, responder = (mpa.halves[direction].phase for direction in DIRECTIONS)
     if not isinstance(initiator, StartupPhase) or not isinstance(responder, StartupPhase):
         return False
-    if initiator.wait_from is None or responder.unexpected is not None or not responder.waiting:
+    if initiator.wait_from is None or responder.unexpected is not None:
         return False
     request = mpa.request.startup
     assumed = connection.receiver.assumptions
@@ -103,17 +103,23 @@ def infer_from_request(connection: TCPConnection) -> bool:
         "initiator": waited["initiator"].infer(assumed.markers_of("initiator"), crc),
         "responder": waited["responder"].infer(bool(request.m), crc),
     }
-    surest = max((one for one in found.values() if one is not None), key=lambda one: one.bits, default=None)
-    if surest is None or sum(one.bits for one in found.values() if one is not None) < CONNECTION_BITS:
+    sure = [one for one in found.values() if one is not None and one.confirmations]
+    if sum(one.bits for one in sure) < CONNECTION_BITS:
         return False
-    mpa.crc, mpa.inferred = surest.crc, True
+    mpa.crc, mpa.inferred = max(sure, key=lambda one: one.bits).crc, True
     begins = waited["initiator"].stream.offset_of(initiator.stream.seq_of(initiator.wait_from))
-    for direction in DIRECTIONS:
-        inferred = found[direction]
-        if inferred is not None and inferred.crc != mpa.crc:
-            inferred = None
-        enter(mpa, direction, waited[direction], inferred, begins if direction == "initiator" else None)
+    enter(mpa, "initiator", waited["initiator"], _agreeing(found["initiator"], mpa.crc), begins)
+    inferred = _agreeing(found["responder"], mpa.crc)
+    half = mpa.halves["responder"]
+    if inferred is None:
+        half.enter(UndecidedHalf(half, "responder", waited["responder"].segments, bool(request.m)))
+    else:
+        enter(mpa, "responder", waited["responder"], inferred, None)
     return True
+
+
+def _agreeing(inferred: Inferred | None, crc: bool) -> Inferred | None:
+    return inferred if inferred is not None and inferred.crc == crc else None
 
 
 # --- neither was captured ---
@@ -231,11 +237,17 @@ def begun_at_syn(waited: Waited, inferred: Inferred) -> bool:
 
 
 def enter(
-    mpa: MPAConnection, direction: Direction, waited: Waited, inferred: Inferred | None, start: int | None
+    mpa: MPAConnection,
+    direction: Direction,
+    waited: Waited,
+    inferred: Inferred | None,
+    start: int | None,
+    has_markers: bool | None = None,
 ) -> None:
     """Begin Full Operation of one half connection, and receive what waited.
 
-    ``inferred`` is what it was inferred to be, ``start`` the offset at which Full Operation begins, if that is told.
+    ``inferred`` is what it was inferred to be, ``start`` the offset at which Full Operation begins, if that is told;
+    ``has_markers`` whether it holds Markers, if a startup frame says so.
     """
     half, stream = waited.half, waited.stream
     assumed = half.connection.receiver.assumptions
@@ -256,8 +268,9 @@ def enter(
         if inferred is not None and inferred.markers:
             shift += (first - inferred.grid) % MARKER_INTERVAL
         begun = Stream((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
-        # Without CRCs, what is not known to hold no Markers is not searched: where one stands an FPDU would be wrong.
-        known = inferred is not None or mpa.crc or assumed.markers_of(direction) is not None
+        # What may hold Markers, nobody knows where, is not searched: where one stands an FPDU would be wrong.
+        known = inferred is not None or assumed.markers_of(direction) is not None or has_markers is False
+        known = known or (mpa.crc and has_markers is None)
         operation = half.connection.operation(mpa, direction, begun, markers, (0, 0), None, may_search=known)
     mpa.inferences[direction] = inferred
     operation.replay(waited.segments)
@@ -266,8 +279,11 @@ def enter(
 class UndecidedHalf:
     """A half connection of a connection that was inferred, which has not shown yet what it is itself."""
 
-    def __init__(self, half: Half, direction: Direction, waiting: list[Segment]) -> None:
+    def __init__(
+        self, half: Half, direction: Direction, waiting: list[Segment], has_markers: bool | None = None
+    ) -> None:
         self.half = half
+        self._has_markers = has_markers
         self.direction: Direction = direction
         self.waiting = waiting
         self.origin = waiting[0][SEQ] if waiting else half.origin or max(half.peer.ack, 0)
@@ -310,11 +326,12 @@ class UndecidedHalf:
         assumed = connection.receiver.assumptions
         start = _known_start(waited, assumed.profile)
         # That there is MPA is known: less will do.
-        inferred = waited.infer(assumed.markers_of(self.direction), mpa.crc, FEWEST_HEADERS - 1)
+        told = assumed.markers_of(self.direction) if self._has_markers is None else self._has_markers
+        inferred = waited.infer(told, mpa.crc, FEWEST_HEADERS - 1)
         if inferred is not None and (inferred.bits < HALF_BITS or not (at_last or inferred.shows_markers)):
             inferred = None
         if inferred is not None or start is not None or at_last:
-            enter(mpa, self.direction, waited, inferred, start)
+            enter(mpa, self.direction, waited, inferred, start, self._has_markers)
 
     def relieve(self, _now: tuple[int, int]) -> None:
         """Too much is held back in all: decide."""

@@ -89,7 +89,10 @@ class FPDUReader:
             if at % MARKER_INTERVAL == 0:
                 at += MARKER_LENGTH
             end = min(at + wanted - len(found), at + MARKER_INTERVAL - at % MARKER_INTERVAL)
-            found += self.stream.read(at, end)
+            octets = self.stream.read(at, end)
+            if not octets:
+                break
+            found += octets
             at = end
         return found
 

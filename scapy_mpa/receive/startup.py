@@ -25,6 +25,7 @@ from scapy_mpa.framing.startup import (
     startup_frame_problems,
 )
 from scapy_mpa.receive.evidence import may_begin_with_fpdu
+from scapy_mpa.receive.inference import CONNECTION_BITS, Run, infer
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.segment import (
     ACK,
@@ -166,6 +167,9 @@ class StartupPhase:
             self._touched = True
             self.half.connection.receiver.touched.append(self)
         stream = self.stream
+        if not (stream.anchored or stream.pieces or self.waiting or self._candidates) and self.wait_from is None:
+            # Nothing is known of it: what an acknowledgement said of its sequence numbers may be wrong.
+            stream = self.stream = Stream(seg[SEQ], False)
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
@@ -497,6 +501,8 @@ class StartupPhase:
         assert island is not None
         startup = decode_startup_frame(stream.read(offset, min(island[1], offset + _LONGEST_FRAME)))
         assert startup is not None
+        if self._follows_fpdus(island[0], offset) and self.half.connection.stop_waiting():
+            return True
         end = offset + startup.wire_length
         pieces = stream.pieces_of(offset, end)
         # In the middle of a segment of other data a Key may be text about MPA; there the frame has to look like one.
@@ -513,6 +519,15 @@ class StartupPhase:
         stream.forget()
         self.half.connection.startup_frame(self)
         return True
+
+    def _follows_fpdus(self, first: int, offset: int) -> bool:
+        """Whether the octets from ``first`` to the Key at ``offset`` are FPDUs, so that the Key may be in a ULPDU."""
+        if not self._is_undecided() or self.stream.anchored or offset - first < self._next_try:
+            return False
+        self._next_try = 2 * (offset - first)
+        run = Run(first, self.stream.read(first, offset))
+        inferred = infer([run], self.half.connection.receiver.budget)
+        return inferred is not None and inferred.bits >= CONNECTION_BITS
 
     def _may_begin(self, offset: int, octets: bytes) -> bool:
         """Whether a Key at ``offset`` may begin a startup frame: at the connection's first octet whatever follows it,

@@ -93,6 +93,10 @@ class Half:
         mpa = self.connection.mpa
         if self.origin is not None or mpa is None:
             return False
+        operation = mpa.operations.get("initiator" if mpa.halves["initiator"] is self else "responder")
+        if mpa.inferred and operation is not None:
+            stream = operation.stream
+            return (stream.seq_of(stream.first) - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
         found = mpa.request if mpa.halves["initiator"] is self else mpa.reply
         return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
 

@@ -314,6 +314,57 @@ def test_a_reply_that_was_not_captured_is_inferred(m: tuple[int, int]) -> None:
     assert rows(mpa, "initiator") == laid(talk, "a")
 
 
+@pytest.mark.parametrize("isn", [5000, 0x80000000, 0xFFFFFF00])
+@pytest.mark.parametrize("m", [(0, 0), (1, 1)])
+def test_what_the_request_says_of_markers_counts_where_the_responder_was_heard_late(
+    m: tuple[int, int], isn: int
+) -> None:
+    talk = Talk(isn=(1000, isn)).open().startup_phase(m=m)
+    for side in SIDES:
+        for _ in range(8):
+            talk.say(side, talk.lay(side, 30, 40, 50, 60, 70))
+    lost = [talk.segments[1], talk.segments[4]]
+    mpa = only([seg for seg in talk.segments if not any(seg is one for one in lost)])
+    assert mpa.markers("responder") is bool(m[0])
+    found, sent = rows(mpa, "responder"), laid(talk, "b")
+    assert found == sent[len(sent) - len(found) :]
+    assert len(found) >= len(sent) - 1
+    assert broken(mpa.findings) == []
+
+
+@pytest.mark.parametrize("markers", ["", "a"])
+def test_one_direction_with_its_request_is_enough(markers: str) -> None:
+    talk = started(m=(0, len(markers)))
+    talk.say("a", talk.lay("a", 100, 700, 30, 1300))
+    mpa = only([seg for seg in talk.segments if seg[2] == talk.keys["a"]])
+    assert rows(mpa, "initiator") == laid(talk, "a")
+    assert mpa.markers("initiator") is bool(markers)
+
+
+def test_a_key_in_a_ulpdu_hides_nothing_of_what_came_before() -> None:
+    talk = started()
+    first = len(talk.segments)
+    for number in range(20):
+        talk.say("a", talk.lay("a", 300, 300))
+        if number == 10:
+            octets = talk.lay("a", 400)
+            talk.say("a", octets[:100])
+            talk.say("a", startup_frame("reply", c=1).encode() + octets[120:])
+        talk.say("b", talk.lay("b", 200))
+    mpa = only(talk.segments[first:])
+    assert mpa.inferred
+    assert len(rows(mpa, "initiator")) >= 40
+    assert rows(mpa, "responder") == laid(talk, "b")
+
+
+def test_a_syn_captured_late_belongs_to_what_was_inferred() -> None:
+    talk, segments = midstream("", True, count=80)
+    assert len(received(segments).connections) == 1
+    late = [*segments[:100], talk.segments[1], *segments[100:]]
+    renumbered = [(n, n * 10**9, *seg[2:]) for n, seg in enumerate(late, 1)]
+    assert len(received(renumbered).connections) == 1
+
+
 def test_something_in_place_of_the_reply_is_no_reply_lost() -> None:
     talk = Talk().open()
     talk.greet("a", startup_frame("request", c=1).encode())

@@ -338,7 +338,7 @@ def test_waiting_for_a_startup_frame_is_bounded_too() -> None:
     talk.begin("b", b"")
     talk.operate()
     for _ in range(200):
-        talk.say("a", talk.lay("a", 1300))
+        talk.say("a", b"\xff" * 1300)  # nothing that a Request's FPDUs could be taken for
     receiver = Receiver(records=True, limits=Limits(held_octets=20_000))
     for seg in talk.segments:
         receiver.feed([seg])
