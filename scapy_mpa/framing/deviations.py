@@ -80,16 +80,18 @@ def frame_violations(frame: StartupFrame | None, by: Endpoint, peer: StartupFram
     if problems:
         found.append(Deviation("startup-frame", by, "startup-frame", 4, problems))
     if frame.res:
-        found.append(Deviation("reserved-bits", by, "startup-frame", None, f"Res of the {name} is {frame.res:#04x}"))
+        found.append(
+            Deviation("startup-reserved-bits", by, "startup-frame", None, f"Res of the {name} is {frame.res:#04x}")
+        )
     if frame.s and frame.rev < MINIMUM_ENHANCED_REVISION:
         text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, to which it is reserved"
-        found.append(Deviation("enhanced-revision", by, "startup-frame", None, text))
+        found.append(Deviation("startup-enhanced-revision", by, "enhanced-frame", None, text))
     if frame.kind == "request" and frame.r:
-        found.append(Deviation("request-rejected", by, "startup-frame", None, "R is set in a Request"))
+        found.append(Deviation("startup-request-r", by, "startup-frame", None, "R is set in a Request"))
     enhanced = frame.enhanced
     if enhanced is not None and not enhanced.a and (enhanced.b or enhanced.c or enhanced.d):
         text = f"Control Flags B, C or D are set in the {name} without A"
-        found.append(Deviation("control-flags", by, "peer-to-peer", None, text))
+        found.append(Deviation("enhanced-control-flags", by, "peer-to-peer", None, text))
     return found
 
 
@@ -100,7 +102,7 @@ def frame_remarks(frame: StartupFrame | None, by: Endpoint) -> list[Deviation]:
     found = []
     if frame.rev == 0 and not is_rdmac(frame):
         text = f"Rev 0 with M={frame.m} C={frame.c}: an RDMAC RNIC sets both"
-        found.append(Deviation("rdmac-parameters", by, "rnic-kinds", None, text))
+        found.append(Deviation("rnic-parameters", by, "rnic-kinds", None, text))
     enhanced = frame.enhanced
     if by == "initiator" and enhanced is not None and enhanced.a and not (enhanced.b or enhanced.c or enhanced.d):
         # No clause forbids it, but no Reply can have a type in common with it.
@@ -115,7 +117,7 @@ def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | 
     found = []
     if close is not None:
         text = f"a Reply to an improperly formatted Request ({close.reason})"
-        found.append(Deviation("invalid-request-answered", "responder", "startup-rules", 4, text))
+        found.append(Deviation("startup-invalid-answered", "responder", "startup-rules", 4, text))
     if is_enhanced(request) != is_enhanced(reply):
         names = ("a plain Request", "an enhanced") if is_enhanced(reply) else ("an enhanced Request", "a plain")
         text = f"{names[0]} is answered by {names[1]} Reply"
@@ -132,10 +134,10 @@ def reply_remarks(request: StartupFrame, reply: StartupFrame) -> list[Deviation]
     found = []
     if (request.rev == 0) != (reply.rev == 0):
         text = f"Rev {request.rev} is answered by Rev {reply.rev}: one of them must be able to speak as the other"
-        found.append(Deviation("foreign-revision", "responder", "rnic-negotiation", None, text))
+        found.append(Deviation("rnic-foreign-revision", "responder", "rnic-negotiation", None, text))
     elif request.rev != reply.rev:
         text = f"Rev {request.rev} is answered by Rev {reply.rev}"
-        found.append(Deviation("revision-differs", "responder", "interoperability", None, text))
+        found.append(Deviation("startup-revision-differs", "responder", "interoperability", None, text))
     if request.enhanced is not None and reply.enhanced is not None and not reply.r:
         found += _depth_remarks(request.enhanced, reply.enhanced)
     return found
@@ -145,7 +147,7 @@ def _peer_to_peer(request: EnhancedData, reply: EnhancedData) -> list[Deviation]
     """RFC 6581 §9.2."""
     if request.a != reply.a:
         text = f"Control Flag A is {request.a} in the Request and {reply.a} in the Reply"
-        return [Deviation("connection-model", "responder", "peer-to-peer", 7, text)]
+        return [Deviation("enhanced-connection-model", "responder", "peer-to-peer", 7, text)]
     if reply.a and not (reply.b or reply.c or reply.d):
         text = "Control Flag A is set in the Reply without an RTR type"
         return [Deviation("rtr-none", "responder", "peer-to-peer", None, text)]
@@ -161,10 +163,10 @@ def depth_violations(request: EnhancedData, reply: EnhancedData) -> list[Deviati
     ):
         if asked == NOT_NEGOTIATED != answer:
             text = f"{name} 0x3FFF in the Request is answered by {answer_name} {answer}, not 0x3FFF"
-            found.append(Deviation("not-negotiated", "responder", "ird-ord", None, text))
+            found.append(Deviation("ird-ord-not-negotiated", "responder", "ird-ord", None, text))
     if NOT_NEGOTIATED not in (request.ird, reply.ord) and reply.ord > request.ird:
         text = f"ORD {reply.ord} in the Reply is above IRD {request.ird} in the Request"
-        found.append(Deviation("responder-ord", "responder", "ird-ord", 6, text))
+        found.append(Deviation("ird-ord-responder-ord", "responder", "ird-ord", 6, text))
     return found
 
 
@@ -172,7 +174,7 @@ def _depth_remarks(request: EnhancedData, reply: EnhancedData) -> list[Deviation
     found = []
     if NOT_NEGOTIATED not in (request.ord, reply.ird) and reply.ird < request.ord:
         text = f"IRD {reply.ird} in the Reply is below ORD {request.ord} in the Request, which comes down to it"
-        found.append(Deviation("responder-ird", "responder", "ird-ord", None, text))
+        found.append(Deviation("ird-ord-responder-ird", "responder", "ird-ord", None, text))
     if request.a and reply.a and request.d and reply.d and not reply.ird:
         text = "an RTR Read is agreed with an IRD of 0 in the Reply"
         found.append(Deviation("rtr-read-depth", "responder", "ird-ord", None, text))
@@ -196,10 +198,11 @@ def operation_violations(
         terminates = header is not None and header.opcode == TERMINATE_OPCODE
         if rejected:
             text = "an FPDU after a Reply with R"
-            found.append(Deviation("operation-after-rejection", by, "startup-rules", None, text))
+            found.append(Deviation("startup-fpdu-after-rejection", by, "startup-rules", None, text))
         elif close is not None and close.certain and close.by == by and not (close.terminate and terminates):
             text = f"an FPDU from who must close: {close.reason}"
-            found.append(Deviation("operation-after-close", by, close.topic, close.code, text))
+            rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
+            found.append(Deviation(rule, by, close.topic, close.code, text))
         elif operation is not None and by == "initiator" and operation.rtr and not terminates:
             sent = rtr_type(ulpdu)
             if sent not in operation.rtr:
@@ -209,8 +212,8 @@ def operation_violations(
         if operation is not None and header is not None and not header.dv == header.rv in operation.versions:
             versions = " or ".join(map(str, operation.versions))
             text = f"DDP version {header.dv} and RDMAP version {header.rv}, not {versions}"
-            found.append(Deviation("version", by, "rnic-kinds", None, text))
+            found.append(Deviation("rnic-version", by, "rnic-kinds", None, text))
     if first is not None and second is not None and first.dv != second.dv:
         text = f"DDP version {second.dv} answers DDP version {first.dv}"
-        found.append(Deviation("version-mixed", "responder", "rnic-kinds", None, text))
+        found.append(Deviation("rnic-version-mixed", "responder", "rnic-kinds", None, text))
     return found

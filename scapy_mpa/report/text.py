@@ -131,7 +131,7 @@ def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
     grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
     if found.rule.code is not None:
         grounds.append(f"error code {found.rule.code}")
-    expected = found.rule.summary + (f" ({', '.join(grounds)})" if grounds else "")
+    expected = found.rule.expected + (f" ({', '.join(grounds)})" if grounds else "")
     yield f"    expected: {expected}"
 
 

@@ -6,7 +6,6 @@ rest, so memory follows the number of rules and connections, not the capture.
 
 from __future__ import annotations
 
-from scapy_mpa.framing.profiles import clause
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 
 
@@ -39,9 +38,7 @@ class Finding:
     @property
     def clause(self) -> str | None:
         """The clause of the connection's specification, None where no specification speaks."""
-        if self.rule.topic:
-            return clause(self.profile, self.rule.topic)
-        return self.rule.clause or None
+        return self.rule.clause_in(self.profile)
 
     def as_dict(self) -> dict[str, object]:
         """The finding with the keys of the report's JSON."""

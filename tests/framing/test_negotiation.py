@@ -408,7 +408,7 @@ def test_ulp_rejects(data: EnhancedData | None) -> None:
     judgement = judge(outcome.request, outcome.reply)
     assert (judgement.permitted, judgement.rejected, judgement.operation) == (True, True, None)
     after = judge(outcome.request, outcome.reply, Seen(initiator=message(1)))
-    assert ids_of(after.violations) == ["operation-after-rejection"]
+    assert ids_of(after.violations) == ["startup-fpdu-after-rejection"]
 
 
 # --- wrong frames ---
@@ -430,19 +430,19 @@ def pair(asked: str, answered: str, **fields: Any) -> tuple[StartupFrame, Startu
 ALL_ONES = NOT_NEGOTIATED
 # What was captured; ids of violations; who is at fault.
 VIOLATIONS: list[tuple[str, StartupFrame | None, StartupFrame | None, list[str], Endpoint]] = [
-    ("reserved bits", frame("request", res=8), REPLY, ["reserved-bits"], "initiator"),
-    ("S with Rev 1", frame("request", s=1, rev=1), REPLY, ["enhanced-revision"], "initiator"),
-    ("S with Rev 0", frame("request", s=1, rev=0), None, ["enhanced-revision"], "initiator"),
-    ("R in a Request", frame("request", r=1), REPLY, ["request-rejected"], "initiator"),
-    ("flags without A", *pair("B 1/1", "- 1/1"), ["control-flags"], "initiator"),
-    ("flags without A", *pair("- 1/1", "CD 1/1"), ["control-flags"], "responder"),
-    ("A is dropped", *pair("AB 1/1", "- 1/1"), ["connection-model"], "responder"),
-    ("A is made up", *pair("- 1/1", "AB 1/1"), ["connection-model"], "responder"),
-    ("A is dropped in a rejection", *pair("AB 1/1", "- 1/1", r=1), ["connection-model"], "responder"),
+    ("reserved bits", frame("request", res=8), REPLY, ["startup-reserved-bits"], "initiator"),
+    ("S with Rev 1", frame("request", s=1, rev=1), REPLY, ["startup-enhanced-revision"], "initiator"),
+    ("S with Rev 0", frame("request", s=1, rev=0), None, ["startup-enhanced-revision"], "initiator"),
+    ("R in a Request", frame("request", r=1), REPLY, ["startup-request-r"], "initiator"),
+    ("flags without A", *pair("B 1/1", "- 1/1"), ["enhanced-control-flags"], "initiator"),
+    ("flags without A", *pair("- 1/1", "CD 1/1"), ["enhanced-control-flags"], "responder"),
+    ("A is dropped", *pair("AB 1/1", "- 1/1"), ["enhanced-connection-model"], "responder"),
+    ("A is made up", *pair("- 1/1", "AB 1/1"), ["enhanced-connection-model"], "responder"),
+    ("A is dropped in a rejection", *pair("AB 1/1", "- 1/1", r=1), ["enhanced-connection-model"], "responder"),
     ("A and no type", *pair("AB 1/1", "A 1/1"), ["rtr-none"], "responder"),
-    ("ORD above IRD", *pair("- 1/1", "- 1/2"), ["responder-ord"], "responder"),
-    ("ORD 0x3FFF not answered", *pair(f"- 1/{ALL_ONES}", "- 1/1"), ["not-negotiated"], "responder"),
-    ("IRD 0x3FFF not answered", *pair(f"- {ALL_ONES}/1", "- 1/1"), ["not-negotiated"], "responder"),
+    ("ORD above IRD", *pair("- 1/1", "- 1/2"), ["ird-ord-responder-ord"], "responder"),
+    ("ORD 0x3FFF not answered", *pair(f"- 1/{ALL_ONES}", "- 1/1"), ["ird-ord-not-negotiated"], "responder"),
+    ("IRD 0x3FFF not answered", *pair(f"- {ALL_ONES}/1", "- 1/1"), ["ird-ord-not-negotiated"], "responder"),
     ("plain Reply", frame("request", "- 1/1"), REPLY, ["enhanced-reply"], "responder"),
     ("plain Reply of Rev 2", frame("request", "- 1/1"), frame("reply", rev=2), ["enhanced-reply"], "responder"),
     ("enhanced Reply", REQUEST, frame("reply", "- 1/1"), ["enhanced-reply"], "responder"),
@@ -470,7 +470,7 @@ def test_violations(request_: StartupFrame | None, reply: StartupFrame | None, f
 def test_long_private_data_of_the_draft_to_an_rfc_5044_responder() -> None:
     request = frame("request", rev=0, private_data=bytes(513))
     judgement = judge(request, REPLY)
-    assert ids_of(judgement.violations) == ["startup-frame", "invalid-request-answered"]
+    assert ids_of(judgement.violations) == ["startup-frame", "startup-invalid-answered"]
     assert judgement.close is not None
     assert judgement.close[:4] == ("responder", "request", 4, "startup-frame")
     assert judge(request, startup_frame("reply", rev=0)).permitted
@@ -479,11 +479,11 @@ def test_long_private_data_of_the_draft_to_an_rfc_5044_responder() -> None:
 @pytest.mark.parametrize(
     ("request_", "reply", "remarks"),
     [
-        (startup_frame("request", rev=0), startup_frame("reply", rev=0), ["rdmac-parameters"] * 2),
-        (startup_frame("request", rev=0, c=1), REPLY, ["rdmac-parameters", "foreign-revision"]),
-        (REQUEST, RDMAC_REPLY, ["foreign-revision"]),
-        (frame("request", rev=2), REPLY, ["revision-differs"]),
-        (*pair("- 1/2", "- 1/1"), ["responder-ird"]),
+        (startup_frame("request", rev=0), startup_frame("reply", rev=0), ["rnic-parameters"] * 2),
+        (startup_frame("request", rev=0, c=1), REPLY, ["rnic-parameters", "rnic-foreign-revision"]),
+        (REQUEST, RDMAC_REPLY, ["rnic-foreign-revision"]),
+        (frame("request", rev=2), REPLY, ["startup-revision-differs"]),
+        (*pair("- 1/2", "- 1/1"), ["ird-ord-responder-ird"]),
         (*pair("A 1/1", "AB 1/1"), ["rtr-none-offered"]),
         (*pair("ABD 1/0", "ABD 0/1"), ["rtr-read-depth"]),
         (*pair("ABD 1/0", "AB 0/1"), []),
@@ -569,7 +569,7 @@ def test_rtr_type(ulpdu: bytes, kind: RtrType | None) -> None:
 
 AGREED, DISAGREED = pair("ACD 1/1", "ACB 1/1"), pair("AC 1/1", "AB 1/1")
 RAN_AS_RDMAC = RDMAC_REQUEST, RDMAC_REPLY
-INVALID, ANSWERED = (frame("request", private_data=bytes(513)), REPLY), ["startup-frame", "invalid-request-answered"]
+INVALID, ANSWERED = (frame("request", private_data=bytes(513)), REPLY), ["startup-frame", "startup-invalid-answered"]
 SEEN: list[tuple[str, tuple[StartupFrame, StartupFrame], Seen, list[str]]] = [
     ("RTR Write", AGREED, Seen(ZERO_WRITE, message(1, body=b"x")), []),
     ("Terminate in place of RTR", AGREED, Seen(CODE_6), []),
@@ -579,18 +579,23 @@ SEEN: list[tuple[str, tuple[StartupFrame, StartupFrame], Seen, list[str]]] = [
     ("an FPDU that is no DDP", AGREED, Seen(b"x"), ["rtr"]),
     ("Responder's only", AGREED, Seen(None, message(1)), []),
     ("code 7", DISAGREED, Seen(CODE_7), []),
-    ("no code 7", DISAGREED, Seen(ZERO_WRITE), ["operation-after-close"]),
+    ("no code 7", DISAGREED, Seen(ZERO_WRITE), ["rtr-not-closed"]),
     ("a Responder that had to close", INVALID, Seen(message(1)), ANSWERED),
-    ("a Responder that had to close", INVALID, Seen(None, message(1)), [*ANSWERED, "operation-after-close"]),
+    ("a Responder that had to close", INVALID, Seen(None, message(1)), [*ANSWERED, "startup-not-closed"]),
     ("version 1", (REQUEST, REPLY), Seen(message(1), message(1)), []),
-    ("version 0", (REQUEST, REPLY), Seen(message(0), message(0)), ["version"] * 2),
-    ("versions differ", (REQUEST, REPLY), Seen(message(0), message(1)), ["version", "version-mixed"]),
-    ("DV is not RV", (REQUEST, REPLY), Seen(b"\x41\3" + bytes(16)), ["version"]),
+    ("version 0", (REQUEST, REPLY), Seen(message(0), message(0)), ["rnic-version"] * 2),
+    ("versions differ", (REQUEST, REPLY), Seen(message(0), message(1)), ["rnic-version", "rnic-version-mixed"]),
+    ("DV is not RV", (REQUEST, REPLY), Seen(b"\x41\3" + bytes(16)), ["rnic-version"]),
     ("RDMAC", RAN_AS_RDMAC, Seen(message(0), message(0)), []),
-    ("RDMAC with version 1", RAN_AS_RDMAC, Seen(message(1)), ["version"]),
+    ("RDMAC with version 1", RAN_AS_RDMAC, Seen(message(1)), ["rnic-version"]),
     ("permissive", (REQUEST, RDMAC_REPLY), Seen(message(0), message(0)), []),
     ("Rev 0 answered by Rev 1", (RDMAC_REQUEST, REPLY), Seen(message(1), message(1)), []),
-    ("Rev 0 answered by Rev 1", (RDMAC_REQUEST, REPLY), Seen(message(0), message(1)), ["version", "version-mixed"]),
+    (
+        "Rev 0 answered by Rev 1",
+        (RDMAC_REQUEST, REPLY),
+        Seen(message(0), message(1)),
+        ["rnic-version", "rnic-version-mixed"],
+    ),
 ]
 
 
@@ -711,10 +716,10 @@ def test_every_pair_can_be_judged(request_: StartupFrame | None, reply: StartupF
 
 # Remarks and kinds that are not those of two IETF RNICs without a remark.
 REMARKED = {
-    "crc-only": (["rdmac-parameters", "foreign-revision"], (), (IETF,)),
-    "faulty-no-crc-field": (["rdmac-parameters", "foreign-revision"], (), (IETF,)),
-    "faulty-fpduptr-and-spacing": (["foreign-revision"], (RDMAC,), (IETF,)),
-    "siw-rev0": (["rdmac-parameters", "rdmac-parameters"], (), ()),
+    "crc-only": (["rnic-parameters", "rnic-foreign-revision"], (), (IETF,)),
+    "faulty-no-crc-field": (["rnic-parameters", "rnic-foreign-revision"], (), (IETF,)),
+    "faulty-fpduptr-and-spacing": (["rnic-foreign-revision"], (RDMAC,), (IETF,)),
+    "siw-rev0": (["rnic-parameters", "rnic-parameters"], (), ()),
 }
 
 

@@ -1,0 +1,30 @@
+"""Rules of how FPDUs lie in TCP segments (RFC 5044 §5.1 and appendix A, §7.3 and §5.3 of the drafts)."""
+
+from __future__ import annotations
+
+from scapy_mpa.rules.rule import Rule
+
+ALIGNMENT_RULES = (
+    Rule(
+        "alignment", "note", "SHOULD", None, "segmentation",
+        "segments begin with an FPDU and hold whole ones",
+        "An aligned segment can be placed as it arrives. Others have to be held back until the rest of the FPDU is "
+        "there.",
+    ),
+    Rule(
+        "alignment-lost", "note", "SHOULD", None, "segmentation",
+        "a sender that lost alignment regains it after a pause",
+        "It begins a new segment with the next FPDU once its send buffer is empty; one that never does cuts FPDUs for "
+        "the rest of the connection.",
+    ),
+    Rule(
+        "alignment-retransmission", "note", "SHOULD", None, "segmentation",
+        "a retransmission keeps the boundaries of the segments that were sent before",
+        "New boundaries turn whole FPDUs into parts, just when the receiver is short of octets.",
+    ),
+    Rule(
+        "fpdu-above-emss", "note", "SHOULD", None, "segmentation",
+        "an FPDU fits into one segment",
+        "An FPDU larger than EMSS can never be aligned: each of its segments but the last waits in a buffer.",
+    ),
+)  # fmt: skip

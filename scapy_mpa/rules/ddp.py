@@ -1,0 +1,64 @@
+"""Rules of DDP and RDMAP, as far as they explain trouble with MPA (RFC 5040, RFC 5041, RFC 7306)."""
+
+from __future__ import annotations
+
+from scapy_mpa.rules.rule import Rule
+
+DDP_RULES = (
+    Rule(
+        "ddp-header", "warning", "MUST", None, "",
+        "a ULPDU is long enough for its DDP header: 14 octets if tagged, 18 if not",
+        "What is shorter is no DDP Segment. The length, or the place where it was read, is wrong.",
+        clause="RFC 5041 §4.4",
+    ),
+    Rule(
+        "ddp-version", "error", "MUST", None, "",
+        "all DDP Segments of a half connection have the same DDP version, and RDMAP's is the same as DDP's",
+        "A version that changes in mid-stream is a sign of octets that are no DDP header.",
+        clause="RFC 5041 §4.1",
+    ),
+    Rule(
+        "ddp-opcode", "error", "MUST", None, "",
+        "the opcode is one that RDMAP defines, and T is as that message has it",
+        "A receiver ends the stream at a message it does not know.",
+        clause="RFC 5040 §4.1",
+    ),
+    Rule(
+        "ddp-queue", "error", "MUST", None, "",
+        "an untagged message goes to the queue of its opcode: Sends to 0, requests to 1, Terminate to 2, Atomic "
+        "Responses to 3",
+        "There is no buffer for it in another queue, so the receiver ends the stream.",
+        clause="RFC 5040 §4.1",
+    ),
+    Rule(
+        "ddp-msn", "note", "MUST", None, "",
+        "MSN counts the messages of each queue from 1, without a gap",
+        "The receiver takes its buffers by MSN. Some user-space stacks count across queues, which works only among "
+        "themselves.",
+        clause="RFC 5041 §4.3",
+    ),
+    Rule(
+        "ddp-mo", "note", "MUST", None, "",
+        "MO is the offset of a DDP Segment in its message, in network byte order",
+        "The receiver writes the payload there. Some user-space stacks send it in host order.",
+        clause="RFC 5041 §5.2",
+    ),
+    Rule(
+        "ddp-last", "warning", "MUST", None, "",
+        "L is set in the last DDP Segment of a message and in no other",
+        "Delivery hangs on it: a message without it is never complete, one with it too early is short.",
+        clause="RFC 5041 §4.1",
+    ),
+    Rule(
+        "ddp-reserved", "note", "MUST", None, "",
+        "the reserved bits of the DDP and RDMAP control fields are zero",
+        "Receivers do not check them. Bits set in many FPDUs are a sign that these are no DDP headers.",
+        clause="RFC 5041 §4.1",
+    ),
+    Rule(
+        "rdmap-read-request", "note", "MUST", None, "",
+        "an RDMA Read Request has a body of 28 octets, its integers in network byte order",
+        "The peer reads STags, offsets and the length out of it. Some user-space stacks send 32 octets, or host order.",
+        clause="RFC 5040 §4.4",
+    ),
+)  # fmt: skip

@@ -1,0 +1,79 @@
+"""Rules of FPDUs: their length, PAD and CRC, what follows an error, and the sender who does it differently."""
+
+from __future__ import annotations
+
+from scapy_mpa.rules.rule import Rule
+
+FPDU_RULES = (
+    Rule(
+        "fpdu-format", "error", "MUST", None, "fpdu-format",
+        "every octet of Full Operation belongs to an FPDU or to a Marker in it",
+        "A receiver finds the next FPDU by the length of the one before; once octets do not fit, nothing after them "
+        "can be told apart.",
+    ),
+    Rule(
+        "deviating-sender", "error", "MUST", None, "fpdu-format",
+        "FPDUs and Markers are formatted as the specification says",
+        "All FPDUs of the sender become readable if one or two deviations known from implementations are assumed. A "
+        "conforming peer reads none of them.",
+    ),
+    # --- ULPDU_Length ---
+    Rule(
+        "ulpdu-length-zero", "warning", "MUST", None, "ulpdu-length",
+        "a ULPDU holds at least one octet",
+        "An FPDU without a ULPDU carries no DDP Segment; DDP never posts one.",
+    ),
+    Rule(
+        "ulpdu-length-limit", "error", "MUST NOT", None, "ulpdu-length",
+        "a ULPDU holds at most 64768 octets",
+        "Above it an FPDU cannot fit into one IP datagram, and with Markers FPDUPTR passes its 16 bits.",
+    ),
+    Rule(
+        "mulpdu", "note", "SHOULD", None, "mulpdu",
+        "a ULPDU is no longer than MULPDU for the EMSS that the segments show",
+        "A longer one makes an FPDU that spans segments: the receiver has to put it together before it can place it.",
+    ),
+    Rule(
+        "mulpdu-filled", "note", "SHOULD", None, "mulpdu",
+        "a DDP Segment that is not the last of its message fills MULPDU",
+        "Smaller ones cost a header, a CRC and a segment each.",
+    ),
+    Rule(
+        "mulpdu-minimum", "note", "MUST NOT", None, "mulpdu",
+        "MULPDU is never below 128 octets: no message is cut into ULPDUs shorter than that",
+        "A path MTU that was forced down, by an attack perhaps, would otherwise turn a message into a flood of tiny "
+        "FPDUs.",
+    ),
+    # --- PAD and CRC ---
+    Rule(
+        "pad", "warning", "MUST", None, "fpdu-format",
+        "PAD is zero",
+        "Receivers ignore it, except that the CRC covers it. Octets of a sender's memory may leak through it.",
+    ),
+    Rule(
+        "crc", "error", "MUST", 2, "crc",
+        "the CRC field is the CRC32c of the FPDU",
+        "A receiver passes neither this FPDU nor any after it; the ULP then ends the connection.",
+    ),
+    Rule(
+        "crc-field", "error", "MUST", None, "crc",
+        "the CRC field is there, and takes its four octets, also where CRCs are not in use",
+        "Without it every FPDU is four octets shorter than its receiver thinks, and the second one is never found.",
+    ),
+    Rule(
+        "crc-off", "note", "MUST", None, "crc",
+        "CRCs are in use unless an administrator turned them off on both sides",
+        "Without them only TCP's checksum stands between a damaged segment and memory that RDMA writes to.",
+    ),
+    # --- what follows an error ---
+    Rule(
+        "error-passed", "warning", "MUST NOT", None, "errors",
+        "nothing that comes after an error in a half connection is passed on or answered",
+        "A peer that answers what came after it did not check, or did not stop: damaged octets may be in its memory.",
+    ),
+    Rule(
+        "error-closed", "note", "MUST NOT", None, "errors",
+        "after an error of code 2 or 3 MPA does not close the connection; its ULP does",
+        "That leaves room for a last message that says what was wrong, as a Terminate does.",
+    ),
+)  # fmt: skip

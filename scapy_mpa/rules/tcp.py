@@ -1,0 +1,56 @@
+"""Rules of TCP under MPA, and the attacks of RFC 5044 §9.1 as far as a capture shows them."""
+
+from __future__ import annotations
+
+from scapy_mpa.rules.rule import Rule
+
+TCP_RULES = (
+    Rule(
+        "overlap", "warning", "MUST", None, "",
+        "a retransmission brings the octets that were sent before",
+        "Which of two versions the receiver took cannot be known. Either a segment was damaged, or someone wrote into "
+        "the stream.",
+        clause="RFC 9293 §3.7",
+    ),
+    Rule(
+        "tcp-checksum", "note", "MUST", None, "",
+        "the TCP checksum is right",
+        "The real receiver dropped the segment, so its octets do not count; a retransmission may bring them.",
+        clause="RFC 9293 §3.1",
+    ),
+    Rule(
+        "outside-window", "note", "MUST", None, "",
+        "octets lie in the receive window",
+        "A receiver drops what is outside. Many such segments are a broken sender, or someone who guesses at sequence "
+        "numbers.",
+        clause="RFC 9293 §3.10",
+    ),
+    Rule(
+        "attack-injection", "warning", "", None, "security",
+        "all segments of a half connection come from its sender",
+        "Octets that fit TCP but no FPDU, beside others at the same sequence numbers that do, were written into the "
+        "stream. The connection is lost if they arrive first.",
+    ),
+    Rule(
+        "attack-reset", "note", "", None, "security",
+        "who sends a RST sends nothing after it",
+        "If data follows, or the RST lies outside the window, it came from someone else who wanted the connection to "
+        "end.",
+    ),
+    Rule(
+        "attack-hijack", "note", "", None, "security",
+        "the path of a half connection's segments does not change: link addresses and TTL stay",
+        "A change may be a new route, or another machine that took over the stream.",
+    ),
+    Rule(
+        "attack-buffer", "note", "", None, "security",
+        "FPDUs target buffers that their receiver has offered",
+        "A Terminate that names an invalid STag or an offset outside the buffer answers an error, or an attempt to "
+        "reach memory that was not offered.",
+    ),
+    Rule(
+        "attack-path-mtu", "note", "", None, "security",
+        "segments do not become tiny in mid-connection",
+        "A forged ICMP message can lower the path MTU so far that nothing but headers is sent.",
+    ),
+)  # fmt: skip

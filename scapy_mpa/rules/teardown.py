@@ -1,0 +1,43 @@
+"""Rules of the end of a connection: FIN, RST, Terminate."""
+
+from __future__ import annotations
+
+from scapy_mpa.rules.rule import ENHANCED, Rule
+
+TEARDOWN_RULES = (
+    Rule(
+        "connection-lost", "error", "MUST", 1, "errors",
+        "a half connection ends at the end of an FPDU",
+        "What was begun is lost: the receiver drops the octets of the FPDU it has and reports code 1.",
+    ),
+    Rule(
+        "teardown-reset", "note", "", None, "teardown",
+        "a half connection ends by FIN",
+        "A RST takes with it what its receiver had not read yet. Some stacks always end so.",
+    ),
+    Rule(
+        "terminate", "note", "", None, "",
+        "the peer ends the RDMAP stream and says why",
+        "A Terminate names the layer, the type and the code of an error that its sender found in what it received.",
+        clause="RFC 5040 §4.8",
+    ),
+    Rule(
+        "terminate-layout", "warning", "MUST", None, "",
+        "the Terminate control word is laid out from the most significant bit",
+        "Laid out the other way round, layer and type change places, and the receiver reports another error than the "
+        "one that was found.",
+        clause="RFC 5040 §4.8",
+    ),
+    Rule(
+        "terminate-last", "warning", "MUST NOT", None, "",
+        "nothing follows a Terminate in its half connection",
+        "Its receiver has given up the stream and drops what follows.",
+        clause="RFC 5040 §5.4",
+    ),
+    Rule(
+        "terminate-code", "warning", "MUST", None, "enhanced-errors",
+        "a Terminate after a negotiation that failed says layer 2, type 0 and code 5, 6 or 7",
+        "Its code tells the Responder what to offer next time: more IRD, or another type of RTR message.",
+        profiles=ENHANCED,
+    ),
+)  # fmt: skip
