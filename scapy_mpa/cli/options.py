@@ -31,9 +31,9 @@ class FrameRange(click.ParamType[tuple[int, int | None]]):
         if parsed is None or value == "-":
             self.fail(f"{value!r} is not a range of frames such as 10-20, 10- or 10", param, ctx)
         single, first, last = parsed.groups()
-        if single:
-            return int(single), int(single)
-        frames = int(first or 1), int(last) if last else None
+        frames = int(single or first or 1), int(single or last) if single or last else None
+        if frames[0] < 1 or frames[1] == 0:
+            self.fail(f"{value!r}: frames are numbered from 1", param, ctx)
         if frames[1] is not None and frames[1] < frames[0]:
             self.fail(f"{value!r} ends before it begins", param, ctx)
         return frames

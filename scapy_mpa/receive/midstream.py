@@ -161,11 +161,13 @@ class Waited:
 
     def told_start(self) -> int | None:
         """The offset at which Full Operation begins as the user told, if its octet is among these."""
-        for seq in self.half.connection.receiver.assumptions.start:
+        receiver = self.half.connection.receiver
+        for seq in receiver.assumptions.start:
             offset = self.stream.offset_of(seq)
             if any(run.offset <= offset < run.offset + len(run.octets) for run in self.runs):
+                receiver.starts_found.add(seq)
                 return offset
-        return None
+        return self.begin if receiver.assumptions.begins_behind_syn else None
 
 
 def infer_both(connection: TCPConnection) -> bool:
@@ -183,12 +185,11 @@ def infer_both(connection: TCPConnection) -> bool:
     first = connection.first_sender or connection.halves[0]
     halves: dict[Direction, Half] = {"initiator": first, "responder": first.peer}
     waited = {direction: Waited(halves[direction]) for direction in DIRECTIONS}
-    crc = True if assumed.profile == "culley-02" else assumed.crc
-    starts = {direction: _known_start(waited[direction], assumed.profile) for direction in DIRECTIONS}
+    crc = assumed.crc_told
+    starts = {direction: waited[direction].told_start() for direction in DIRECTIONS}
     found: dict[Direction, Inferred] = {}
     for direction in DIRECTIONS:
-        markers = True if assumed.profile == "culley-02" else assumed.markers_of(direction)
-        inferred = waited[direction].infer(markers, crc)
+        inferred = waited[direction].infer(assumed.markers_of(direction), crc)
         if inferred is not None:
             found[direction] = inferred
     # CRCs are in use in both directions or in none (RFC 5044 §7.1.1): the stronger one decides.
@@ -199,7 +200,7 @@ def infer_both(connection: TCPConnection) -> bool:
             if inferred.crc != surest.crc and (again := waited[direction].infer(None, surest.crc)) is not None:
                 found[direction] = again
         found = {direction: inferred for direction, inferred in found.items() if inferred.crc == surest.crc}
-    told = any(start is not None for start in starts.values()) and bool(assumed.start or assumed.profile == "culley-02")
+    told = any(start is not None for start in starts.values())
     if not told and (surest is None or sum(inferred.bits for inferred in found.values()) < CONNECTION_BITS):
         return False
     if not receiver.has_room(first):
@@ -219,14 +220,6 @@ def infer_both(connection: TCPConnection) -> bool:
         else:
             enter(mpa, direction, waited[direction], inferred_here, starts[direction])
     return True
-
-
-def _known_start(waited: Waited, profile: str | None) -> int | None:
-    """Where Full Operation begins, if that is told: by its sequence number, or by a profile without startup frames."""
-    told = waited.told_start()
-    if told is None and profile == "culley-02":
-        return waited.begin
-    return told
 
 
 def begun_at_syn(waited: Waited, inferred: Inferred) -> bool:
@@ -252,8 +245,6 @@ def enter(
     half, stream = waited.half, waited.stream
     assumed = half.connection.receiver.assumptions
     markers = inferred.markers if inferred is not None else bool(assumed.markers_of(direction))
-    if assumed.profile == "culley-02":
-        markers = True
     if start is None and inferred is not None and begun_at_syn(waited, inferred):
         start = waited.begin
     if start is not None:
@@ -324,7 +315,7 @@ class UndecidedHalf:
         assert mpa is not None
         waited = Waited(self.half)
         assumed = connection.receiver.assumptions
-        start = _known_start(waited, assumed.profile)
+        start = waited.told_start()
         # That there is MPA is known: less will do.
         told = assumed.markers_of(self.direction) if self._has_markers is None else self._has_markers
         inferred = waited.infer(told, mpa.crc, FEWEST_HEADERS - 1)

@@ -77,6 +77,8 @@ class Receiver:
         #: Octets of memory that all half connections hold back, as far as that was looked at.
         self._held = 0
         self._now = (0, 0)
+        #: The sequence numbers told as the start of Full Operation that were found.
+        self.starts_found: set[int] = set()
 
     def new_log(self) -> FPDULog | None:
         """A log for a half connection, None if records are not wanted."""
@@ -157,6 +159,10 @@ class Receiver:
         for connection in (*self._with_mpa.values(), *self._plain.values()):
             connection.finish(self._now)
         self._halves.clear()
+        for seq in self.assumptions.start:
+            if seq not in self.starts_found:
+                detail = f"no half connection without startup frames has an octet {seq} (start={seq})"
+                self.findings.add("assumption", None, *self._now, seq, detail)
         if self._quota.refused:
             detail = f"{self._quota.refused} findings more than {self.limits.findings} (findings)"
             self.findings.add("limit", None, *self._now, 0, detail)

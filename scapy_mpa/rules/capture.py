@@ -35,6 +35,11 @@ CAPTURE_RULES = (
         "The others are not looked into.",
     ),
     Rule(
+        "assumption", "note", "", None, "",
+        "what is told of a connection fits the capture",
+        "A sequence number that was told as the start of Full Operation, and is not in the capture, changes nothing.",
+    ),
+    Rule(
         "limit", "note", "", None, "",
         "what is held back stays within the limits of the analysis",
         "The limits keep a hostile capture from taking all memory. Where one bit, something of the capture was not "

@@ -81,6 +81,8 @@ def test_an_unreadable_capture_is_one_line_on_stderr_and_status_2(arguments: tup
         ("analyze", REORDERED, "--format", "xml"),
         ("analyze", REORDERED, "--frames", "9-3"),
         ("analyze", REORDERED, "--frames", "x"),
+        ("analyze", REORDERED, "--frames", "0-"),
+        ("analyze", REORDERED, "--limit", "held_octets=0"),
         ("analyze", REORDERED, "--port", "70000"),
         ("analyze", REORDERED, "--connection", "1"),
         ("fpdus", REORDERED, "--connection", "1"),

@@ -12,7 +12,7 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.receive.segment import SEQ, Segment
 from scapy_mpa.receive.tcp import MPAConnection
 from tests.receive.cases import REPLY, Side, Talk, broken, started
 
@@ -250,6 +250,18 @@ def test_told_where_it_begins_nothing_need_be_inferred() -> None:
         assert rows(mpa, direction) == laid(talk, side)
 
 
+def test_told_where_it_begins_in_vain_is_said() -> None:
+    talk, segments = midstream("", True)
+    receiver = received(segments, assumptions=Assumptions(start=(4711,)))
+    (found,) = receiver.findings.sorted()
+    assert (found.rule.id, found.severity, found.seq) == ("assumption", "note", 4711)
+    assert len(receiver.connections) == 1
+    begin = segments[0][SEQ]
+    told = received(segments, assumptions=Assumptions(crc=True, markers="none", start=(begin,)))
+    assert told.findings.sorted() == []
+    assert rows(told.connections[0], "initiator") == laid(talk, "a")
+
+
 def test_told_markers_and_crc_count_where_no_startup_frame_speaks() -> None:
     talk = Talk()
     talk.greet("b", REPLY)
@@ -404,7 +416,7 @@ def test_limits_are_parsed() -> None:
 
 @pytest.mark.parametrize("text", ["held_octets", "held_octets=0", "held_octets=-1", "other=1", "connections=1T", ""])
 def test_other_limits_are_refused(text: str) -> None:
-    with pytest.raises(Exception, match="sets no limit"):
+    with pytest.raises(Exception, match=r"sets no limit|1 or more"):
         parse_limits([text])
 
 
