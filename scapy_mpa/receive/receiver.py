@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.inference import Budget
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.midstream import UndecidedHalf
 from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
@@ -34,6 +33,7 @@ from scapy_mpa.receive.segment import (
 from scapy_mpa.receive.startup import StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW
 from scapy_mpa.receive.tcp import Half, MPAConnection, TCPConnection
+from scapy_mpa.receive.undecided import UndecidedHalf
 from scapy_mpa.rules.findings import Findings, Quota
 
 

@@ -24,8 +24,10 @@ from scapy_mpa.framing.startup import (
     decode_startup_frame,
     startup_frame_problems,
 )
+from scapy_mpa.receive.decision import FIRST_LOOK, Decision
 from scapy_mpa.receive.evidence import may_begin_with_fpdu
 from scapy_mpa.receive.inference import CONNECTION_BITS, Run, infer
+from scapy_mpa.receive.keys import KeySearch, beginning_of_key
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.segment import (
     ACK,
@@ -42,28 +44,21 @@ from scapy_mpa.receive.segment import (
     detached,
     small_copy,
 )
-from scapy_mpa.receive.stream import MAX_WINDOW, PIECE_WEIGHT, UNANCHORED, Stream, is_cut
+from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
+from scapy_mpa.receive.waiting import Waiting, lay
 
 if TYPE_CHECKING:
     from scapy_mpa.receive.tcp import Half
 
 #: Octets of streaming data held back for a gap.
 STREAMING_HELD_LIMIT = 1024 * 1024
-#: Octets that wait until it is decided whether they are FPDUs, and for how long they do (nanoseconds): what was sent
-#: before may come later.
+#: Octets that wait until it is decided whether they are FPDUs.
 UNDECIDED_HELD_LIMIT = 256 * 1024
-_UNDECIDED_TIME = 3_000_000_000
-#: As many octets, at the beginning of a TCP connection, are looked at before more may be FPDUs.
-_FIRST_LOOK = 24
-#: After so many octets that were no FPDUs some are looked at again; each time four times as many pass.
-_FIRST_PAUSE = 1 << 20
 _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
 _LARGEST_REV = 8
 #: So few segments may wait in vain.
 _FEW = 32
-#: Places at which a startup frame may begin that are remembered.
-_MOST_CANDIDATES = 64
 
 
 class FoundFrame(NamedTuple):
@@ -84,38 +79,29 @@ class FoundFrame(NamedTuple):
 class StartupPhase:
     """One half connection until its startup frame, and the other's, are known.
 
-    ``found`` is its frame; ``waiting`` are the segments behind it, in the order of capture.
+    ``found`` is its frame; ``waiting`` are the segments behind it.
     """
 
     def __init__(self, half: Half, origin: int, anchored: bool, held_limit: int, undecided: bool = True) -> None:
         self.half = half
         self.stream = Stream(origin, anchored)
         self.found: FoundFrame | None = None
-        self.waiting: list[Segment] = []
+        self.waiting = Waiting()
         #: Where Full Operation begins: behind the frame, or where the other half's Reply lets it be supposed.
         self.wait_from: int | None = None
         #: What this half sent in place of the Reply that it had to send.
         self.unexpected: Segment | None = None
         #: Sequence numbers: the end of the Request to be answered, and where the Reply was to begin then.
         self._answers: tuple[int, int] | None = None
-        #: Where startup frames may begin, of which octets are missing.
-        self._candidates: list[int] = []
-        self._waiting_octets = 0
-        #: How many of those waiting are known to have a buffer of their own, and how many were kept when that was
-        #: looked at last.
-        self._released = self._kept = 0
+        self._keys = KeySearch(self._may_begin)
+        #: How many segments were kept when that was looked at last.
+        self._kept = 0
         #: The frame found, in order, to compare repeats with; and the segments that brought it.
         self._frame: Stream | None = None
         self._frame_segments: list[Segment] = []
         self._touched = False
         self._held_limit = held_limit
-        #: Whether the octets may be FPDUs.
-        self.undecided = undecided
-        #: The time (nanoseconds) of the first segment that waits, and how many octets are tried next.
-        self._since: int | None = None
-        self._next_try = _FIRST_LOOK
-        #: Octets that pass before some are looked at again, and those that still have to.
-        self._pause = self._passing = _FIRST_PAUSE
+        self._decision = Decision(undecided)
         self._set_next()
 
     @property
@@ -126,7 +112,12 @@ class StartupPhase:
     @property
     def weight(self) -> int:
         """Octets of memory that what waits takes."""
-        return max(self._waiting_octets, self.stream.weight)
+        return max(self.waiting.octets, self.stream.weight)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the octets may be FPDUs."""
+        return self._decision.open
 
     def anchor(self, origin: int) -> bool:
         """Learn from a SYN where the stream begins; False if what was captured cannot belong to it."""
@@ -149,10 +140,9 @@ class StartupPhase:
         if end - start != seg[LENGTH]:
             return False
         octets = bytes(seg[BUFFER][start:end])
-        if KEY_PREFIX in octets or _beginning_of_key(octets):
+        if KEY_PREFIX in octets or beginning_of_key(octets):
             return False
-        self._passing -= end - start
-        if self._passing < 0:
+        if not self._decision.passes(end - start):
             self._look_again()
             return False
         stream = self.stream
@@ -167,7 +157,7 @@ class StartupPhase:
             self._touched = True
             self.half.connection.receiver.touched.append(self)
         stream = self.stream
-        if not (stream.anchored or stream.pieces or self.waiting or self._candidates) and self.wait_from is None:
+        if not (stream.anchored or stream.pieces or self.waiting or self._keys.candidates) and self.wait_from is None:
             # Nothing is known of it: what an acknowledgement said of its sequence numbers may be wrong.
             stream = self.stream = Stream(seg[SEQ], False)
         start = stream.offset_of(seg[SEQ])
@@ -183,21 +173,20 @@ class StartupPhase:
         if self._is_damaged(seg, start, end):
             return
         if start + seg[LENGTH] > self._keep_from() and (end > start or self.found is not None):
-            self.waiting.append(seg)
-            self._waiting_octets += _cost(seg)
-            if self._waiting_octets > self._limit() and not self._make_room():
+            self.waiting.add(seg)
+            if self.waiting.octets > self._limit() and not self._make_room():
                 return
         if self.found is not None:
             return
         answers = self.unexpected is None and self._is_answer(seg, start)
         for first, last in stream.commit(seg, start, end):
-            if self.found is None:
-                self._search(first, last)
+            if self.found is None and any(map(self._find, self._keys.complete(stream, first, last))):
+                break
         if self.half.phase is not self or (self._is_undecided() and self._try_to_decide(seg)):
             return
         if self.found is None:
             self._let_go()
-            if answers and not self._candidates and stream.base == stream.next:
+            if answers and not self._keys.candidates and stream.base == stream.next:
                 self.unexpected = detached(seg)
         self._set_next()
 
@@ -234,10 +223,7 @@ class StartupPhase:
         if start >= self.found.end:
             return []
         if self._frame is None:
-            self._frame = Stream(self.stream.origin, False)
-            for other in self._frame_segments:
-                first = self._frame.offset_of(other[SEQ])
-                self._frame.commit(other, first, first + other[END] - other[START])
+            self._frame = lay(self._frame_segments, Stream(self.stream.origin, False))
         return [other for _, other in self._frame.differences(seg, start, start + seg[END] - seg[START])]
 
     def _begin_again(self, segments: list[Segment]) -> None:
@@ -274,9 +260,7 @@ class StartupPhase:
     def release(self) -> bool:
         """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
         copies: dict[int, Segment] = {}
-        for at in range(self._released, len(self.waiting)):
-            self.waiting[at] = small_copy(self.waiting[at], copies)
-        self._released = len(self.waiting)
+        self.waiting.release(copies)
         self._frame_segments = [small_copy(seg, copies) for seg in self._frame_segments]
         if self._frame is not None:
             self._frame.release(copies)
@@ -299,13 +283,12 @@ class StartupPhase:
 
     def _forget_waiting(self) -> None:
         keep, offset_of = self._keep_from(), self.stream.offset_of
-        self.waiting = [seg for seg in self.waiting if offset_of(seg[SEQ]) + seg[LENGTH] > keep]
-        self._waiting_octets = sum(map(_cost, self.waiting))
-        self._released, self._kept = 0, len(self.waiting)
+        self.waiting.replace(seg for seg in self.waiting if offset_of(seg[SEQ]) + seg[LENGTH] > keep)
+        self._kept = len(self.waiting)
 
     def _limit(self) -> int:
         """How many octets may be held back: few, until there is a sign of MPA."""
-        if self._candidates or self.found is not None or self.half.connection.mpa is not None:
+        if self._keys.candidates or self.found is not None or self.half.connection.mpa is not None:
             return self._held_limit
         few = UNDECIDED_HELD_LIMIT if self.undecided or not self.stream.anchored else STREAMING_HELD_LIMIT
         return min(few, self._held_limit)
@@ -316,17 +299,15 @@ class StartupPhase:
         if connection.stop_waiting():
             return False  # what waited, the last segment included, has been taken by Full Operation
         if not connection.is_promising:
-            self._decide_against()
+            self._decision.against()
         if self.found is None:
             # What has waited longest is the least likely to be waited for.
-            del self.waiting[: len(self.waiting) // 2 + 1]
-            self._waiting_octets = sum(map(_cost, self.waiting))
-            self._released = 0
+            self.waiting.replace(self.waiting.segments[len(self.waiting) // 2 + 1 :])
             if self.undecided:
-                self._put_in_order_again()
+                # Hold no more octets than those of the segments that wait.
+                self.stream = lay(self.waiting, Stream(self.stream.origin, False))
             return True
         seg = self.waiting.pop()
-        self._waiting_octets -= _cost(seg)
         detail = f"more than {self._held_limit} octets wait for a startup frame (held_octets)"
         connection.find("limit", seg, detail)
         return False
@@ -336,7 +317,7 @@ class StartupPhase:
         stream = self.stream
         if self.found is not None or not self._is_whole():
             return None
-        for candidate in self._candidates:
+        for candidate in self._keys.candidates:
             island = stream.island(candidate)
             if island is not None and island[1] == stream.highest:
                 octets = stream.read(candidate, island[1])
@@ -361,16 +342,14 @@ class StartupPhase:
         connection = self.half.connection
         if connection.stop_waiting() or self.half.phase is not self:
             return
-        self._decide_against()
+        self._decision.against()
         if self.waiting:
             detail = "too many octets are held back in all (total_octets)"
-            connection.find("limit", self.waiting[-1], detail)
-        if self.found is not None:
-            self.waiting, self._waiting_octets, self._released = [], 0, 0
-            return
-        self._skip(0)
-        self.waiting, self._waiting_octets, self._released = [], 0, 0
-        self._set_next()
+            connection.find("limit", self.waiting.segments[-1], detail)
+        self.waiting.replace()
+        if self.found is None:
+            self._skip(0)
+            self._set_next()
 
     # --- Full Operation without startup frames ---
 
@@ -378,13 +357,12 @@ class StartupPhase:
         """Whether the octets may be FPDUs, as far as can be told."""
         if not self.undecided or self.found is not None or self.half.connection.mpa is not None:
             return False
-        stream = self.stream
-        looked = self._next_try > _FIRST_LOOK
-        if stream.anchored and not looked and stream.next - stream.base >= _FIRST_LOOK:
+        stream, decision = self.stream, self._decision
+        if stream.anchored and decision.is_new and stream.next - stream.base >= FIRST_LOOK:
             if self._begins_like_fpdu():
-                self._next_try += 1
+                decision.looked()
             else:
-                self._decide_against()
+                decision.against()
         return self.undecided
 
     def _begins_like_fpdu(self) -> bool:
@@ -396,103 +374,34 @@ class StartupPhase:
 
     def _try_to_decide(self, seg: Segment) -> bool:
         """Whether Full Operation has begun: tried when twice as many octets wait, or they have waited for long."""
-        if self._since is None:
-            self._since = seg[TIME]
-        octets = self._waiting_octets
         connection = self.half.connection
-        for_long = seg[TIME] - self._since >= _UNDECIDED_TIME
         # Where the beginning was captured nothing that was sent before can come later.
-        known = self.stream.anchored or connection.receiver.assumptions.start
-        if not (for_long or known) or octets < self._next_try:
+        known = self.stream.anchored or bool(connection.receiver.assumptions.start)
+        if not self._decision.is_due(self.waiting.octets, seg[TIME], known):
             return False
-        self._next_try = 2 * octets
         # A startup frame may be what is missing behind a SYN.
         if any(isinstance(half.phase, StartupPhase) and half.phase.lacks_beginning for half in connection.halves):
             return False
         if connection.stop_waiting():
             return True
         if self.stream.anchored and not self._begins_like_fpdu():
-            self._decide_against()
+            self._decision.against()
         return False
 
     @property
     def lacks_beginning(self) -> bool:
         """Whether the SYN was captured, but not all of the first octets behind it."""
         stream = self.stream
-        return stream.anchored and stream.next - stream.base < _FIRST_LOOK and bool(stream.islands)
-
-    def _decide_against(self) -> None:
-        """The octets are no FPDUs: let them pass, but look for a startup frame in them."""
-        if self.undecided:
-            self.undecided = False
-            self._passing = self._pause
-            self._pause *= 4
-
-    def _put_in_order_again(self) -> None:
-        """Hold no more octets than those of the segments that wait."""
-        self.stream = stream = Stream(self.stream.origin, False)
-        for seg in self.waiting:
-            start = stream.offset_of(seg[SEQ])
-            stream.commit(seg, start, start + seg[END] - seg[START])
+        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.islands)
 
     def _look_again(self) -> None:
         """So much has passed that octets may be FPDUs by now, though nothing showed it."""
-        self.undecided = True
-        self._since = None
         # Where an FPDU begins is not known here.
         self.stream = Stream(self.stream.seq_of(self.stream.next), False)
-        self.waiting, self._waiting_octets, self._released = [], 0, 0
+        self.waiting.replace()
         self._set_next()
 
     # --- the search ---
-
-    def _search(self, first: int, last: int) -> None:
-        """Look for a startup frame that holds octets of [first, last)."""
-        stream = self.stream
-        island = stream.island(first)
-        if island is None:
-            return
-        low = max(island[0], first - len(KEY_PREFIX) + 1)
-        octets = stream.read(low, min(island[1], last + len(KEY_PREFIX) - 1))
-        at = octets.find(KEY_PREFIX)
-        candidates = set(self._candidates)
-        while at >= 0:
-            candidates.add(low + at)
-            at = octets.find(KEY_PREFIX, at + 1)
-        if not candidates:
-            return
-        self._candidates = []
-        covered = UNANCHORED
-        for offset in sorted(candidates):
-            needed = self._needed(offset)
-            if needed is None or offset < covered:
-                continue
-            covered, complete = needed
-            if complete and self._find(offset):
-                return
-            if not complete and len(self._candidates) < _MOST_CANDIDATES:
-                self._candidates.append(offset)
-            if complete:
-                covered = UNANCHORED
-
-    def _needed(self, offset: int) -> tuple[int, bool] | None:
-        """The end of the startup frame at ``offset`` as far as it is known, and whether all of it is there.
-
-        None if there is none.
-        """
-        stream = self.stream
-        island = stream.island(offset)
-        if island is None:
-            return None
-        octets = stream.read(offset, min(island[1], offset + STARTUP_HEADER_LENGTH))
-        if not any(key.startswith(octets[:KEY_LENGTH]) for key in (REQUEST_KEY, REPLY_KEY)):
-            return None
-        if len(octets) < STARTUP_HEADER_LENGTH:
-            return offset + len(octets), False
-        if not self._may_begin(offset, octets):
-            return None
-        end = offset + STARTUP_HEADER_LENGTH + (octets[18] << 8 | octets[19])
-        return end, end <= island[1]
 
     def _find(self, offset: int) -> bool:
         """Take the startup frame at ``offset``, all of which is there, for the one looked for, if it may be."""
@@ -522,9 +431,8 @@ class StartupPhase:
 
     def _follows_fpdus(self, first: int, offset: int) -> bool:
         """Whether the octets from ``first`` to the Key at ``offset`` are FPDUs, so that the Key may be in a ULPDU."""
-        if not self._is_undecided() or self.stream.anchored or offset - first < self._next_try:
+        if not self._is_undecided() or self.stream.anchored or not self._decision.is_enough(offset - first):
             return False
-        self._next_try = 2 * (offset - first)
         run = Run(first, self.stream.read(first, offset))
         inferred = infer([run], self.half.connection.receiver.budget)
         return inferred is not None and inferred.bits >= CONNECTION_BITS
@@ -538,21 +446,22 @@ class StartupPhase:
 
     def _let_go(self) -> None:
         """Drop what cannot be part of a startup frame any more."""
-        if self._is_undecided() and self._waiting_octets <= self._limit():
+        if self._is_undecided() and self.waiting.octets <= self._limit():
             return
         stream = self.stream
         base = stream.base
-        if stream.anchored and self._candidates and self._candidates[0] < stream.next:
-            stream.consume(self._candidates[0])
+        candidates = self._keys.candidates
+        if stream.anchored and candidates and candidates[0] < stream.next:
+            stream.consume(candidates[0])
         elif stream.anchored:
-            tail = _beginning_of_key(stream.read(max(stream.base, stream.next - len(KEY_PREFIX)), stream.next))
+            tail = beginning_of_key(stream.read(max(stream.base, stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
         limit = self._limit()
         if stream.weight > limit:
             self._skip(limit)
         if stream.base > base:
             if not stream.pieces and self.wait_from is None:
-                self.waiting, self._waiting_octets, self._released = [], 0, 0
+                self.waiting.replace()
             elif len(self.waiting) > 2 * self._kept + _FEW:
                 # Only now and then: each time all that wait are looked at.
                 self._forget_waiting()
@@ -565,11 +474,11 @@ class StartupPhase:
         if stream.anchored:
             seg = stream.pieces[-1][3]
             self.half.connection.find("limit", seg, f"more than {limit} octets held back in the startup phase")
-        self._candidates = []
+        self._keys.candidates = []
         while stream.weight > limit:
             if stream.islands:
                 stream.skip_to(stream.islands[0][0])
-            tail = _beginning_of_key(stream.read(max(stream.pieces[0][0], stream.next - len(KEY_PREFIX)), stream.next))
+            tail = beginning_of_key(stream.read(max(stream.pieces[0][0], stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
 
     def _set_next(self) -> None:
@@ -577,15 +486,3 @@ class StartupPhase:
         passing = stream.anchored and not stream.pieces and not stream.islands
         watched = self.found is not None or self.wait_from is not None or self._answers is not None or self.undecided
         self.half.next_seq = stream.seq_of(stream.next) if passing and not watched else -1
-
-
-def _cost(seg: Segment) -> int:
-    return seg[END] - seg[START] + PIECE_WEIGHT
-
-
-def _beginning_of_key(octets: bytes) -> int:
-    """How many octets at the end of ``octets`` may be the beginning of a Key."""
-    for length in range(min(len(KEY_PREFIX) - 1, len(octets)), 0, -1):
-        if octets.endswith(KEY_PREFIX[:length]):
-            return length
-    return 0

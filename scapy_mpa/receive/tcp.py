@@ -15,19 +15,13 @@ from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.inference import Inferred
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.located import NEVER
-from scapy_mpa.receive.midstream import (
-    AdaptingHalf,
-    UndecidedHalf,
-    finish_undecided,
-    infer_both,
-    infer_from_reply,
-    infer_from_request,
-)
+from scapy_mpa.receive.midstream import infer_both, infer_from_reply, infer_from_request
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream
+from scapy_mpa.receive.undecided import AdaptingHalf, UndecidedHalf, finish_undecided
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
@@ -292,7 +286,7 @@ class TCPConnection:
                     adapting.decide(at_last=False)
                 continue
             operation = self.operation(mpa, direction, Stream(seq_start, True), with_markers, floor, 0)
-            waiting.append((operation, old.waiting))
+            waiting.append((operation, old.waiting.segments))
         for operation, segments in waiting:
             operation.replay(segments)
 
