@@ -480,6 +480,8 @@ class StartupPhase:
                 stream.skip_to(stream.islands[0][0])
             tail = beginning_of_key(stream.read(max(stream.pieces[0][0], stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
+            if stream.weight > limit and not stream.islands:
+                stream.consume(stream.next)  # not even what may be the beginning of a Key can be kept
 
     def _set_next(self) -> None:
         stream = self.stream

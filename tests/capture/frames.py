@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -154,8 +153,7 @@ def written(packets: Iterable[Packet], **options: Any) -> bytes:
 
 
 def survives(octets: bytes) -> None:
-    """Reader and receiver take any octets, and take no time over them."""
-    began = time.process_time()
+    """Reader and receiver take any octets."""
     receiver = Receiver(records=True)
     with suppress(CaptureError), Captures(io.BytesIO(octets)) as source:
         for batch in source.batches():
@@ -168,7 +166,6 @@ def survives(octets: bytes) -> None:
         for operation in mpa.operations.values():
             assert operation.log is not None
             assert len(list(operation.log.rows())) == operation.counts.fpdus
-    assert time.process_time() - began < 2
 
 
 changes = st.lists(

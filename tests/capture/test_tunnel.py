@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from tests.capture.test_files import ethernet_frames
 from tests.capture.tunnels import MAC, TUNNELS, gre, ip4, ip6, is_ip, mpls, outer4, tunnelled, vxlan
 from tests.conftest import PCAPS
 from tests.receive.cases import summary
+from tests.work import lines_run
 
 SHIPPED = sorted(PCAPS.glob("*.pcap"))
 
@@ -93,9 +93,8 @@ def test_padding_behind_an_inner_packet_is_not_payload() -> None:
 
 def test_endless_labels_and_tags_take_no_time() -> None:
     frames = [MAC + b"\x88\x47" + bytes(1_000_000), MAC + b"\x81\x00" * 500_000, MAC + b"\x88\x64" * 100_000]
-    began = time.process_time()
+    assert lines_run(lambda: read(capture(frames))) < 5_000_000
     assert read(capture(frames)) == []
-    assert time.process_time() - began < 2
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])

@@ -1,4 +1,4 @@
-"""Hostile captures by name: time is linear in their length, memory is within the limits."""
+"""Hostile captures by name: work is linear in their length, memory is within the limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import gzip
 import io
 import tracemalloc
 from contextlib import suppress
-from time import process_time
 
 import pytest
 import zstandard
@@ -16,12 +15,13 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.report.analysis import analyze
 from tests.hostile import floods_below, floods_of_fpdus  # noqa: F401 - they fill the table
-from tests.hostile.examine import examine, seconds_allowed
+from tests.hostile.examine import examine
 from tests.hostile.floods import FLOODS
+from tests.work import lines_run
 
-#: Twice the packets take at most so many times the time; below so many seconds nothing can be said.
-MOST_GROWTH, TOO_SHORT = 3, 0.1
-TRIES = 3
+#: Twice the packets run at most so many times the lines, besides some that are run once; and so many an octet.
+MOST_GROWTH, ONCE = 2.4, 50_000
+LINES_AN_OCTET = 90
 
 #: Limits that every flood meets, and blocks of the file so small that what one of them holds does not count.
 FEW = Limits(
@@ -47,27 +47,23 @@ def size_of(octets: bytes) -> int:
     return len(octets)
 
 
-def seconds_taken(octets: bytes) -> float:
-    """CPU seconds of an analysis."""
-    began = process_time()
-    with suppress(CaptureError):
-        analyze(io.BytesIO(octets))
-    return process_time() - began
+def work(octets: bytes) -> int:
+    """Lines that an analysis runs."""
+
+    def analysis() -> None:
+        with suppress(CaptureError):
+            analyze(io.BytesIO(octets))
+
+    return lines_run(analysis)
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_time_is_linear(name: str) -> None:
+def test_work_is_linear(name: str) -> None:
     flood = FLOODS[name]
-    once, twice = flood.make(flood.packets // 2), flood.make(flood.packets)
-    allowed = seconds_allowed(size_of(twice))
-    one = two = growth = float("inf")
-    for _ in range(TRIES):
-        one, two = min(one, seconds_taken(once)), min(two, seconds_taken(twice))
-        growth = (two - TOO_SHORT) / one
-        if two <= allowed and growth <= MOST_GROWTH:
-            return
-    assert two <= allowed
-    assert growth <= MOST_GROWTH
+    once, twice = flood.make(flood.packets // 4), flood.make(flood.packets // 2)
+    one, two = work(once), work(twice)
+    assert two <= MOST_GROWTH * one + ONCE
+    assert two <= LINES_AN_OCTET * size_of(twice) + ONCE
 
 
 @pytest.mark.parametrize("name", FLOODS)

@@ -19,7 +19,7 @@ from scapy_mpa.report.fpdus import jsonl_lines
 from scripts.fuzz_captures import captures_of, case, run
 from tests.conftest import REPO
 from tests.hostile import strategies
-from tests.hostile.examine import examine, seconds_allowed
+from tests.hostile.examine import examine
 from tests.hostile.files import FILE_MUTATIONS, LAYOUTS, Case
 from tests.hostile.mutate import MUTATIONS
 from tests.hostile.samples import Sample, samples
@@ -39,9 +39,7 @@ def test_the_first_cases_of_a_seed(chunk: int) -> None:
 @given(st.lists(strategies.cases, min_size=1, max_size=2), strategies.limits, strategies.assumptions)
 def test_any_mutations(cases: list[Case], limits: Limits, assumptions: Assumptions) -> None:
     made = [one.made() for one in cases]
-    examined = examine([one.octets for one in made], limits=limits, assumptions=assumptions, octets_again=True)
-    # The limit is the tenth of it; a test does not fail because the machine is busy.
-    assert examined.seconds < 10 * seconds_allowed(sum(one.size for one in made))
+    examine([one.octets for one in made], limits=limits, assumptions=assumptions, octets_again=True)
 
 
 @settings(max_examples=300)

@@ -351,6 +351,19 @@ def test_waiting_for_a_startup_frame_is_bounded_too() -> None:
     assert "limit" in rules(receiver)
 
 
+@pytest.mark.parametrize("held_octets", [1, 100, 300])
+@pytest.mark.parametrize("gap", [False, True])
+def test_not_even_the_beginning_of_a_key_may_be_held(held_octets: int, gap: bool) -> None:
+    talk = Talk().open()
+    talk.say("a", b"x" * 40)
+    talk.next["a"] += 10 * gap
+    talk.say("a", b"y" * 40 + b"MPA ID R")
+    receiver = Receiver(records=True, limits=Limits(held_octets=held_octets))
+    receiver.feed(talk.segments)
+    receiver.finish()
+    assert receiver.connections == []
+
+
 def test_more_connections_than_may_be_followed() -> None:
     from scapy_mpa.craft.packets import Endpoint
     from tests.receive.cases import Tap
