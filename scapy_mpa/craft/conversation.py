@@ -112,8 +112,8 @@ class Conversation:
             for role in ROLES:
                 frame = self.setup.startup(role)
                 for problem in startup_frame_problems(frame, self.setup.specification):
-                    if problem.startswith("PD_Length"):
-                        self._require("startup-frame", f"{frame.kind}: {problem}")
+                    if problem.text.startswith("PD_Length"):
+                        self._require("startup-frame", f"{frame.kind}: {problem.text}")
 
     # --- what may be said ---
 

@@ -1,7 +1,8 @@
 """What can be wrong with a Request, a Reply, their pair, and the first FPDU after them.
 
-One function for each; `judgement` gathers them. Each `Deviation` has an id, whose fault it is, and the topic of
-its clause. RFC 5044 §7.1.1 and §7.1.2; RFC 6581 §6, §9 and §10.
+One function for each; `judgement` gathers them. Each `Deviation` has whose fault it is and an id, which is that of
+a rule: `scapy_mpa.rules` has its clause, how grave it is and its error code. RFC 5044 §7.1.1 and §7.1.2; RFC 6581 §6,
+§9 and §10.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from .agreement import MINIMUM_ENHANCED_REVISION, Close, Endpoint, Operation, RtrType, is_rdmac
 from .ddp import TERMINATE_OPCODE, UNTAGGED_HEADER_LENGTH, DDPTagged, DDPUntagged, decode_ddp
 from .profiles import profile_of_revision
-from .startup import NOT_NEGOTIATED, EnhancedData, StartupFrame, startup_frame_problems
+from .startup import NOT_NEGOTIATED, EnhancedData, Problem, StartupFrame, startup_frame_problems
 
 _WRITE, _READ, _SEND = 0, 1, 3  # opcodes, RFC 5040 §4.2
 _READ_REQUEST_LENGTH = 28
@@ -23,10 +24,6 @@ class Deviation(NamedTuple):
 
     id: str
     by: Endpoint
-    topic: str
-    """For `profiles.clause`."""
-    code: int | None
-    """The error code of RFC 5044 §8 or RFC 6581 §8, None where there is none."""
     text: str
 
 
@@ -59,12 +56,12 @@ def is_enhanced(frame: StartupFrame) -> bool:
     return bool(frame.s) and frame.rev >= MINIMUM_ENHANCED_REVISION
 
 
-def problems_to(frame: StartupFrame, peer: StartupFrame | None) -> str:
-    """Why `peer`'s sender must call `frame` improperly formatted, "" if it need not (RFC 5044 §7.1.2, rule 9)."""
+def problems_to(frame: StartupFrame, peer: StartupFrame | None) -> tuple[Problem, ...]:
+    """Why `peer`'s sender must call `frame` improperly formatted (RFC 5044 §7.1.2, rule 9)."""
     # The newer of the two specifications: a receiver of RFC 5044 takes 512 octets from a sender of the draft too,
     # and Rev 0 alone does not tell a draft's receiver, which would refuse Rev 1, from an upgraded RDMAC RNIC.
     profile = profile_of_revision(max(frame.rev, peer.rev if peer is not None else 0))
-    return "; ".join(startup_frame_problems(frame, profile))
+    return startup_frame_problems(frame, profile)
 
 
 def frame_violations(frame: StartupFrame | None, by: Endpoint, peer: StartupFrame | None) -> list[Deviation]:
@@ -75,23 +72,19 @@ def frame_violations(frame: StartupFrame | None, by: Endpoint, peer: StartupFram
     found = []
     if frame.kind != name.lower():
         text = f"the Key is that of a {frame.kind.capitalize()} where a {name} is expected"
-        found.append(Deviation("startup-role", by, "startup-rules", 4, text))
-    problems = problems_to(frame, peer)
-    if problems:
-        found.append(Deviation("startup-frame", by, "startup-frame", 4, problems))
+        found.append(Deviation("startup-role", by, text))
+    found += [Deviation(problem.rule, by, problem.text) for problem in problems_to(frame, peer)]
     if frame.res:
-        found.append(
-            Deviation("startup-reserved-bits", by, "startup-frame", None, f"Res of the {name} is {frame.res:#04x}")
-        )
+        found.append(Deviation("startup-reserved-bits", by, f"Res of the {name} is {frame.res:#04x}"))
     if frame.s and frame.rev < MINIMUM_ENHANCED_REVISION:
         text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, to which it is reserved"
-        found.append(Deviation("startup-enhanced-revision", by, "enhanced-frame", None, text))
+        found.append(Deviation("startup-enhanced-revision", by, text))
     if frame.kind == "request" and frame.r:
-        found.append(Deviation("startup-request-r", by, "startup-frame", None, "R is set in a Request"))
+        found.append(Deviation("startup-request-r", by, "R is set in a Request"))
     enhanced = frame.enhanced
     if enhanced is not None and not enhanced.a and (enhanced.b or enhanced.c or enhanced.d):
         text = f"Control Flags B, C or D are set in the {name} without A"
-        found.append(Deviation("enhanced-control-flags", by, "peer-to-peer", None, text))
+        found.append(Deviation("enhanced-control-flags", by, text))
     return found
 
 
@@ -102,13 +95,11 @@ def frame_remarks(frame: StartupFrame | None, by: Endpoint) -> list[Deviation]:
     found = []
     if frame.rev == 0 and not is_rdmac(frame):
         text = f"Rev 0 with M={frame.m} C={frame.c}: an RDMAC RNIC sets both"
-        found.append(Deviation("rnic-parameters", by, "rnic-kinds", None, text))
+        found.append(Deviation("rnic-parameters", by, text))
     enhanced = frame.enhanced
     if by == "initiator" and enhanced is not None and enhanced.a and not (enhanced.b or enhanced.c or enhanced.d):
         # No clause forbids it, but no Reply can have a type in common with it.
-        found.append(
-            Deviation("rtr-none-offered", by, "peer-to-peer", 7, "A is set in the Request without an RTR type")
-        )
+        found.append(Deviation("rtr-none-offered", by, "A is set in the Request without an RTR type"))
     return found
 
 
@@ -117,11 +108,11 @@ def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | 
     found = []
     if close is not None:
         text = f"a Reply to an improperly formatted Request ({close.reason})"
-        found.append(Deviation("startup-invalid-answered", "responder", "startup-rules", 4, text))
+        found.append(Deviation("startup-invalid-answered", "responder", text))
     if is_enhanced(request) != is_enhanced(reply):
         names = ("a plain Request", "an enhanced") if is_enhanced(reply) else ("an enhanced Request", "a plain")
         text = f"{names[0]} is answered by {names[1]} Reply"
-        found.append(Deviation("enhanced-reply", "responder", "interoperability", None, text))
+        found.append(Deviation("enhanced-reply", "responder", text))
     if request.enhanced is not None and reply.enhanced is not None:
         found += _peer_to_peer(request.enhanced, reply.enhanced)
         if not reply.r:
@@ -134,10 +125,10 @@ def reply_remarks(request: StartupFrame, reply: StartupFrame) -> list[Deviation]
     found = []
     if (request.rev == 0) != (reply.rev == 0):
         text = f"Rev {request.rev} is answered by Rev {reply.rev}: one of them must be able to speak as the other"
-        found.append(Deviation("rnic-foreign-revision", "responder", "rnic-negotiation", None, text))
+        found.append(Deviation("rnic-foreign-revision", "responder", text))
     elif request.rev != reply.rev:
         text = f"Rev {request.rev} is answered by Rev {reply.rev}"
-        found.append(Deviation("startup-revision-differs", "responder", "interoperability", None, text))
+        found.append(Deviation("startup-revision-differs", "responder", text))
     if request.enhanced is not None and reply.enhanced is not None and not reply.r:
         found += _depth_remarks(request.enhanced, reply.enhanced)
     return found
@@ -147,10 +138,10 @@ def _peer_to_peer(request: EnhancedData, reply: EnhancedData) -> list[Deviation]
     """RFC 6581 §9.2."""
     if request.a != reply.a:
         text = f"Control Flag A is {request.a} in the Request and {reply.a} in the Reply"
-        return [Deviation("enhanced-connection-model", "responder", "peer-to-peer", 7, text)]
+        return [Deviation("enhanced-connection-model", "responder", text)]
     if reply.a and not (reply.b or reply.c or reply.d):
         text = "Control Flag A is set in the Reply without an RTR type"
-        return [Deviation("rtr-none", "responder", "peer-to-peer", None, text)]
+        return [Deviation("rtr-none", "responder", text)]
     return []
 
 
@@ -163,10 +154,10 @@ def depth_violations(request: EnhancedData, reply: EnhancedData) -> list[Deviati
     ):
         if asked == NOT_NEGOTIATED != answer:
             text = f"{name} 0x3FFF in the Request is answered by {answer_name} {answer}, not 0x3FFF"
-            found.append(Deviation("ird-ord-not-negotiated", "responder", "ird-ord", None, text))
+            found.append(Deviation("ird-ord-not-negotiated", "responder", text))
     if NOT_NEGOTIATED not in (request.ird, reply.ord) and reply.ord > request.ird:
         text = f"ORD {reply.ord} in the Reply is above IRD {request.ird} in the Request"
-        found.append(Deviation("ird-ord-responder-ord", "responder", "ird-ord", 6, text))
+        found.append(Deviation("ird-ord-responder-ord", "responder", text))
     return found
 
 
@@ -174,10 +165,10 @@ def _depth_remarks(request: EnhancedData, reply: EnhancedData) -> list[Deviation
     found = []
     if NOT_NEGOTIATED not in (request.ord, reply.ird) and reply.ird < request.ord:
         text = f"IRD {reply.ird} in the Reply is below ORD {request.ord} in the Request, which comes down to it"
-        found.append(Deviation("ird-ord-responder-ird", "responder", "ird-ord", None, text))
+        found.append(Deviation("ird-ord-responder-ird", "responder", text))
     if request.a and reply.a and request.d and reply.d and not reply.ird:
         text = "an RTR Read is agreed with an IRD of 0 in the Reply"
-        found.append(Deviation("rtr-read-depth", "responder", "ird-ord", None, text))
+        found.append(Deviation("rtr-read-depth", "responder", text))
     return found
 
 
@@ -198,22 +189,22 @@ def operation_violations(
         terminates = header is not None and header.opcode == TERMINATE_OPCODE
         if rejected:
             text = "an FPDU after a Reply with R"
-            found.append(Deviation("startup-fpdu-after-rejection", by, "startup-rules", None, text))
+            found.append(Deviation("startup-fpdu-after-rejection", by, text))
         elif close is not None and close.certain and close.by == by and not (close.terminate and terminates):
             text = f"an FPDU from who must close: {close.reason}"
             rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
-            found.append(Deviation(rule, by, close.topic, close.code, text))
+            found.append(Deviation(rule, by, text))
         elif operation is not None and by == "initiator" and operation.rtr and not terminates:
             sent = rtr_type(ulpdu)
             if sent not in operation.rtr:
                 wanted = " or ".join(operation.rtr)
                 text = f"the Initiator's first FPDU is {f'an RTR {sent}' if sent else 'no RTR message'}, not {wanted}"
-                found.append(Deviation("rtr", by, "peer-to-peer", None, text))
+                found.append(Deviation("rtr", by, text))
         if operation is not None and header is not None and not header.dv == header.rv in operation.versions:
             versions = " or ".join(map(str, operation.versions))
             text = f"DDP version {header.dv} and RDMAP version {header.rv}, not {versions}"
-            found.append(Deviation("rnic-version", by, "rnic-kinds", None, text))
+            found.append(Deviation("rnic-version", by, text))
     if first is not None and second is not None and first.dv != second.dv:
         text = f"DDP version {second.dv} answers DDP version {first.dv}"
-        found.append(Deviation("rnic-version-mixed", "responder", "rnic-kinds", None, text))
+        found.append(Deviation("rnic-version-mixed", "responder", text))
     return found

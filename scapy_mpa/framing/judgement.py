@@ -123,7 +123,7 @@ def _invalid(frame: StartupFrame, peer: StartupFrame | None, receiver: Endpoint)
     on: Kind = "request" if receiver == "responder" else "reply"
     if expected != receiver:
         return Close(receiver, on, 4, "startup-rules", f"both endpoints are in {expected.capitalize()} mode")
-    problems = problems_to(frame, peer)
+    problems = "; ".join(problem.text for problem in problems_to(frame, peer))
     return Close(receiver, on, 4, "startup-frame", problems) if problems else None
 
 
@@ -145,7 +145,7 @@ def _incompatible(request: StartupFrame, reply: StartupFrame) -> Close | None:
             # breaks the rule for A.
             reason = "the Request and the Reply have different connection models (Control Flag A)"
             return Close("initiator", "reply", 7, "peer-to-peer", reason, terminate=True, certain=False)
-        short = [d for d in depth_violations(request.enhanced, reply.enhanced) if d.code == 6]
+        short = [d for d in depth_violations(request.enhanced, reply.enhanced) if d.id == "ird-ord-responder-ord"]
         if short:
             reason = f"{short[0].text}, for which the Initiator may lack the resources"
             return Close("initiator", "reply", 6, "ird-ord", reason, terminate=True, certain=False)

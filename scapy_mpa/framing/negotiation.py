@@ -184,7 +184,7 @@ def _problems(frame: StartupFrame) -> str:
     An RDMAC RNIC's frames are read and written for it by what knows RFC 5044 (appendix C.1), and a frame made here
     always has room for its enhanced data, so RFC 5044's rules serve for all.
     """
-    return "; ".join(startup_frame_problems(frame, PROFILES["rfc5044"]))
+    return "; ".join(problem.text for problem in startup_frame_problems(frame, PROFILES["rfc5044"]))
 
 
 def _responder_closes(request: StartupFrame, side: Side) -> Close | None:

@@ -166,10 +166,17 @@ def decode_startup_frame(octets: Octets) -> StartupFrame | None:
     return StartupFrame(kind, m, c, r, s, flags & RES, rev, pd_length, private_data)
 
 
-def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) -> tuple[str, ...]:
+class Problem(NamedTuple):
+    """What makes a startup frame invalid: the id of the rule it breaks (`scapy_mpa.rules`), and a short phrase."""
+
+    rule: str
+    text: str
+
+
+def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) -> tuple[Problem, ...]:
     """What makes `frame` invalid to a receiver that follows `profile` (None: the one its own Rev names).
 
-    Each is a short phrase; together they are error code 4 (RFC 5044 §8). Reserved bits, and R in a Request,
+    Any of them is error code 4 (RFC 5044 §8). Reserved bits, and R in a Request,
     are not checked on reception and no problem here (RFC 5044 §7.1.1).
     """
     if profile is None or not profile.startup_frames:
@@ -177,11 +184,13 @@ def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) 
     problems = []
     limit = profile.private_data_limit
     if limit is not None and frame.pd_length > limit:
-        problems.append(f"PD_Length {frame.pd_length} is above {limit}")
+        problems.append(Problem("startup-private-data-limit", f"PD_Length {frame.pd_length} is above {limit}"))
     if frame.pd_length != len(frame.private_data):
-        problems.append(f"PD_Length {frame.pd_length} with {len(frame.private_data)} octets of Private Data")
+        text = f"PD_Length {frame.pd_length} with {len(frame.private_data)} octets of Private Data"
+        problems.append(Problem("startup-pd-length", text))
     if profile.enhanced and frame.rev >= 2 and frame.s and frame.pd_length < ENHANCED_DATA_LENGTH:
-        problems.append(f"S is set but PD_Length {frame.pd_length} leaves no room for enhanced data")
+        text = f"S is set but PD_Length {frame.pd_length} leaves no room for enhanced data"
+        problems.append(Problem("startup-enhanced-data", text))
     if profile.foreign_revision == "close" and frame.rev != profile.revision:
-        problems.append(f"Rev {frame.rev} where only {profile.revision} is accepted")
+        problems.append(Problem("startup-frame", f"Rev {frame.rev} where only {profile.revision} is accepted"))
     return tuple(problems)

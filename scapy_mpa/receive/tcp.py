@@ -198,7 +198,7 @@ class TCPConnection:
         if role != ("initiator" if kind == "request" else "responder"):
             what = "a second MPA Request" if kind == "request" else "an MPA Reply from the Initiator"
             mpa.findings.add(
-                "startup-frame", role, found.frame, found.time, found.seq, f"{what}: both sides are in the same role"
+                "startup-role", role, found.frame, found.time, found.seq, f"{what}: both sides are in the same role"
             )
             return
         if kind == "request":
@@ -210,9 +210,8 @@ class TCPConnection:
         if self.receiver.observer is not None:
             self.receiver.observer.startup(mpa, role, found)
         for problem in startup_frame_problems(found.startup):
-            mpa.findings.add(
-                "startup-frame", role, found.frame, found.time, found.seq, f"MPA {kind.capitalize()}: {problem}"
-            )
+            detail = f"MPA {kind.capitalize()}: {problem.text}"
+            mpa.findings.add(problem.rule, role, found.frame, found.time, found.seq, detail)
         other = half.peer.phase
         if mpa.request is not None and mpa.reply is not None:
             self._both_known(mpa)
@@ -366,5 +365,5 @@ class TCPConnection:
             seg = phase.unexpected
             begins = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + 16)])
             findings.add(
-                "startup-frame", role, seg[FRAME], seg[TIME], seg[SEQ], f"no MPA Reply: it begins with {begins!r}"
+                "startup-key", role, seg[FRAME], seg[TIME], seg[SEQ], f"no MPA Reply: it begins with {begins!r}"
             )

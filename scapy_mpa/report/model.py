@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.framing.profiles import Profile, clause
+from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.operation import Direction
@@ -16,6 +16,7 @@ from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import RULES
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.deviations import Deviation
@@ -181,8 +182,9 @@ class Connection:
         }
 
     def _deviation(self, found: Deviation) -> dict[str, Any]:
-        where = clause(self.profile.name, found.topic)
-        return {"id": found.id, "by": found.by, "clause": where, "code": found.code, "text": found.text}
+        rule = RULES[found.id]
+        where = rule.clause_in(self.profile.name)
+        return {"id": found.id, "by": found.by, "clause": where, "code": rule.code, "text": found.text}
 
     def half(self, direction: Direction) -> HalfConnection:
         """The half connection that ``direction`` sent."""

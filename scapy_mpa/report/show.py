@@ -179,7 +179,7 @@ def startup_item(connection: Connection, direction: Direction) -> Item:
     octets = startup.encode()
     pieces = tuple(_startup_pieces(connection, direction, seq, len(octets), frame))
     fields = tuple(startup_fields(octets, startup))
-    problems = [f"It is invalid: {problem}." for problem in startup_frame_problems(startup)]
+    problems = [f"It is invalid: {problem.text}." for problem in startup_frame_problems(startup)]
     why = Why(
         [f"By its Key, 16 octets at sequence {seq}. It was complete at frame {frame}.", *problems],
         clause(connection.profile.name, "startup-frame"),

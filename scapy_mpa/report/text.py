@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from scapy_mpa.framing.profiles import clause
 from scapy_mpa.report.model import Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import SEVERITIES
+from scapy_mpa.rules.table import RULES, SEVERITIES
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]
@@ -115,8 +114,9 @@ def negotiation_lines(connection: Connection) -> Iterator[str]:
     if connection.request is None and connection.reply is None:
         return
     for found in connection.judgement.violations:
-        where = clause(connection.profile.name, found.topic)
-        code = f", error code {found.code}" if found.code is not None else ""
+        rule = RULES[found.id]
+        where = rule.clause_in(connection.profile.name)
+        code = f", error code {rule.code}" if rule.code is not None else ""
         yield f"  negotiation {found.id}: {found.by}: {found.text} ({where}{code})"
 
 

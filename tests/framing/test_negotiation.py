@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scapy_mpa.errors import FramingError
-from scapy_mpa.framing import NOT_NEGOTIATED, PROFILES, EnhancedData, StartupFrame, clause, startup_frame
+from scapy_mpa.framing import NOT_NEGOTIATED, PROFILES, EnhancedData, StartupFrame, startup_frame
 from scapy_mpa.framing.agreement import (
     RNIC_KINDS,
     RTR_TYPES,
@@ -24,6 +24,7 @@ from scapy_mpa.framing.agreement import (
 from scapy_mpa.framing.deviations import Seen, rtr_type
 from scapy_mpa.framing.judgement import Judgement, judge
 from scapy_mpa.framing.negotiation import Outcome, Side, negotiate
+from scapy_mpa.rules.table import RULES
 from tests.conftest import captures
 
 RDMAC, IETF, PERMISSIVE = RNIC_KINDS
@@ -446,12 +447,18 @@ VIOLATIONS: list[tuple[str, StartupFrame | None, StartupFrame | None, list[str],
     ("plain Reply", frame("request", "- 1/1"), REPLY, ["enhanced-reply"], "responder"),
     ("plain Reply of Rev 2", frame("request", "- 1/1"), frame("reply", rev=2), ["enhanced-reply"], "responder"),
     ("enhanced Reply", REQUEST, frame("reply", "- 1/1"), ["enhanced-reply"], "responder"),
-    ("long Private Data", frame("request", private_data=bytes(513)), None, ["startup-frame"], "initiator"),
-    ("long Private Data", REQUEST, frame("reply", private_data=bytes(513)), ["startup-frame"], "responder"),
+    ("long Private Data", frame("request", private_data=bytes(513)), None, ["startup-private-data-limit"], "initiator"),
+    (
+        "long Private Data",
+        REQUEST,
+        frame("reply", private_data=bytes(513)),
+        ["startup-private-data-limit"],
+        "responder",
+    ),
     ("draft's long Private Data", frame("request", rev=0, private_data=bytes(513)), None, [], "initiator"),
     ("two Requests", REQUEST, REQUEST, ["startup-role"], "responder"),
     ("two Replies", REPLY, REPLY, ["startup-role"], "initiator"),
-    ("S, no room", frame("request", s=1, rev=2, private_data=bytes(3)), None, ["startup-frame"], "initiator"),
+    ("S, no room", frame("request", s=1, rev=2, private_data=bytes(3)), None, ["startup-enhanced-data"], "initiator"),
 ]
 
 
@@ -463,14 +470,14 @@ def test_violations(request_: StartupFrame | None, reply: StartupFrame | None, f
     assert ids_of(judgement.violations) == found
     assert {deviation.by for deviation in judgement.violations} <= {by}
     assert judgement.permitted is (not found)
-    for deviation in judgement.violations + judgement.remarks:
-        assert clause("rfc6581", deviation.topic)
+    assert all(RULES[deviation.id].severity != "note" for deviation in judgement.violations)
+    assert all(RULES[deviation.id].severity == "note" for deviation in judgement.remarks)
 
 
 def test_long_private_data_of_the_draft_to_an_rfc_5044_responder() -> None:
     request = frame("request", rev=0, private_data=bytes(513))
     judgement = judge(request, REPLY)
-    assert ids_of(judgement.violations) == ["startup-frame", "startup-invalid-answered"]
+    assert ids_of(judgement.violations) == ["startup-private-data-limit", "startup-invalid-answered"]
     assert judgement.close is not None
     assert judgement.close[:4] == ("responder", "request", 4, "startup-frame")
     assert judge(request, startup_frame("reply", rev=0)).permitted
@@ -569,7 +576,10 @@ def test_rtr_type(ulpdu: bytes, kind: RtrType | None) -> None:
 
 AGREED, DISAGREED = pair("ACD 1/1", "ACB 1/1"), pair("AC 1/1", "AB 1/1")
 RAN_AS_RDMAC = RDMAC_REQUEST, RDMAC_REPLY
-INVALID, ANSWERED = (frame("request", private_data=bytes(513)), REPLY), ["startup-frame", "startup-invalid-answered"]
+INVALID, ANSWERED = (
+    (frame("request", private_data=bytes(513)), REPLY),
+    ["startup-private-data-limit", "startup-invalid-answered"],
+)
 SEEN: list[tuple[str, tuple[StartupFrame, StartupFrame], Seen, list[str]]] = [
     ("RTR Write", AGREED, Seen(ZERO_WRITE, message(1, body=b"x")), []),
     ("Terminate in place of RTR", AGREED, Seen(CODE_6), []),
@@ -703,8 +713,9 @@ def test_every_pair_can_be_judged(request_: StartupFrame | None, reply: StartupF
     judgement = judge(request_, reply, seen)
     assert set(judgement.initiator_kinds) | set(judgement.responder_kinds) <= set(RNIC_KINDS)
     assert judgement.permitted == (not judgement.violations)
+    assert all(RULES[deviation.id].severity != "note" for deviation in judgement.violations)
+    assert all(RULES[deviation.id].severity == "note" for deviation in judgement.remarks)
     for deviation in judgement.violations + judgement.remarks:
-        assert clause("rfc6581", deviation.topic)
         assert deviation.text
     # What the second frame adds never takes back what the first one says of the direction it rules.
     for one, direction in ((request_, "markers_from_responder"), (reply, "markers_from_initiator")):

@@ -169,7 +169,7 @@ def test_problems(profile: str | None, rev: int, s: int, length: int, invalid: b
     frame = startup_frame("request", rev=rev, s=s, private_data=bytes(length))
     problems = startup_frame_problems(frame, PROFILES[profile] if profile else None)
     assert bool(problems) == invalid
-    assert all(problem and not problem.endswith(".") for problem in problems)
+    assert all(problem.text and not problem.text.endswith(".") for problem in problems)
 
 
 def test_problems_are_not_reserved_bits_nor_r_in_a_request() -> None:
@@ -178,4 +178,4 @@ def test_problems_are_not_reserved_bits_nor_r_in_a_request() -> None:
 
 def test_a_length_that_lies_is_a_problem() -> None:
     (problem,) = startup_frame_problems(startup_frame("request", private_data=b"abc", pd_length=4))
-    assert problem == "PD_Length 4 with 3 octets of Private Data"
+    assert problem == ("startup-pd-length", "PD_Length 4 with 3 octets of Private Data")

@@ -385,7 +385,7 @@ def test_something_in_place_of_the_reply_is_no_reply_lost() -> None:
     talk.say("b", talk.lay("b", 100, 700, 30))
     mpa = only(talk.segments)
     assert mpa.operations == {}
-    assert ("startup-frame", "responder") in {entry[:2] for entry in broken(mpa.findings)}
+    assert ("startup-key", "responder") in {entry[:2] for entry in broken(mpa.findings)}
 
 
 # --- Figure 16 ---

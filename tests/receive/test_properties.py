@@ -33,7 +33,8 @@ WITHOUT_SYN = 50_000
 #: The findings that damage to a stream makes; rules about what an endpoint should not have sent are another matter.
 DAMAGE = {
     "capture-cut", "capture-gap", "connection-lost", "crc", "fpduptr-origin", "gap", "limit", "marker-length",
-    "outside-window", "overlap", "startup-frame", "tcp-checksum", "ulpdu-length-limit",
+    "outside-window", "overlap", "startup-enhanced-data", "startup-frame", "startup-key", "startup-pd-length",
+    "startup-private-data-limit", "startup-role", "tcp-checksum", "ulpdu-length-limit",
 }  # fmt: skip
 
 

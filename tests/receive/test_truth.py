@@ -138,7 +138,8 @@ def test_findings_are_those_that_are_known(path: Path) -> None:
     judged = {
         "fpduptr-origin", "terminate", "terminate-layout", "capture-cut", "capture-gap", "overlap", "limit",
         "outside-window", "marker-length", "crc", "connection-lost", "startup-frame", "tcp-checksum",
-        "ulpdu-length-zero", "ulpdu-length-limit",
+        "ulpdu-length-zero", "ulpdu-length-limit", "startup-role", "startup-key", "startup-pd-length",
+        "startup-private-data-limit", "startup-enhanced-data",
     }  # fmt: skip
     assert set(found(analysed(path))) & judged == FINDINGS.get(path.stem, set())
 
