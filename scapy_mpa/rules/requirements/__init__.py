@@ -1,0 +1,25 @@
+"""Every requirement of the specifications: which of our rules it is, or why there is none.
+
+One row for each occurrence of MUST, SHALL, SHOULD, REQUIRED or RECOMMENDED, negated or not, in the order of the text,
+so that it can be counted; what each asks for is in our own words.  Left out is only the paragraph of each RFC that says
+what these words mean.  Nothing here is needed to analyse a capture.
+"""
+
+from __future__ import annotations
+
+from scapy_mpa.rules.requirements.culley_02 import CULLEY_02
+from scapy_mpa.rules.requirements.rddp_01 import RDDP_01
+from scapy_mpa.rules.requirements.rfc5044 import RFC_5044
+from scapy_mpa.rules.requirements.rfc6581 import RFC_6581
+from scapy_mpa.rules.requirements.row import Row, Sections
+from scapy_mpa.rules.requirements.unobservable import REASONS
+
+__all__ = ["REASONS", "REQUIREMENTS", "Row", "Sections"]
+
+#: By specification, newest of the two MPA specifications first, then by section.
+REQUIREMENTS: dict[str, Sections] = {
+    "rfc5044": RFC_5044,
+    "rfc6581": RFC_6581,
+    "rddp-01": RDDP_01,
+    "culley-02": CULLEY_02,
+}

@@ -1,0 +1,94 @@
+"""The requirement words of the specifications, taken from their texts, which lie beside the checkout.
+
+The texts differ in layout, so headings are found by what the table of contents says (the one of culley-02 has no
+numbers: there a heading is a line whose number can follow that of the heading before it).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.conftest import REPO
+
+SHARED = REPO.parent / "shared"
+TEXTS = {
+    "culley-02": SHARED / "seeds" / "004_8b41d5246a5da8f0.txt",
+    "rddp-01": SHARED / "seeds" / "001_64875508a18348ff.txt",
+    "rfc5044": SHARED / "seeds" / "003_b2f2f9647124ee7c.txt",
+    "rfc6581": SHARED / "rfc" / "rfc6581.txt",
+}
+
+#: "MUST not" occurs, and is meant so.
+WORD = re.compile(r"\b((?:MUST|SHALL|SHOULD)(?:\s+(?:NOT|not))?|(?:NOT\s+)?(?:REQUIRED|RECOMMENDED))\b")
+#: What the top and the bottom of a page say.
+_PAGE = re.compile(
+    r"^\s*(Culley,? et|P\. Culley et|Kanevsky,? et|RFC \d+ +\S.*20\d\d$|INTERNET-DRAFT|\f)|\[Page \d+\]\s*$"
+)
+_NUMBERED = re.compile(r"^\s*(?:<u>)?(\d+(?:\.\d+)*|[A-C](?:\.\d+)+)\.?(?:</u>)?\s+(\S.*)$")
+
+
+def requirements(name: str) -> Iterator[tuple[str, int, str]]:
+    """Section, how many words of the section come before it plus one, and the requirement word."""
+    for section, text in sections(name):
+        for ordinal, found in enumerate(WORD.finditer(text), 1):
+            yield section, ordinal, " ".join(found[1].split()).upper()
+
+
+def sections(name: str) -> Iterator[tuple[str, str]]:
+    """The sections that have a number, each with its text in one line."""
+    lines = [line for line in TEXTS[name].read_text(errors="replace").splitlines() if not _PAGE.search(line)]
+    starts = _numbered_headings(lines) if name == "culley-02" else _headings_of_contents(lines)
+    ends = [at for at, _ in starts[1:]] + [len(lines)]
+    for (at, number), end in zip(starts, ends, strict=True):
+        yield number, " ".join(" ".join(lines[at + 1 : end]).split())
+
+
+def _headings_of_contents(lines: list[str]) -> list[tuple[int, str]]:
+    """Lines and numbers of the headings that the table of contents names."""
+    contents = next(at for at, line in enumerate(lines) if line.strip().lower() == "table of contents")
+    wanted: list[tuple[str, str]] = []
+    found: list[tuple[int, str]] = []
+    for at, line in enumerate(lines[contents:], contents):
+        match = _NUMBERED.match(line)
+        if match is None:
+            continue
+        number, title = match[1], _plain(match[2])
+        if found or (wanted and (number, title) == wanted[0] and ".." not in line):
+            # The table of contents cuts some titles and words others a little differently.
+            is_heading = any(other == number and head[:10] == title[:10] for other, head in wanted)
+            # What is out of order refers to another section.
+            if is_heading and (not found or _order(found[-1][1]) < _order(number)):
+                found.append((at, number))
+        else:
+            wanted.append((number, title))
+    return found
+
+
+def _order(number: str) -> list[int]:
+    """Sorts numbers of sections; appendices come last."""
+    return [int(part) if part.isdigit() else 1000 + ord(part) for part in number.split(".")]
+
+
+def _plain(title: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", re.sub(r"\.{2,}.*| \d+$", "", title).lower())
+
+
+def _numbered_headings(lines: list[str]) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    for at, line in enumerate(lines):
+        match = _NUMBERED.match(line)
+        if match is None or "\t" in line or WORD.search(line):
+            continue
+        number = [int(part) for part in match[1].split(".")]
+        if number in _successors([int(part) for part in found[-1][1].split(".")] if found else [0]):
+            found.append((at, match[1]))
+    return found
+
+
+def _successors(number: list[int]) -> Iterator[list[int]]:
+    """What the heading after this one can have for a number; one may have lost its own."""
+    yield [*number, 1]
+    for depth in range(len(number)):
+        yield [*number[:depth], number[depth] + 1]
+        yield [*number[:depth], number[depth] + 2]
