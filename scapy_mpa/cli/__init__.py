@@ -17,6 +17,7 @@ from scapy_mpa.cli.analyze import analyze_command
 from scapy_mpa.cli.craft import craft_command
 from scapy_mpa.cli.extract import extract_command
 from scapy_mpa.cli.fpdus import fpdus_command
+from scapy_mpa.cli.rules import rules_command
 from scapy_mpa.cli.shell import shell_command
 from scapy_mpa.cli.show import show_command
 from scapy_mpa.errors import MPAError
@@ -47,6 +48,7 @@ cli.add_command(analyze_command)
 cli.add_command(craft_command)
 cli.add_command(extract_command)
 cli.add_command(fpdus_command)
+cli.add_command(rules_command)
 cli.add_command(shell_command)
 cli.add_command(show_command)
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import PlacedFPDUs
@@ -30,10 +31,12 @@ from scapy_mpa.report.fpdus import FORMATS
     show_default=True,
     help="By connection, direction and place in the stream; or as they are placed, while the capture is read.",
 )
-def fpdus_command(reading: Reading, output_format: str, order: Literal["stream", "placed"]) -> int:
+@judges
+def fpdus_command(reading: Reading, judging: Judging, output_format: str, order: Literal["stream", "placed"]) -> int:
     """List every FPDU of the captures, one line each.
 
-    Several captures are merged by time; - is standard input.
+    Several captures are merged by time; - is standard input. Findings are not
+    listed; the exit status tells of them.
     """
     write = FORMATS[output_format]
     if order == "stream":
@@ -48,7 +51,8 @@ def fpdus_command(reading: Reading, output_format: str, order: Literal["stream",
         reading.select(report)
     sys.stdout.flush()
     warn_of_damage(report)
-    return 1 if report.has_errors else 0
+    judging.select(report)
+    return judging.status(report)
 
 
 def _only(records: PlacedFPDUs, reading: Reading) -> Iterator[FPDURecord]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
@@ -16,7 +16,7 @@ from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import RULES
+from scapy_mpa.rules.table import RULES, SEVERITIES, Severity
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.deviations import Deviation
@@ -139,6 +139,8 @@ class Connection:
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
         self.findings: list[Finding] = mpa.findings.sorted()
+        #: The ids of the rules that are looked at.
+        self.rules: Set[str] = RULES.keys()
         #: The frames of the capture, to be read again.
         self.index = index
 
@@ -177,8 +179,8 @@ class Connection:
             "initiator_kinds": list(judgement.initiator_kinds),
             "responder_kinds": list(judgement.responder_kinds),
             "right": judgement.permitted,
-            "violations": [self._deviation(found) for found in judgement.violations],
-            "remarks": [self._deviation(found) for found in judgement.remarks],
+            "violations": [self._deviation(found) for found in judgement.violations if found.id in self.rules],
+            "remarks": [self._deviation(found) for found in judgement.remarks if found.id in self.rules],
         }
 
     def _deviation(self, found: Deviation) -> dict[str, Any]:
@@ -250,6 +252,13 @@ class Report:
         for kept in self.connections:
             kept.findings = [found for found in kept.findings if found.direction in (None, *directions)]
 
+    def keep_rules(self, rules: Set[str]) -> None:
+        """Keep what is said by the rules with these ids."""
+        self.findings = [found for found in self.findings if found.rule.id in rules]
+        for connection in self.connections:
+            connection.rules = rules
+            connection.findings = [found for found in connection.findings if found.rule.id in rules]
+
     def all_findings(self) -> Iterator[Finding]:
         """The findings of all connections and of none."""
         for connection in self.connections:
@@ -259,7 +268,12 @@ class Report:
     @property
     def has_errors(self) -> bool:
         """Whether there is a finding of severity error."""
-        return any(found.severity == "error" for found in self.all_findings())
+        return self.has_findings("error")
+
+    def has_findings(self, severity: Severity) -> bool:
+        """Whether there is a finding of this severity, or a graver one."""
+        grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
+        return any(found.severity in grave for found in self.all_findings())
 
     def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
         """The report as ``scapy-mpa analyze --format json`` prints it."""

@@ -114,6 +114,8 @@ def negotiation_lines(connection: Connection) -> Iterator[str]:
     if connection.request is None and connection.reply is None:
         return
     for found in connection.judgement.violations:
+        if found.id not in connection.rules:
+            continue
         rule = RULES[found.id]
         where = rule.clause_in(connection.profile.name)
         code = f", error code {rule.code}" if rule.code is not None else ""
@@ -121,7 +123,7 @@ def negotiation_lines(connection: Connection) -> Iterator[str]:
 
 
 def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
-    """The lines of one finding: where and what; then by which clause."""
+    """The lines of one finding: where and what; then by which clause, and what was there if that is told apart."""
     where = f"frame {found.frame}"
     if found.count > 1:
         where += f" to {found.last_frame}" if found.last_frame != found.frame else ""
@@ -131,8 +133,10 @@ def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
     grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
     if found.rule.code is not None:
         grounds.append(f"error code {found.rule.code}")
-    expected = found.rule.expected + (f" ({', '.join(grounds)})" if grounds else "")
+    expected = found.expected + (f" ({', '.join(grounds)})" if grounds else "")
     yield f"    expected: {expected}"
+    if found.seen != found.detail:
+        yield f"    seen: {found.seen}"
 
 
 def summary_line(report: Report) -> str:

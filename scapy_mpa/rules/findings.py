@@ -6,29 +6,46 @@ rest, so memory follows the number of rules and connections, not the capture.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
+
+
+class Told(NamedTuple):
+    """What is told of one breach; ``expected`` and ``seen`` are "" where the rule and ``detail`` say it."""
+
+    frame: int
+    time_ns: int
+    seq: int
+    detail: str
+    expected: str
+    seen: str
 
 
 class Finding:
     """A rule broken ``count`` times in one direction of a connection.
 
-    ``frame``, ``time_ns`` (nanoseconds since the epoch), ``seq`` and ``detail`` are of the first breach in the
-    order of frames, ``last_frame`` of the last one.
+    ``frame``, ``time_ns`` (nanoseconds since the epoch), ``seq``, ``detail``, ``expected`` and ``seen`` are of the
+    first breach in the order of frames, ``last_frame`` of the last one.
     """
 
-    __slots__ = ("count", "detail", "direction", "frame", "last_frame", "profile", "rule", "seq", "time_ns")
+    __slots__ = (
+        "_expected", "_seen", "count", "detail", "direction", "frame", "last_frame", "profile", "rule", "seq",
+        "time_ns",
+    )  # fmt: skip
 
-    def __init__(
-        self, rule: Rule, profile: str, direction: str | None, frame: int, time_ns: int, seq: int, detail: str
-    ) -> None:
+    def __init__(self, rule: Rule, profile: str, direction: str | None, first: Told) -> None:
         self.rule = rule
         self.profile = profile
         self.direction = direction
         self.count = 1
-        self.frame = self.last_frame = frame
-        self.time_ns = time_ns
-        self.seq = seq
-        self.detail = detail
+        self.last_frame = 0
+        self.begins_with(first)
+
+    def begins_with(self, first: Told) -> None:
+        """Tell of this breach, which is earlier than the one told of so far."""
+        self.frame, self.time_ns, self.seq, self.detail, self._expected, self._seen = first
+        self.last_frame = max(self.last_frame, self.frame)
 
     @property
     def severity(self) -> Severity:
@@ -39,6 +56,16 @@ class Finding:
     def clause(self) -> str | None:
         """The clause of the connection's specification, None where no specification speaks."""
         return self.rule.clause_in(self.profile)
+
+    @property
+    def expected(self) -> str:
+        """What had to be on the wire at this place; in general if the breach did not say it."""
+        return self._expected or self.rule.expected
+
+    @property
+    def seen(self) -> str:
+        """What was on the wire instead; ``detail`` if the breach did not tell it apart."""
+        return self._seen or self.detail
 
     def as_dict(self) -> dict[str, object]:
         """The finding with the keys of the report's JSON."""
@@ -55,6 +82,8 @@ class Finding:
             "time": self.time_ns / 1_000_000_000,
             "seq": self.seq,
             "detail": self.detail,
+            "expected": self.expected,
+            "seen": self.seen,
         }
 
 
@@ -91,25 +120,29 @@ class Findings:
         seq: int,
         detail: str,
         *,
+        expected: str = "",
+        seen: str = "",
         count: int = 1,
         last_frame: int = 0,
     ) -> None:
         """Count a breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``.
 
-        ``count`` and ``last_frame`` are of one that was counted elsewhere.
+        ``detail`` says what is wrong, ``expected`` what had to be there (the rule's own words unless given), ``seen``
+        what was on the wire (``detail`` unless given).  ``count`` and ``last_frame`` are of one that was counted
+        elsewhere.
         """
         found = self._found.get((rule_id, direction))
         if found is None:
             if self._quota is not None and not self._quota.take():
                 return
-            found = Finding(RULES[rule_id], self.profile, direction, frame, time_ns, seq, detail)
+            found = Finding(RULES[rule_id], self.profile, direction, Told(frame, time_ns, seq, detail, expected, seen))
             found.count, found.last_frame = count, max(frame, last_frame)
             self._found[rule_id, direction] = found
             return
         found.count += count
         found.last_frame = max(found.last_frame, frame, last_frame)
         if frame < found.frame:
-            found.frame, found.time_ns, found.seq, found.detail = frame, time_ns, seq, detail
+            found.begins_with(Told(frame, time_ns, seq, detail, expected, seen))
 
     def sorted(self) -> list[Finding]:
         """All findings, the gravest first, then by frame."""

@@ -71,7 +71,7 @@ STARTUP_RULES = (
         profiles=WITH_STARTUP,
     ),
     Rule(
-        "startup-request-r", "warning", "MUST", None, "startup-fields",
+        "startup-request-r", "warning", "", None, "startup-fields",
         "R is zero in a Request",
         "R rejects a connection, which only a Reply can do; a receiver does not look at it in a Request.",
         profiles=WITH_STARTUP,

@@ -14,19 +14,20 @@ from scapy_mpa.rules.startup import STARTUP_RULES
 from scapy_mpa.rules.tcp import TCP_RULES
 from scapy_mpa.rules.teardown import TEARDOWN_RULES
 
-__all__ = ["RULES", "SEVERITIES", "Rule", "Severity"]
+__all__ = ["GROUPS", "RULES", "SEVERITIES", "Rule", "Severity"]
 
-_ROWS = (
-    *STARTUP_RULES,
-    *NEGOTIATION_RULES,
-    *FPDU_RULES,
-    *MARKER_RULES,
-    *ALIGNMENT_RULES,
-    *TEARDOWN_RULES,
-    *DDP_RULES,
-    *TCP_RULES,
-    *CAPTURE_RULES,
-    *ENDPOINT_RULES,
-)
+#: The rules by topic, in the order of a connection's life.
+GROUPS: dict[str, tuple[Rule, ...]] = {
+    "Startup": STARTUP_RULES,
+    "Negotiation": NEGOTIATION_RULES,
+    "FPDUs": FPDU_RULES,
+    "Markers": MARKER_RULES,
+    "Alignment": ALIGNMENT_RULES,
+    "Teardown": TEARDOWN_RULES,
+    "DDP and RDMAP": DDP_RULES,
+    "TCP and attacks": TCP_RULES,
+    "The capture": CAPTURE_RULES,
+    "Endpoints": ENDPOINT_RULES,
+}
 
-RULES: dict[str, Rule] = {rule.id: rule for rule in _ROWS}
+RULES: dict[str, Rule] = {rule.id: rule for rules in GROUPS.values() for rule in rules}

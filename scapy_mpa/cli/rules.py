@@ -1,0 +1,41 @@
+"""``scapy-mpa rules``."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import click
+
+from scapy_mpa.cli.judging import complete_rule
+from scapy_mpa.rules.choice import UnknownRule, near
+from scapy_mpa.rules.table import RULES
+
+
+@click.command("rules")
+@click.argument("rule_id", metavar="[ID]", required=False, shell_complete=complete_rule)
+@click.option("--format", "output_format", type=click.Choice(("text", "json", "md")), default="text", show_default=True)
+def rules_command(rule_id: str | None, output_format: Literal["text", "json", "md"]) -> int:
+    """List the rules that traffic is judged by, or explain the one with this ID.
+
+    The list has severity, error code, requirement word and what is expected; the JSON and the Markdown also have each
+    requirement of the specifications and which rule it is.
+    """
+    from scapy_mpa.report.rules import as_dict, explanation, list_lines
+
+    if rule_id is not None and rule_id not in RULES:
+        raise UnknownRule(f"no rule is called {rule_id!r}; {near(rule_id)}")
+    if output_format == "md":
+        if rule_id is not None:
+            raise click.UsageError("--format md gives the whole table; leave the ID out")
+        from scapy_mpa.report.conformance import markdown_lines
+
+        lines = markdown_lines()
+    elif output_format == "json":
+        rules = RULES.values() if rule_id is None else (RULES[rule_id],)
+        lines = iter((json.dumps(as_dict(rules), indent=2),))
+    else:
+        lines = list_lines() if rule_id is None else explanation(RULES[rule_id])
+    for line in lines:
+        click.echo(line)
+    return 0

@@ -1,0 +1,37 @@
+"""Which rules are asked for, by id or by the beginning of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scapy_mpa.errors import MPAError
+from scapy_mpa.rules.table import RULES
+
+
+class UnknownRule(MPAError):
+    """No rule has this id, and none begins with it."""
+
+
+def chosen(rules: Iterable[str] = (), ignored: Iterable[str] = ()) -> frozenset[str]:
+    """The ids of ``rules`` (all, if there are none) without those of ``ignored``.
+
+    Each names one rule by its id, or else all whose ids begin with it.  Raises :class:`UnknownRule`.
+    """
+    taken = {rule for name in rules for rule in named(name)} or set(RULES)
+    return frozenset(taken.difference(*map(named, ignored)))
+
+
+def named(name: str) -> tuple[str, ...]:
+    """The rule with this id, else those whose ids begin with it; raises :class:`UnknownRule` if there are none."""
+    found = (name,) if name in RULES else tuple(rule for rule in RULES if name and rule.startswith(name))
+    if not found:
+        raise UnknownRule(f"no rule is called {name!r}, and none begins so; {near(name)}")
+    return found
+
+
+def near(name: str) -> str:
+    """Which rules may have been meant by what is none."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(name, RULES, n=3, cutoff=0.5) or [rule for rule in RULES if name and name in rule][:3]
+    return f"near it: {', '.join(matches)}" if matches else "`scapy-mpa rules` lists them"
