@@ -10,6 +10,7 @@ import pytest
 from scapy_mpa.craft.packets import ACK, FIN
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
+from scapy_mpa.report.text import finding_lines
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.rules.table import RULES, SEVERITIES
 from tests.receive.cases import REPLY, REQUEST, Side, Talk, expected, follow, only, seen, started
@@ -93,7 +94,8 @@ def test_a_finding_in_full(rule: str, rev: int, markers: bool) -> None:
     (finding,) = mpa.findings.sorted()
     severity, code = SEVERITY[rule]
     told = finding.as_dict()
-    assert told.pop("detail")
+    detail = told.pop("detail")
+    assert detail
     assert told == {
         "rule": rule,
         "clause": CLAUSES[rule][rev],
@@ -106,6 +108,8 @@ def test_a_finding_in_full(rule: str, rev: int, markers: bool) -> None:
         "last_frame": frame,
         "time": float(frame),
         "seq": seq,
+        "expected": RULES[rule].expected,
+        "seen": detail,
     }
 
 
@@ -160,6 +164,31 @@ def test_every_rule_can_be_told() -> None:
             (finding,) = findings.sorted()
             assert finding.clause is None or "§" in finding.clause
     assert {rule.code for rule in RULES.values() if rule.severity == "error"} >= {1, 2, 3, 4}
+
+
+def test_what_was_expected_and_seen_is_of_the_first_breach() -> None:
+    findings = Findings()
+    findings.add("pad", "initiator", 7, 0, 0, "the later", expected="PAD 00", seen="PAD 40")
+    (finding,) = findings.sorted()
+    assert (finding.expected, finding.seen) == ("PAD 00", "PAD 40")
+    findings.add("pad", "initiator", 9, 0, 0, "the last", expected="PAD 0000", seen="PAD 8000")
+    assert (finding.frame, finding.expected, finding.seen) == (7, "PAD 00", "PAD 40")
+    findings.add("pad", "initiator", 5, 0, 0, "the first")
+    assert (finding.frame, finding.expected, finding.seen) == (5, RULES["pad"].expected, "the first")
+    assert (finding.as_dict()["expected"], finding.as_dict()["seen"]) == (RULES["pad"].expected, "the first")
+
+
+def test_the_text_has_what_was_seen_only_where_it_says_more() -> None:
+    findings = Findings()
+    findings.add("pad", None, 7, 0, 0, "PAD is not zero", expected="PAD 00", seen="PAD 40")
+    findings.add("crc", None, 8, 0, 0, "CRC 1, computed 2")
+    crc, pad = findings.sorted()
+    assert list(finding_lines(pad)) == [
+        "  warning pad: frame 7, seq 0: PAD is not zero",
+        "    expected: PAD 00 (RFC 5044 §4.1, MUST)",
+        "    seen: PAD 40",
+    ]
+    assert len(list(finding_lines(crc))) == 2
 
 
 def test_many_of_a_kind_are_one_finding() -> None:

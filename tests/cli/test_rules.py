@@ -1,0 +1,243 @@
+"""`scapy-mpa rules`, and the options by which findings are chosen and the exit status is set."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+
+from scapy_mpa.cli.judging import complete_rule
+from scapy_mpa.craft.pcapfile import PcapWriter
+from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.receive.segment import BUFFER, TIME
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS
+from scapy_mpa.rules.table import GROUPS, RULES
+from tests.cli.test_command import invoke, run
+from tests.conftest import PCAPS, REPO
+from tests.receive.cases import REPLY, Talk
+
+SCHEMAS = REPO / "scapy_mpa" / "report"
+WARNINGS = str(PCAPS / "markers-draft-origin.pcap")  # fpduptr-origin, a warning
+NOTES = str(PCAPS / "siw-terminate.pcap")  # terminate, a note, and terminate-layout, a warning
+ERRORS = str(PCAPS / "faulty-pad.pcap")  # connection-lost among others
+CLEAN = str(PCAPS / "siw-rping.pcap")
+
+
+def told(*arguments: str) -> list[str]:
+    """The rules of the findings that `analyze` shows, each once."""
+    report = json.loads(invoke("analyze", "--format", "json", *arguments).stdout)
+    findings = [found for connection in report["connections"] for found in connection["findings"]]
+    return sorted({found["rule"] for found in findings + report["findings"]})
+
+
+# --- the list ---
+
+
+def test_the_list_has_every_rule_under_its_topic() -> None:
+    lines = invoke("rules").stdout.splitlines()
+    assert [line for line in lines[1:-1] if not line.startswith(" ")] == list(GROUPS)
+    listed = [line.split()[0] for line in lines[1:] if line.startswith("  ")]
+    assert listed == list(RULES)
+    crc = next(line for line in lines if line.startswith("  crc "))
+    assert crc.split()[:4] == ["crc", "error", "2", "MUST"]
+    assert crc.endswith(RULES["crc"].expected)
+
+
+def validated(*arguments: str) -> Any:
+    schema = json.loads((SCHEMAS / "rules.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    closed = json.loads(json.dumps(schema).replace('"additionalProperties": true', '"additionalProperties": false'))
+    result = json.loads(invoke("rules", "--format", "json", *arguments).stdout)
+    Draft202012Validator(closed).validate(result)
+    return result
+
+
+def test_json() -> None:
+    result = validated()
+    assert [rule["rule"] for rule in result["rules"]] == list(RULES)
+    assert len(result["requirements"]) == sum(len(rows) for secs in REQUIREMENTS.values() for rows in secs.values())
+    assert result["reasons"] == REASONS
+    for found in result["requirements"]:
+        places = {RULES[rule].observable for rule in found["rules"]}
+        assert found["observable"] == ("capture" if "capture" in places else "endpoint" if places else None)
+        assert (found["reason"] is None) == bool(found["rules"])
+
+
+def test_json_of_one() -> None:
+    result = validated("fpduptr-low-bits")
+    (rule,) = result["rules"]
+    assert rule["clauses"] == [
+        "draft-culley-iwarp-mpa-02 §6.1", "draft-ietf-rddp-mpa-01 §4.1", "RFC 5044 §4.2",
+    ]  # fmt: skip
+    assert [(one["specification"], one["section"], one["number"]) for one in result["requirements"]] == [
+        ("RFC 5044", "4.2", 3)
+    ]
+    assert result["reasons"] == {}
+
+
+def test_the_page_is_what_the_command_prints() -> None:
+    page = REPO / "docs" / "conformance.md"
+    assert page.read_text() == invoke("rules", "--format", "md").stdout, (
+        "scapy-mpa rules --format md > docs/conformance.md"
+    )
+
+
+def test_the_page_has_every_clause_and_every_rule() -> None:
+    lines = (REPO / "docs" / "conformance.md").read_text().splitlines()
+    rows = [line for line in lines if re.match(r"\| \d+ \| [A-Z ]+ \|", line)]
+    assert len(rows) == sum(len(rows) for sections in REQUIREMENTS.values() for rows in sections.values())
+    assert all(re.search(r"`[a-z0-9-]+` \|$|none: [a-z]+ \|$", row) for row in rows)
+    assert [line.split("`")[1] for line in lines if line.startswith("| `")] == list(RULES)
+    # Every table has as many cells in each row as in its head.
+    for above, below in itertools.pairwise(lines):
+        if above.startswith("|") and below.startswith("|"):
+            assert above.count("|") == below.count("|")
+    total = f"| together | {len(rows)} |"
+    assert any(line.startswith(total) for line in lines)
+
+
+# --- one rule ---
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_is_explained(rule: str) -> None:
+    text = invoke("rules", rule).stdout
+    assert text.startswith(f"{rule}: {RULES[rule].severity}")
+    for part in (RULES[rule].expected, RULES[rule].why, *RULES[rule].clauses()):
+        assert part in text
+    assert (f"scapy-mpa analyze --rules {rule} CAPTURE" in text) == (RULES[rule].observable == "capture")
+    assert ("error code" in text.splitlines()[0]) == (RULES[rule].code is not None)
+
+
+@pytest.mark.parametrize(("name", "near"), [("marker-lenght", "marker-length"), ("origin", "fpduptr-origin")])
+def test_an_unknown_rule_is_one_line_with_what_is_near_it(name: str, near: str) -> None:
+    result = run("rules", name)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"scapy-mpa: no rule is called '{name}'") and near in line
+
+
+def test_the_page_is_of_all_rules() -> None:
+    with pytest.raises(click.UsageError, match="leave the ID out"):
+        invoke("rules", "crc", "--format", "md")
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "found"),
+    [
+        ("crc", ["crc", "crc-field", "crc-off"]),
+        ("gap,fpduptr", ["gap,fpduptr-origin", "gap,fpduptr-low-bits"]),
+        ("zz", []),
+    ],
+)
+def test_completion(incomplete: str, found: list[str]) -> None:
+    context = click.Context(click.Command("rules"))
+    assert complete_rule(context, click.Argument(["rule_id"]), incomplete) == found
+
+
+# --- which findings ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rules"),
+    [
+        ((), ["terminate", "terminate-layout"]),
+        (("--rules", "terminate"), ["terminate"]),
+        (("--rules", "terminate-"), ["terminate-layout"]),
+        (("--rules", "crc,terminate"), ["terminate"]),
+        (("--rules", "crc", "--rules", "terminate"), ["terminate"]),
+        (("--ignore", "terminate"), ["terminate-layout"]),
+        (("--ignore", "term"), []),
+        (("--ignore", "terminate, terminate-layout"), []),
+        (("--rules", "term", "--ignore", "terminate"), ["terminate-layout"]),
+        (("--rules", "gap"), []),
+    ],
+)
+def test_rules_and_ignore(arguments: tuple[str, ...], rules: list[str]) -> None:
+    chosen = [rule for rule in told(NOTES, *arguments) if rule.startswith("term")]
+    assert chosen == rules
+    text = invoke("analyze", NOTES, *arguments).stdout
+    for rule in ("terminate", "terminate-layout"):
+        assert (f" {rule}: " in text) == (rule in rules)
+
+
+def test_what_is_filtered_is_not_counted_in_the_last_line() -> None:
+    assert "1 warning" in invoke("analyze", WARNINGS, "--direction", "initiator").stdout
+    last = invoke("analyze", WARNINGS, "--ignore", "fpduptr-origin").stdout.splitlines()[-1]
+    assert last.endswith("nothing to report")
+
+
+@pytest.mark.parametrize("command", ["analyze", "fpdus"])
+@pytest.mark.parametrize(
+    ("capture", "arguments", "status"),
+    [
+        (ERRORS, (), 1),
+        (ERRORS, ("--fail-on", "error"), 1),
+        (ERRORS, ("--fail-on", "note"), 1),
+        (ERRORS, ("--fail-on", "never"), 0),
+        (WARNINGS, (), 0),
+        (WARNINGS, ("--fail-on", "error"), 0),
+        (WARNINGS, ("--fail-on", "warning"), 1),
+        (WARNINGS, ("--fail-on", "note"), 1),
+        (WARNINGS, ("--fail-on", "never"), 0),
+        (WARNINGS, ("--fail-on", "note", "--ignore", "fpduptr-"), 0),
+        (WARNINGS, ("--fail-on", "note", "--rules", "fpduptr-"), 1),
+        (WARNINGS, ("--fail-on", "note", "--rules", "crc"), 0),
+        (NOTES, ("--fail-on", "note", "--rules", "terminate"), 1),
+        (NOTES, ("--fail-on", "warning", "--rules", "terminate"), 0),
+        (CLEAN, ("--fail-on", "warning"), 0),
+    ],
+)
+def test_fail_on(command: str, capture: str, arguments: tuple[str, ...], status: int) -> None:
+    assert invoke(command, capture, *arguments).return_value == status
+
+
+def test_fail_on_judges_only_what_is_shown() -> None:
+    """The three Terminates of the capture are in three connections, all from the responder."""
+    capture = str(PCAPS / "siw-three-in-a-row.pcap")
+    arguments = ("--fail-on", "note", "--rules", "terminate")
+    assert invoke("analyze", capture, *arguments, "--connection", "1").return_value == 1
+    assert {
+        invoke("analyze", capture, *arguments, "--direction", direction).return_value
+        for direction in ("initiator", "responder")
+    } == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("analyze", CLEAN, "--rules", "crcs"),
+        ("analyze", CLEAN, "--rules", ""),
+        ("analyze", CLEAN, "--ignore", "crc,,pad"),
+        ("fpdus", CLEAN, "--ignore", "no-such-"),
+        ("analyze", CLEAN, "--fail-on", "fatal"),
+    ],
+)
+def test_what_names_no_rule_is_one_line_and_status_2(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("scapy-mpa: ")
+
+
+def test_the_judged_negotiation_is_filtered_too(tmp_path: Path) -> None:
+    talk = Talk().open()
+    talk.greet("a", startup_frame("request", c=1, res=8).encode())
+    talk.greet("b", REPLY)
+    capture = tmp_path / "reserved.pcap"
+    with capture.open("wb") as file:
+        PcapWriter(file).write((seg[TIME], bytes(seg[BUFFER])) for seg in talk.operate().close().segments)
+    for arguments, shown in (
+        ((), True), (("--rules", "startup-"), True), (("--ignore", "startup-reserved-bits"), False),
+        (("--rules", "crc"), False),
+    ):  # fmt: skip
+        assert ("startup-reserved-bits" in invoke("analyze", str(capture), *arguments).stdout) is shown
+        told = json.loads(invoke("analyze", str(capture), *arguments, "--format", "json").stdout)
+        ids = [found["id"] for found in told["connections"][0]["negotiation"]["violations"]]
+        assert ids == (["startup-reserved-bits"] if shown else [])

@@ -1,0 +1,112 @@
+"""The list of requirements against the texts of the specifications, and against the table of rules."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS, Row
+from scapy_mpa.rules.rule import Rule
+from scapy_mpa.rules.table import GROUPS, RULES
+from tests.rules.specifications import TEXTS, requirements
+
+#: The paragraphs that say what the words mean.
+DEFINITIONS = {("rfc5044", "2"), ("rfc6581", "2")}
+
+#: Rules of MPA that no requirement word asks for by itself, and why they are rules.
+WITHOUT_A_ROW = {
+    "startup-request-r": "RFC 5044 §7.1.1 says so without a requirement word",
+    "ird-ord-responder-ird": "correct, and worth knowing",
+    "rtr-read-depth": "correct by the letter, and cannot work",
+    "teardown-reset": "RFC 5044 §7.2 describes the normal end",
+    "attack-injection": "RFC 5044 §9.1 describes it",
+    "attack-reset": "RFC 5044 §9.1 describes it",
+    "attack-hijack": "RFC 5044 §9.1.1.2 describes it",
+    "attack-buffer": "RFC 5044 §9.1 describes it",
+    "attack-path-mtu": "RFC 5044 §9.1 describes it",
+}
+
+every_row = [
+    pytest.param(profile, section, number, row, id=f"{profile} {section}:{number}")
+    for profile, sections in REQUIREMENTS.items()
+    for section, rows in sections.items()
+    for number, row in enumerate(rows, 1)
+]
+
+
+def rows_of(rule: Rule) -> Iterator[tuple[str, str, Row]]:
+    for profile, sections in REQUIREMENTS.items():
+        for section, rows in sections.items():
+            yield from ((profile, section, row) for row in rows if rule.id in row.rules)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_requirement_of_the_text_is_in_the_list(profile: str) -> None:
+    if not TEXTS[profile].exists():
+        pytest.skip(f"{TEXTS[profile].name} is not at hand")
+    of_text = [found for found in requirements(profile) if (profile, found[0]) not in DEFINITIONS]
+    listed = [
+        (section, number, row.word)
+        for section, rows in REQUIREMENTS[profile].items()
+        for number, row in enumerate(rows, 1)
+    ]
+    by_section = Counter(section for section, *_ in of_text)
+    assert Counter(section for section, *_ in listed) == by_section
+    assert listed == of_text
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_words_found_are_those_of_the_whole_text(profile: str) -> None:
+    """No requirement is lost between two sections, or to a heading that was not found."""
+    if not TEXTS[profile].exists():
+        pytest.skip(f"{TEXTS[profile].name} is not at hand")
+    text = TEXTS[profile].read_text(errors="replace")
+    found = [*requirements(profile)]
+    # The text of RFC 5044 comes after its appendices' first copy in none of the files; boilerplate has no such words.
+    capitals = re.findall(r"\b(?:MUST|SHALL|SHOULD|REQUIRED|RECOMMENDED)\b", text)
+    assert len(found) == len(capitals)
+
+
+@pytest.mark.parametrize(("profile", "section", "number", "row"), every_row)
+def test_a_row_has_rules_or_a_reason(profile: str, section: str, number: int, row: Row) -> None:
+    assert set(row.rules) <= set(RULES)
+    assert len(row.rules) == len(set(row.rules))
+    assert bool(row.rules) != bool(row.reason)
+    assert row.reason in ("", *REASONS)
+    assert row.asks and not row.asks.endswith(".") and "|" not in row.asks
+    if row.like is not None:
+        twin = REQUIREMENTS["rfc5044"][row.like[0]][row.like[1] - 1]
+        assert profile != "rfc5044"
+        assert (row.asks, row.rules, row.reason) == (twin.asks, twin.rules, twin.reason)
+        assert row.word.removeprefix("NOT ") == twin.word
+
+
+def test_every_reason_is_given() -> None:
+    given = {row.reason for sections in REQUIREMENTS.values() for rows in sections.values() for row in rows}
+    assert given - {""} == set(REASONS)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+def test_a_rule_of_mpa_has_a_requirement(rule: Rule) -> None:
+    rows = [*rows_of(rule)]
+    if rule.id in WITHOUT_A_ROW:
+        assert not rows and not rule.requirement
+        return
+    if not rule.topic:
+        return
+    assert rows
+    # The rule's word is one of theirs; RFC 5044's "MUST" on either side of a limit is "MUST NOT" on the other.
+    words = {word for _, _, row in rows for word in row.word.split()}
+    assert set(rule.requirement.split()) <= words or rule.id == "ulpdu-length-zero"
+
+
+def test_rules_of_other_specifications_need_none() -> None:
+    others = {rule.id for rule in RULES.values() if not rule.topic and not [*rows_of(rule)]}
+    around = {
+        rule.id for name in ("Teardown", "DDP and RDMAP", "TCP and attacks", "The capture") for rule in GROUPS[name]
+    }
+    assert others <= around
