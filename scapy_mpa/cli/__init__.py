@@ -9,22 +9,30 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from importlib import import_module
 
 import click
 
 from scapy_mpa import __version__
-from scapy_mpa.cli.analyze import analyze_command
-from scapy_mpa.cli.craft import craft_command
-from scapy_mpa.cli.extract import extract_command
-from scapy_mpa.cli.fpdus import fpdus_command
-from scapy_mpa.cli.rules import rules_command
-from scapy_mpa.cli.shell import shell_command
-from scapy_mpa.cli.show import show_command
 from scapy_mpa.errors import MPAError
+
+#: Each is ``NAME_command`` of the module ``scapy_mpa.cli.NAME``, imported when it is asked for.
+COMMANDS = ("analyze", "craft", "extract", "fpdus", "rules", "shell", "show")
 
 
 class _Commands(click.Group):
     """The commands; click calls a closed stdout a failure, here whoever read has seen enough."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return [*COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"scapy_mpa.cli.{cmd_name}"), f"{cmd_name}_command")
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for."""
@@ -42,15 +50,6 @@ def cli() -> None:
 
     Exit status: 0 no error found in the traffic, 1 some, 2 the input or the arguments cannot be used.
     """
-
-
-cli.add_command(analyze_command)
-cli.add_command(craft_command)
-cli.add_command(extract_command)
-cli.add_command(fpdus_command)
-cli.add_command(rules_command)
-cli.add_command(shell_command)
-cli.add_command(show_command)
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ untouched and hands it to the slow path, which hands back when order is restored
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from heapq import heappush
 from struct import Struct
@@ -17,7 +16,7 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive import records
-from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.early import EarlyOperation, markers_agree
 from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import ROW, Row, pack_frames
@@ -34,21 +33,8 @@ def _fpduptrs(first: int, count: int) -> tuple[Callable[..., tuple[int, ...]], t
     return read, expected
 
 
-class InOrderOperation(FullOperation):
+class InOrderOperation(EarlyOperation):
     """What both fast paths share: keeping what they found."""
-
-    #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
-    _need = 0
-    #: Where the fast path took over last.
-    _resumed = 0
-
-    def _receive(self, seg: Segment) -> None:
-        if self.half.next_seq >= 0:
-            # Segments taken for parts of an FPDU begin with one after all, if its length turns out to be wrong.
-            stream = self.stream
-            for start, end, _, _ in stream.pieces[max(1, bisect_left(stream.starts, self._resumed)) :]:
-                heappush(self._unjudged, (end, start))
-        super()._receive(seg)
 
     def resume(self) -> None:
         """Hand back to the fast path if nothing is out of order."""
@@ -253,7 +239,7 @@ class MarkerOperation(InOrderOperation):
             at = self._need - shift
             if at <= start or held_end < header + 4:
                 return False
-            if not self._point_at(octets, start, min(at, end), shift, header if header == offset else header - more):
+            if not markers_agree(octets, start, min(at, end), shift, header if header == offset else header - more):
                 return False
             if at > end:
                 self._keep_part(seg)
@@ -282,7 +268,7 @@ class MarkerOperation(InOrderOperation):
             if not phase and (octets[at + 2] or octets[at + 3]):
                 break
             if after > end:
-                if self._point_at(octets, header, end, shift, header + shift + room - pointer):
+                if markers_agree(octets, header, end, shift, header + shift + room - pointer):
                     need = after + shift
                 break
             opcode = octets[header + 3] & 0x0F
@@ -309,14 +295,4 @@ class MarkerOperation(InOrderOperation):
         if found:
             self._record(seg, found)
         self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
-        return True
-
-    @staticmethod
-    def _point_at(octets: memoryview, start: int, end: int, shift: int, counted_from: int) -> bool:
-        """Whether all Markers in ``octets[start:end]``, whose offsets are ``shift`` more, count from there."""
-        first = start + shift
-        for marker in range(first + (-first & 511), end + shift, MARKER_INTERVAL):
-            index = marker - shift + 2
-            if octets[index] << 8 | octets[index + 1] != marker - counted_from & 0xFFFF:
-                return False
         return True

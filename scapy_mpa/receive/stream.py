@@ -244,6 +244,25 @@ class Stream:
                 consumed.append(seg)
         self.pieces, self.starts, self.held = [], [], 0
 
+    def advance(self, pieces: list[Piece], offset: int) -> None:
+        """Hold what lies from ``offset`` on of ``pieces``, all there is, and let go of the rest of them."""
+        consumed, kept = self.consumed, 0
+        for _, b, _, seg in pieces:
+            if b > offset:
+                break
+            if not consumed or consumed[-1] is not seg:
+                consumed.append(seg)
+            kept += 1
+        pieces = pieces[kept:]
+        if pieces and pieces[0][0] < offset:
+            a, b, index, seg = pieces[0]
+            pieces[0] = offset, b, index + offset - a, seg
+        self.pieces = pieces
+        self.starts = [piece[0] for piece in pieces]
+        self._fresh.extend(self.starts)
+        self.base = max(self.base, offset)
+        self.held = self.next - self.base if pieces else 0
+
     def differences(self, seg: Segment, start: int, end: int) -> list[tuple[int, Segment]]:
         """Where [start, end) of ``seg`` differs from octets at hand: (first such offset, the other segment)."""
         found = []

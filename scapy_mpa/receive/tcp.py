@@ -166,7 +166,8 @@ class TCPConnection:
     @property
     def is_closed(self) -> bool:
         """Whether nothing more is to be expected: an RST, or a FIN in both directions."""
-        return any(half.rst is not None for half in self.halves) or all(half.fin is not None for half in self.halves)
+        first, second = self.halves
+        return first.rst is not None or second.rst is not None or (first.fin is not None and second.fin is not None)
 
     def begins_anew(self, half: Half, seg: Segment) -> bool:
         """Whether ``seg`` begins another connection on the same addresses and ports; if so, it has been dealt with.

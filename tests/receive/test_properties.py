@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
+from scapy_mpa.receive.early import EarlyOperation, Waiting
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
@@ -358,6 +359,11 @@ def never(self: object, seg: Segment) -> bool:
     return False
 
 
+def neither(self: object, seg: Segment, waiting: Waiting | None) -> bool:
+    """An operation in which no segment waits for those before it."""
+    return False
+
+
 @settings(max_examples=80, suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
@@ -366,6 +372,8 @@ def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
         assert everything(receiver_of(scene)) == fast
         with patch.object(StartupPhase, "in_order", never):
             assert everything(receiver_of(scene)) == fast
+    with patch.object(EarlyOperation, "_is_early_or_next", neither):
+        assert everything(receiver_of(scene)) == fast
 
 
 @settings(max_examples=40, suppress_health_check=TOO_SLOW)
