@@ -12,7 +12,7 @@ from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import PlacedFPDUs
-from scapy_mpa.report.fpdus import FORMATS
+from scapy_mpa.report.fpdus import STYLES, lines, log_lines
 
 
 @click.command("fpdus")
@@ -20,7 +20,7 @@ from scapy_mpa.report.fpdus import FORMATS
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(tuple(FORMATS)),
+    type=click.Choice(tuple(STYLES)),
     default="text",
     show_default=True,
 )
@@ -38,15 +38,15 @@ def fpdus_command(reading: Reading, judging: Judging, output_format: str, order:
     Several captures are merged by time; - is standard input. Findings are not
     listed; the exit status tells of them.
     """
-    write = FORMATS[output_format]
+    style = STYLES[output_format]
     if order == "stream":
         report = reading.analyze(fpdus=True)
         reading.select(report)
         halves = (found.half(side) for found in report.connections for side in reading.directions)
-        sys.stdout.writelines(write(fpdu for half in halves for fpdu in half.fpdus))
+        sys.stdout.writelines(log_lines(style, (half.fpdus for half in halves)))
     else:
         placed = reading.placed_fpdus()
-        sys.stdout.writelines(write(_only(placed, reading)))
+        sys.stdout.writelines(lines(style, _only(placed, reading)))
         report = placed.report
         reading.select(report)
     sys.stdout.flush()

@@ -25,7 +25,7 @@ from scapy_mpa.receive import records
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.operation import MOST_UNJUDGED, FullOperation
 from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
-from scapy_mpa.receive.records import ROW, Row, pack_frames
+from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Piece
 
@@ -288,7 +288,7 @@ class EarlyOperation(FullOperation):
                 frames = tuple(sorted({piece[3][FRAME] for piece in held}))
                 opcode = octet_at(held, extent.header + 3) & 0x0F
                 row = self._row(extent, opcode, located_by, known, 0 if self.gapped else complete, frames)
-                log.octets += ROW.pack(*row) + pack_frames(frames)
+                log.add(row, frames)
         self.complete = complete
 
     def _row(

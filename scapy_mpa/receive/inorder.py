@@ -19,7 +19,7 @@ from scapy_mpa.receive import records
 from scapy_mpa.receive.early import EarlyOperation, markers_agree
 from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
-from scapy_mpa.receive.records import ROW, Row, pack_frames
+from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment
 
 #: (first FPDUPTR, Markers) -> what reads the FPDUPTRs of consecutive Markers, and what they must be.
@@ -111,51 +111,50 @@ class InOrderOperation(EarlyOperation):
             crc = crc32c(seg[BUFFER][index : index + end - start], crc)
         return crc
 
-    def _record(self, seg: Segment, found: list[tuple[int, int, int]]) -> None:
-        """Record the FPDUs (offset, ULPDU_Length, opcode) that ``seg`` completed; earlier segments hold at most
-        the beginning of the first."""
+    def _record(self, seg: Segment, at: int, found: list[int]) -> None:
+        """Record the FPDUs (ULPDU_Length and, times 2^16, opcode) that ``seg`` completed.
+
+        ``at`` is the offset of the first; earlier segments hold at most its beginning.
+        """
         frame, time = seg[FRAME], seg[TIME]
-        stream, log, sink, observer = self.stream, self.log, self.sink, self.observer
-        first = stream.next
-        origin, with_markers = stream.origin, self.markers
+        stream, log = self.stream, self.log
         crc = records.GOOD if self.crc else records.UNCHECKED
-        flag = records.flags(crc, records.LENGTH, self.first_error is not None)
+        after_error = self.first_error is not None
+        flag = records.flags(crc, records.LENGTH if at else records.START, after_error)
         delivered = 0 if self.gapped else frame
-        for offset, ulpdu_length, opcode in found:
-            body = ulpdu_length + 9 & ~3
-            header, markers = offset, 0
-            if with_markers:
-                room = -offset & 511
-                header = offset if room else offset + 4
-                markers = 0 if body <= room else 1 + (body - room - 1) // 508
-            frames: tuple[int, ...] = (frame,)
-            more = b""
-            if offset < stream.next and stream.pieces:
-                frames = (*sorted({piece[3][FRAME] for piece in stream.pieces}), frame)
-                more = pack_frames(frames)
-            row: Row = (
-                origin + offset & SEQ_MASK,
-                origin + header & SEQ_MASK,
-                body + 4 * markers,
-                ulpdu_length,
-                markers,
-                flag if offset else records.flags(crc, records.START, self.first_error is not None),
-                opcode,
-                frame,
-                delivered,
-                time,
-                len(frames),
-                frames[0],
-            )
+        if stream.pieces or not at:
+            row = self._run(stream.seq_of(at), flag, frame, delivered, time)
+            (row,) = rows_of(row, found[:1], stream.origin if self.markers else None)
+            frames = (*sorted({piece[3][FRAME] for piece in stream.pieces}), frame)
+            row = (*row[:10], len(frames), frames[0])
             if log is not None:
-                log.octets += ROW.pack(*row) + more
-            if sink is not None:
-                sink(self, row, frames)
-            if observer is not None:
-                index = offset - first + seg[START]
-                held = b"".join(stream.views(offset, first)) if index < seg[START] else b""
-                end = index + body + 4 * markers
-                observer.placed(self, row, held + bytes(seg[BUFFER][max(index, seg[START]) : end]))
+                log.add(row, frames)
+            self._tell(seg, row, frames)
+            at += row[2]
+            found = found[1:]
+            flag = records.flags(crc, records.LENGTH, after_error)
+        if found:
+            if log is not None:
+                log.add_run(stream.seq_of(at), flag, frame, delivered, time, found)
+            if self.sink is not None or self.observer is not None:
+                run = self._run(stream.seq_of(at), flag, frame, delivered, time)
+                for row in rows_of(run, found, stream.origin if self.markers else None):
+                    self._tell(seg, row, (frame,))
+
+    @staticmethod
+    def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> Row:
+        return seq, 0, 0, 0, 0, flag, records.NO_OPCODE, frame, delivered, time, 0, frame
+
+    def _tell(self, seg: Segment, row: Row, frames: tuple[int, ...]) -> None:
+        """Hand an FPDU that ``seg`` completed to whoever wants to know of each."""
+        if self.sink is not None:
+            self.sink(self, row, frames)
+        if self.observer is not None:
+            first = self.stream.next
+            offset = self.stream.offset_of(row[0])
+            index = offset - first + seg[START]
+            held = b"".join(self.stream.views(offset, first)) if index < seg[START] else b""
+            self.observer.placed(self, row, held + bytes(seg[BUFFER][max(index, seg[START]) : index + row[2]]))
 
 
 class PlainOperation(InOrderOperation):
@@ -168,7 +167,7 @@ class PlainOperation(InOrderOperation):
             return False
         stream, starts, crc_used = self.stream, self.starts, self.crc
         pieces, shift, known = stream.pieces, stream.next - start, len(starts)
-        found: list[tuple[int, int, int]] | None = [] if self.wants_records else None
+        found: list[int] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = need = 0
         if pieces:
@@ -188,7 +187,7 @@ class PlainOperation(InOrderOperation):
             fpdus, ulpdu_octets = 1, ulpdu_length
             starts.append(offset)
             if found is not None:
-                found.append((offset, ulpdu_length, opcode))
+                found.append(ulpdu_length | opcode << 16)
         while end - at >= 4:
             ulpdu_length = octets[at] << 8 | octets[at + 1]
             after = at + (ulpdu_length + 9 & ~3)
@@ -207,10 +206,10 @@ class PlainOperation(InOrderOperation):
             ulpdu_octets += ulpdu_length
             starts.append(at + shift)
             if found is not None:
-                found.append((at + shift, ulpdu_length, opcode))
+                found.append(ulpdu_length | opcode << 16)
             at = after
         if found:
-            self._record(seg, found)
+            self._record(seg, starts[known], found)
         self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
         return True
 
@@ -230,7 +229,7 @@ class MarkerOperation(InOrderOperation):
         pieces, known = stream.pieces, len(starts)
         # What the drafts count more in an FPDU that begins with a Marker.
         more = 4 if self._reader.origin == "first-octet" else 0
-        found: list[tuple[int, int, int]] | None = [] if self.wants_records else None
+        found: list[int] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = marker_count = need = 0
         if pieces:
@@ -255,7 +254,7 @@ class MarkerOperation(InOrderOperation):
             marker_count = (self._need - offset - (ulpdu_length + 9 & ~3)) // 4
             starts.append(offset)
             if found is not None:
-                found.append((offset, ulpdu_length, opcode))
+                found.append(ulpdu_length | opcode << 16)
         while True:
             phase = at + shift & 511
             header, room, pointer = (at, 512 - phase, 512 - phase) if phase else (at + 4, 508, 508 + more)
@@ -287,12 +286,12 @@ class MarkerOperation(InOrderOperation):
             marker_count += markers if phase else markers + 1
             starts.append(at + shift)
             if found is not None:
-                found.append((at + shift, ulpdu_length, opcode))
+                found.append(ulpdu_length | opcode << 16)
             at = after
         if not need and end - (at if at + shift & 511 else at + 4) >= 4:
             del starts[known:]
             return False
         if found:
-            self._record(seg, found)
+            self._record(seg, starts[known], found)
         self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
         return True

@@ -19,7 +19,7 @@ from scapy_mpa.receive.limits import Limits
 from scapy_mpa.receive.located import NEVER, Located, Moment, Outcome
 from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
-from scapy_mpa.receive.records import ROW, FPDULog, Row, pack_frames
+from scapy_mpa.receive.records import FPDULog, Row
 from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segment, checksum_is_wrong
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 
@@ -87,6 +87,8 @@ class FullOperation:
         self.findings = mpa.findings
         self.counts = Counts()
         self.log = log
+        if log is not None and reader.markers:
+            log.seq_start = reader.stream.origin
         self.sink = sink
         self.observer = observer
         #: Whether somebody wants to know of each FPDU.
@@ -406,7 +408,7 @@ class FullOperation:
                 counts.delivered_late += 1
         self._look_into(located)
         if self.log is not None:
-            self.log.octets += ROW.pack(*self.row(located)) + pack_frames(located.frames)
+            self.log.add(self.row(located), located.frames)
 
     def _look_into(self, located: Located) -> None:
         """Report what an FPDU says of itself; only now, since one that a Marker located may turn out to be none."""

@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import OPCODE_NAMES
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
+from scapy_mpa.receive.segment import SEQ_MASK
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -102,9 +105,8 @@ class FPDURecord(_FPDUFields):
         }
 
 
-#: seq, header_seq, wire_length, ulpdu_length, markers, flags, placed, delivered, time, number of frames, first
-#: frame; the other frames follow.  Flags: opcode in the low four bits of the second octet; CRC verdict and
-#: located_by in the first.
+#: seq, header_seq, wire_length, ulpdu_length, markers, flags (CRC verdict and located_by), opcode, placed, delivered,
+#: time, number of frames, first frame; the other frames follow.
 ROW = Struct("<IIIHHBBIIQII")
 #: A row of :data:`ROW`: what the receiver writes and the log reads.
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
@@ -132,38 +134,94 @@ def pack_frames(frames: tuple[int, ...]) -> bytes:
     return bytes(packed)
 
 
-class FPDULog:
-    """FPDUs of one half connection in the order of the stream: about 50 octets each."""
+class Size(NamedTuple):
+    """How large an FPDU is: octets of its ULPDU, octets on the wire, Markers; and whether one of these begins it."""
 
-    __slots__ = ("octets",)
+    ulpdu_length: int
+    wire_length: int
+    markers: int
+    has_leading_marker: bool
+
+
+def size_of(ulpdu_length: int, phase: int | None) -> Size:
+    """The size of an FPDU at an offset that leaves ``phase`` modulo 512; ``phase`` is None without Markers."""
+    body = plain_length(ulpdu_length)
+    if phase is None:
+        return Size(ulpdu_length, body, 0, False)
+    markers = marker_count(phase, body)
+    return Size(ulpdu_length, body + MARKER_LENGTH * markers, markers, not phase)
+
+
+class FPDULog:
+    """FPDUs of one half connection in the order of the stream: 50 octets each, far fewer where a frame brought many.
+
+    ``seq_start`` is the sequence number from which Markers count, None where there are none.
+    """
+
+    __slots__ = ("octets", "seq_start")
 
     def __init__(self) -> None:
         self.octets = bytearray()
+        self.seq_start: int | None = None
+
+    def add(self, row: Row, frames: tuple[int, ...]) -> None:
+        """Add one FPDU."""
+        self.octets += ROW.pack(*row)
+        if len(frames) > 1:
+            self.octets += pack_frames(frames)
+
+    def add_run(self, seq: int, flag: int, frame: int, delivered: int, time: int, run: list[int]) -> None:
+        """Add FPDUs that one frame brought whole, one behind the other, the first at ``seq``.
+
+        ``run`` has ULPDU_Length and, times 2^16, the opcode of each.  A row without frames announces them.
+        """
+        self.octets += ROW.pack(seq, len(run), 0, 0, 0, flag, NO_OPCODE, frame, delivered, time, 0, frame)
+        self.octets += array("I", run).tobytes()
 
     def mark_after(self, error: tuple[int, int], origin: int, floor: int) -> None:
         """Mark the FPDUs after the first error, which came at (frame, stream offset).
 
         ``origin`` is the sequence number of offset 0, ``floor`` the frame before which nothing is complete.
         """
-        at, offset = 0, 0
-        for row, frames in self.rows():
-            offset += (row[0] - origin - offset) & 0xFFFFFFFF
+        offset = 0
+        for at, row, frames, _ in self._places():
+            offset += (row[0] - origin - offset) & SEQ_MASK
             frame = row[7] or max(frames[-1], floor)
+            # No error shows at a frame that brought a run.
             if (frame, offset) > error:
                 self.octets[at + _FLAGS_AT] |= AFTER_ERROR
-            at += ROW.size + len(pack_frames(frames))
+
+    def entries(self) -> Iterator[tuple[Row, tuple[int, ...], array[int] | None]]:
+        """Yield each row with the frames of its FPDU and None, or, for a run, with its frame and what it is made of."""
+        for _, row, frames, run in self._places():
+            yield row, frames, run
 
     def rows(self) -> Iterator[tuple[Row, tuple[int, ...]]]:
         """Yield each row with the frames of its FPDU."""
+        for _, row, frames, run in self._places():
+            if run is None:
+                yield row, frames
+            else:
+                for one in rows_of(row, run, self.seq_start):
+                    yield one, frames
+
+    def _places(self) -> Iterator[tuple[int, Row, tuple[int, ...], array[int] | None]]:
         octets = self.octets
         size, end, at = ROW.size, len(self.octets), 0
         unpack = ROW.unpack_from
         while at < end:
             row: Row = unpack(octets, at)
+            place = at
             at += size
             count, last = row[10], row[11]
             if count == 1:
-                yield row, (last,)
+                yield place, row, (last,), None
+                continue
+            if not count:
+                run = array("I")
+                run.frombytes(octets[at : at + run.itemsize * row[1]])
+                at += run.itemsize * row[1]
+                yield place, row, (last,), run
                 continue
             frames = [last]
             for _ in range(count - 1):
@@ -175,7 +233,20 @@ class FPDULog:
                     (last,) = _MORE_FRAMES.unpack_from(octets, at)
                     at += 4
                 frames.append(last)
-            yield row, tuple(frames)
+            yield place, row, tuple(frames), None
+
+
+def rows_of(row: Row, run: Iterable[int], seq_start: int | None) -> Iterator[Row]:
+    """The rows of a run's FPDUs."""
+    seq, _, _, _, _, flag, _, frame, delivered, time, _, _ = row
+    for one in run:
+        phase = None if seq_start is None else (seq - seq_start) % MARKER_INTERVAL
+        length, wire_length, markers, has_leading_marker = size_of(one & 0xFFFF, phase)
+        header_seq = (seq + MARKER_LENGTH * has_leading_marker) & SEQ_MASK
+        yield (
+            seq, header_seq, wire_length, length, markers, flag, one >> 16, frame, delivered, time, 1, frame
+        )  # fmt: skip
+        seq = (seq + wire_length) & SEQ_MASK
 
 
 def record_of(

@@ -1,32 +1,139 @@
-"""FPDU records as text, JSON lines or CSV."""
+"""FPDU records as text, JSON lines or CSV.
+
+A capture holds millions of FPDUs and few sizes of them, and those that one frame brought have most of a line in
+common.  So a line is put together of four parts, each of which is made once for all lines that share it: which half
+connection it is; the sequence numbers; the *size* (what does not depend on where it was captured); the *place* (when
+it was captured and placed) with the opcode.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
-from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.receive.records import AFTER_ERROR, CRC_VERDICTS, LOCATED_BY, FPDULog, FPDURecord, Size, size_of
+from scapy_mpa.receive.segment import SEQ_MASK
+from scapy_mpa.report.model import FPDUs
 
 #: The keys of a record, in the order of the JSON lines and of the CSV columns.
 KEYS = tuple("time" if name == "time_ns" else name for name in FPDURecord._fields)
 
-#: Texts of FPDU sizes that are kept.
+#: Texts of FPDU sizes that are kept, and lines that are handed on together.
 _MOST_SIZES = 4096
+_LINES = 512
 
-_TEXT = "{:>4} {:<9} {:>10} {:>6} {:>6} {:>4} {:<9} {:<6} {:>8} {:>9}  {:<26} {}"
+
+class Place(NamedTuple):
+    """When an FPDU was captured and placed: frame numbers (0: none), nanoseconds since the epoch."""
+
+    frames: tuple[int, ...]
+    placed: int
+    delivered: int
+    time: int
+    after_error: bool
 
 
-def jsonl_lines(records: Iterable[FPDURecord]) -> Iterator[str]:
-    """Yield a JSON object a line."""
-    # Every value is a number, a name of ours, or null: nothing that would have to be escaped.  FPDUs of one segment
-    # have their ends in common, FPDUs of one size what stands before, so both are put together once.
-    opcodes = {name: json.dumps(name) for name in (*OPCODE_NAMES, None)}
-    middles: dict[tuple[int, int, int, str, str], str] = {}
-    last: tuple[object, ...] = ()
-    end = ""
+class Format(NamedTuple):
+    """How a line is made: a heading, and the parts of a line.
+
+    ``half`` is handed connection and direction; ``seqs`` takes, by %, the sequence numbers of the first octet and of
+    ULPDU_Length; ``size`` is handed lengths and Markers, CRC verdict and located_by; ``place`` a place and the opcode.
+    Every value is a number or a name of ours: nothing that would have to be escaped or quoted.
+    """
+
+    heading: str
+    half: Callable[[int, str], str]
+    seqs: str
+    size: Callable[[int, int, int, str, str], str]
+    place: Callable[[Place, str | None], str]
+
+
+# --- JSON lines ---
+
+
+def _json_half(connection: int, direction: str) -> str:
+    return f'{{"connection": {connection}, "direction": "{direction}", "seq": '
+
+
+def _json_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, located_by: str) -> str:
+    return (
+        f'"ulpdu_length": {ulpdu_length}, "wire_length": {wire_length}, "markers": {markers}, "crc": "{crc}", '
+        f'"located_by": "{located_by}", "frames": '
+    )
+
+
+_JSON_OPCODES = {name: json.dumps(name) for name in (*OPCODE_NAMES, None)}
+
+
+def _json_place(place: Place, opcode: str | None) -> str:
+    frames, placed, delivered, time, after_error = place
+    return (
+        f'{[*frames]}, "placed_frame": {placed or "null"}, "delivered_frame": {delivered or "null"}, '
+        f'"time": {time / 1_000_000_000!r}, "after_error": {"true" if after_error else "false"}, '
+        f'"opcode": {_JSON_OPCODES[opcode]}}}\n'
+    )
+
+
+# --- CSV: frames joined by one space, null empty, true and false ---
+
+
+def _csv_half(connection: int, direction: str) -> str:
+    return f"{connection},{direction},"
+
+
+def _csv_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, located_by: str) -> str:
+    return f"{ulpdu_length},{wire_length},{markers},{crc},{located_by},"
+
+
+def _csv_place(place: Place, opcode: str | None) -> str:
+    frames, placed, delivered, time, after_error = place
+    return (
+        f"{' '.join(map(str, frames))},{placed or ''},{delivered or ''},{time / 1_000_000_000!r},"
+        f"{'true' if after_error else 'false'},{opcode or ''}\n"
+    )
+
+
+# --- text, for people ---
+
+
+def _text_half(connection: int, direction: str) -> str:
+    return f"{connection:>4} {direction:<9} "
+
+
+def _text_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, located_by: str) -> str:
+    return f"{ulpdu_length:>6} {wire_length:>6} {markers:>4} {crc:<9} {located_by:<6} "
+
+
+def _text_place(place: Place, opcode: str | None) -> str:
+    frames, placed, delivered, _, after_error = place
+    shown = " ".join(map(str, frames)) if len(frames) <= 6 else f"{frames[0]} ... {frames[-1]} ({len(frames)})"
+    name = (opcode or "-") + (" (after error)" if after_error else "")
+    return f"{placed or '-':>8} {delivered or '-':>9}  {name:<26} {shown}\n"
+
+
+_TEXT_HEADING = (
+    f"{'conn':>4} {'direction':<9} {'seq':>10} {'ulpdu':>6} {'octets':>6} {'mark':>4} {'crc':<9} {'by':<6} "
+    f"{'placed':>8} {'delivered':>9}  {'opcode':<26} frames\n"
+)
+
+TEXT = Format(_TEXT_HEADING, _text_half, "%10d %.0s", _text_size, _text_place)
+JSONL = Format("", _json_half, '%d, "header_seq": %d, ', _json_size, _json_place)
+CSV = Format(",".join(KEYS) + "\n", _csv_half, "%d,%d,", _csv_size, _csv_place)
+
+
+# --- lines ---
+
+
+def lines(style: Format, records: Iterable[FPDURecord]) -> Iterator[str]:
+    """Yield the heading, if there is one, then a line a record."""
+    if style.heading:
+        yield style.heading
+    sizes: dict[tuple[int, int, int, str, str], str] = {}
+    _, half, seqs, size_text, place_text = style
     for (
         connection,
         direction,
@@ -45,76 +152,79 @@ def jsonl_lines(records: Iterable[FPDURecord]) -> Iterator[str]:
         opcode,
     ) in records:
         size = ulpdu_length, wire_length, markers, crc, located_by
-        middle = middles.get(size)
+        middle = sizes.get(size)
         if middle is None:
-            if len(middles) >= _MOST_SIZES:
-                middles.clear()
-            middle = middles[size] = (
-                f'"ulpdu_length": {ulpdu_length}, "wire_length": {wire_length}, "markers": {markers}, '
-                f'"crc": "{crc}", "located_by": "{located_by}"'
-            )
-        place = frames, placed, delivered, time, after_error
-        if place != last:
-            last = place
-            end = (
-                f'"frames": {list(frames)}, "placed_frame": {placed or "null"}, '
-                f'"delivered_frame": {delivered or "null"}, "time": {time / 1_000_000_000!r}, '
-                f'"after_error": {"true" if after_error else "false"}'
-            )
-        yield (
-            f'{{"connection": {connection}, "direction": "{direction}", "seq": {seq}, "header_seq": {header_seq}, '
-            f'{middle}, {end}, "opcode": {opcodes[opcode]}}}\n'
-        )
+            if len(sizes) >= _MOST_SIZES:
+                sizes.clear()
+            middle = sizes[size] = size_text(*size)
+        end = place_text(Place(frames, placed or 0, delivered or 0, time, after_error), opcode)
+        yield f"{half(connection, direction)}{seqs % (seq, header_seq)}{middle}{end}"
 
 
-def csv_lines(records: Iterable[FPDURecord]) -> Iterator[str]:
-    """Yield a header line, then a line a record: frames joined by one space, null empty, true and false."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-
-    def line(values: Iterable[object]) -> str:
-        text.seek(0)
-        text.truncate()
-        writer.writerow(values)
-        return text.getvalue()
-
-    yield line(KEYS)
-    for record in records:
-        values = record.as_dict()
-        values["frames"] = " ".join(map(str, record.frames))
-        values["after_error"] = "true" if record.after_error else "false"
-        yield line("" if value is None else value for value in values.values())
+def log_lines(style: Format, halves: Iterable[FPDUs]) -> Iterator[str]:
+    """Yield what :func:`lines` does of the records of ``halves``, without making any, many lines at a time."""
+    if style.heading:
+        yield style.heading
+    for half in halves:
+        if half.log is not None:
+            yield from _of_log(style, half.log, style.half(half.connection, half.direction))
 
 
-def text_lines(records: Iterable[FPDURecord]) -> Iterator[str]:
-    """Yield a heading, then a line a record, for people."""
-    heading = ("conn", "direction", "seq", "ulpdu", "octets", "mark", "crc", "by", "placed", "delivered")
-    yield _TEXT.format(*heading, "opcode", "frames").rstrip() + "\n"
-    for record in records:
-        frames = record.frames
-        shown = " ".join(map(str, frames)) if len(frames) <= 6 else f"{frames[0]} ... {frames[-1]} ({len(frames)})"
-        opcode = (record.opcode or "-") + (" (after error)" if record.after_error else "")
-        yield (
-            _TEXT.format(
-                record.connection,
-                record.direction,
-                record.seq,
-                record.ulpdu_length,
-                record.wire_length,
-                record.markers,
-                record.crc,
-                record.located_by,
-                "-" if record.placed_frame is None else record.placed_frame,
-                "-" if record.delivered_frame is None else record.delivered_frame,
-                opcode,
-                shown,
-            )
-            + "\n"
-        )
+def _of_log(style: Format, log: FPDULog, begin: str) -> Iterator[str]:
+    _, _, seqs, size_text, place_text = style
+    seqs = begin.replace("%", "%%") + seqs
+    seq_start = log.seq_start
+    #: The texts of sizes, by all that decides about them.
+    texts: dict[tuple[int, int, int, int], str] = {}
+    #: What a run's FPDU at a place of the Marker grid is: its size and its text.
+    parts: dict[tuple[int, int | None, int], tuple[Size, str]] = {}
+    ready: list[str] = []
+    append = ready.append
+    for row, frames, run in log.entries():
+        seq, header_seq, wire_length, ulpdu_length, markers, flag, opcode, placed, delivered, time, _, _ = row
+        place = Place(frames, placed, delivered, time, flag >= AFTER_ERROR)
+        verdict = flag & ~AFTER_ERROR
+        if run is None:
+            size = ulpdu_length, wire_length, markers, verdict
+            text = texts.get(size)
+            if text is None:
+                if len(texts) >= _MOST_SIZES:
+                    texts.clear()
+                text = texts[size] = size_text(*size[:3], CRC_VERDICTS[verdict & 3], LOCATED_BY[verdict >> 2])
+            append(f"{seqs % (seq, header_seq)}{text}{place_text(place, OPCODE_NAMES[opcode])}")
+        else:
+            # All FPDUs of a run with the same opcode end alike.
+            ends: dict[int, str] = {}
+            phase = None
+            for one in run:
+                ulpdu_length, opcode = one & 0xFFFF, one >> 16
+                if seq_start is not None:
+                    phase = (seq - seq_start) % MARKER_INTERVAL
+                part = parts.get((ulpdu_length, phase, verdict))
+                if part is None:
+                    if len(parts) >= _MOST_SIZES:
+                        parts.clear()
+                    known = size_of(ulpdu_length, phase)
+                    text = size_text(*known[:3], CRC_VERDICTS[verdict & 3], LOCATED_BY[verdict >> 2])
+                    part = parts[ulpdu_length, phase, verdict] = known, text
+                (_, wire_length, _, has_leading_marker), text = part
+                end = ends.get(opcode)
+                if end is None:
+                    end = ends[opcode] = place_text(place, OPCODE_NAMES[opcode])
+                header_seq = (seq + MARKER_LENGTH) & SEQ_MASK if has_leading_marker else seq
+                append(f"{seqs % (seq, header_seq)}{text}{end}")
+                seq = (seq + wire_length) & SEQ_MASK
+        if len(ready) >= _LINES:
+            yield "".join(ready)
+            ready.clear()
+    yield "".join(ready)
 
 
+text_lines = partial(lines, TEXT)
+jsonl_lines = partial(lines, JSONL)
+csv_lines = partial(lines, CSV)
+
+STYLES = {"text": TEXT, "jsonl": JSONL, "csv": CSV}
 FORMATS: dict[str, Callable[[Iterable[FPDURecord]], Iterator[str]]] = {
-    "text": text_lines,
-    "jsonl": jsonl_lines,
-    "csv": csv_lines,
+    name: partial(lines, style) for name, style in STYLES.items()
 }

@@ -47,7 +47,10 @@ COUNT_KEYS = (
 
 
 class FPDUs(Sequence[FPDURecord]):
-    """The FPDUs of one half connection, in the order of the stream; made when they are looked at."""
+    """The FPDUs of one half connection, in the order of the stream; made when they are looked at.
+
+    ``log`` is what they are made of, None if none was kept.
+    """
 
     def __init__(
         self,
@@ -58,17 +61,17 @@ class FPDUs(Sequence[FPDURecord]):
         context: FPDUContext | None = None,
     ) -> None:
         self._context = context
-        self._log = log
+        self.log = log
         self._count = count if log is not None else 0
-        self._connection = connection
-        self._direction: Direction = direction
+        self.connection = connection
+        self.direction: Direction = direction
         self._records: list[FPDURecord] | None = None
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Yield the records without keeping them."""
-        if self._log is not None:
-            for row, frames in self._log.rows():
-                yield record_of(row, frames, self._connection, self._direction, self._context)
+        if self.log is not None:
+            for row, frames in self.log.rows():
+                yield record_of(row, frames, self.connection, self.direction, self._context)
 
     def __len__(self) -> int:
         """How many there are."""
