@@ -32,6 +32,8 @@ from scapy_mpa.receive.stream import PIECE_WEIGHT, Piece
 #: Segments that wait at most, and how far beyond what is in order they may begin, in octets.
 MOST_WAITING = 4096
 FARTHEST = 1 << 24
+#: Pieces of an FPDU that are read again, from its first octet, with each segment that follows.
+_MOST_READ_AGAIN = 64
 #: Octets of an FPDU, Markers not counted, that tell its extent and what it is.
 _HEADER_OCTETS = 4
 
@@ -46,7 +48,7 @@ def markers_agree(octets: bytes | memoryview, start: int, end: int, shift: int, 
     return True
 
 
-class Waiting:
+class EarlySegments:
     """Segments beyond a hole: none cut, none sharing an octet with another."""
 
     __slots__ = ("highest", "octets", "segments", "starts")
@@ -102,7 +104,7 @@ class EarlyOperation(FullOperation):
     """Full Operation in which segments may wait for those before them."""
 
     #: What waits, None if nothing is known to be missing.
-    _waiting: Waiting | None = None
+    _waiting: EarlySegments | None = None
     #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
     _need = 0
     #: Where the fast path took over last.
@@ -134,13 +136,14 @@ class EarlyOperation(FullOperation):
             for _, seg, _ in waiting.segments.values():
                 self._receive_any(seg)
 
-    def _is_early_or_next(self, seg: Segment, waiting: Waiting | None) -> bool:
+    def _is_early_or_next(self, seg: Segment, waiting: EarlySegments | None) -> bool:
         """Put a segment aside, or take the next one in order and what waited for it; False if it must go elsewhere."""
         stream = self.stream
         start, length = stream.offset_of(seg[SEQ]), seg[LENGTH]
         early = start - stream.next
         if (
             not 0 <= early <= FARTHEST
+            or len(stream.pieces) > _MOST_READ_AGAIN
             or seg[END] - seg[START] != length
             or not self.complete
             # Without a CRC it is Markers that decide, and each one counts from the frame that brought it.
@@ -153,7 +156,7 @@ class EarlyOperation(FullOperation):
         if waiting is None:
             if not early:
                 return self._take(seg, start + length, None)
-            waiting = Waiting(stream.next)
+            waiting = EarlySegments(stream.next)
         count, limits = len(waiting.starts) + len(stream.pieces) + 1, self._limits
         if (
             count > min(MOST_WAITING, limits.held_segments)
@@ -170,7 +173,7 @@ class EarlyOperation(FullOperation):
         self.half.next_seq = -1
         return True
 
-    def _take(self, seg: Segment, end: int, waiting: Waiting | None) -> bool:
+    def _take(self, seg: Segment, end: int, waiting: EarlySegments | None) -> bool:
         """Take the next segment in order and what waited for it; False, with nothing done, for a surprise."""
         stream = self.stream
         start = stream.next

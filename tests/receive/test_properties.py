@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.receive.early import EarlyOperation, Waiting
+from scapy_mpa.receive.early import EarlyOperation, EarlySegments
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
@@ -359,7 +359,7 @@ def never(self: object, seg: Segment) -> bool:
     return False
 
 
-def neither(self: object, seg: Segment, waiting: Waiting | None) -> bool:
+def neither(self: object, seg: Segment, waiting: EarlySegments | None) -> bool:
     """An operation in which no segment waits for those before it."""
     return False
 
