@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -12,13 +13,16 @@ if TYPE_CHECKING:
     from scapy_mpa.craft.scenario import Scenario
 
 # What makes traffic is imported when there is some to be made: other commands do not need it.
+_STDOUT = "-"
 _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 
 
 @click.command("craft", epilog="docs/crafting.md tells what scenarios, steps and impairments there are.")
 @click.argument("scenario", required=False)
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The capture to write; - is standard output.")
-@click.option("--truth", metavar="FILE", type=click.Path(), help="Write what is to be found in it, as JSON lines.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The capture to write; - is stdout.")
+@click.option(
+    "--truth", metavar="FILE", type=click.Path(), help="Write what is to be found in it, as JSON lines; - is stdout."
+)
 @click.option("--seed", type=click.IntRange(0), help="Decides about all that is random.")
 @click.option(
     "--impair",
@@ -72,6 +76,8 @@ def craft_command(
         raise click.UsageError("where to? -o FILE names the capture to write")
     if scenario is None and not steps:
         raise click.UsageError("a SCENARIO is wanted, or --say; --list names those that are shipped")
+    if _is_named_twice(scenario, output, truth):
+        raise click.UsageError("the scenario, the capture and the truth are files of their own: two have one name")
     settings: dict[str, Any] = {}
     for text in parameters:
         name, equals, value = text.partition("=")
@@ -101,14 +107,30 @@ def _write(
     truth = Truth() if truth_file is not None else None
     with ExitStack() as files:
         # Both are opened before anything is made: a name that cannot be written is told at once.
-        file: BinaryIO = sys.stdout.buffer if output == "-" else files.enter_context(open(output, "wb"))
-        lines = files.enter_context(open(truth_file, "w", encoding="utf-8")) if truth_file is not None else None
+        file = _opened(output, files)
+        lines = _opened(truth_file, files) if truth_file is not None else None
         packets = traffic.write(file, output_format or ("pcapng" if output.endswith(".pcapng") else "pcap"), truth)
         if truth is not None and lines is not None:
-            lines.writelines(truth_lines(truth.records()))
-    if output != "-":
+            lines.writelines(line.encode() for line in truth_lines(truth.records()))
+    if _STDOUT not in (output, truth_file):
         count = len(traffic.conversations)
         click.echo(f"{output}: {packets} packet{'s' * (packets != 1)}, {count} connection{'s' * (count != 1)}")
+
+
+def _opened(name: str, files: ExitStack) -> BinaryIO:
+    if name == _STDOUT:
+        return sys.stdout.buffer
+    try:
+        return files.enter_context(open(name, "wb"))
+    except OSError as error:
+        raise click.UsageError(f"{name!r}: {error.strerror}") from None
+
+
+def _is_named_twice(*names: str | None) -> bool:
+    """Whether two of these are one file, or both are standard output; devices may be."""
+    given = [name for name in names if name is not None]
+    places = [os.path.realpath(name) for name in given if os.path.isfile(name) or not os.path.exists(name)]
+    return len(set(places)) < len(places)
 
 
 def _list() -> None:

@@ -14,12 +14,13 @@ import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from ..framing.fpdu import MAX_ULPDU_LENGTH
-from ..framing.startup import startup_frame_problems
+from ..framing.judgement import judge
 from . import ulpdus
 from .messages import RAW, Message
 from .payload import MadeUp
-from .setup import CLOSES, SETUP_NAMES, SMALLEST_MTU, Close, ConversationError, Setup, nanoseconds
+from .setup import CLOSES, MTU, SETUP_NAMES, Close, ConversationError, Setup, nanoseconds
 from .tcppacket import ROLES, Role, other
+from .wanted import SECONDS, is_number
 
 if TYPE_CHECKING:
     from .sending import Sending
@@ -29,12 +30,12 @@ RULES: dict[str, str] = {
     "after-rejection": "after a Reply that rejects there is no FPDU (RFC 5044 §7.1.2, rule 3)",
     "after-terminate": "a Terminate is the last that is said in its direction (RFC 5040 §5.4)",
     "no-rtr": "in the peer-to-peer model the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
-    "startup-frame": "startup frames are valid: Private Data within its limit (RFC 5044 §7.1.1)",
+    "startup-frame": "Request and Reply are valid, and the Reply fits the Request (RFC 5044 §7.1.1, RFC 6581 §9)",
 }
 """What a conversation keeps to, by the names that `allow` takes."""
 
-Payload: TypeAlias = "bytes | int"
-"""Octets, or a number of octets, which are then made up."""
+Payload: TypeAlias = "bytes | str | int"
+"""Octets, a text, or a number of octets, which are then made up."""
 
 _LONGEST = 0xFFFFFFFF
 """Octets of the longest message: MO has 32 bits (RFC 5041 §4.3)."""
@@ -93,10 +94,7 @@ class Conversation:
         strange = sorted(set(parameters) - set(SETUP_NAMES))
         if strange:
             raise ConversationError(f"a conversation has no {', '.join(strange)}; it has {', '.join(SETUP_NAMES)}")
-        try:
-            self.setup = Setup(**parameters)
-        except (TypeError, AttributeError) as error:
-            raise ConversationError(f"a parameter is of the wrong kind: {error}") from None
+        self.setup = Setup(**parameters)
         unknown = set(self.setup.allow) - set(RULES)
         if unknown:
             raise ConversationError(f"no rule is called {', '.join(sorted(unknown))}; there are {', '.join(RULES)}")
@@ -109,11 +107,9 @@ class Conversation:
         if self.setup.rtr is not None and not self.setup.rtr_is_offered:
             self._require("no-rtr", f"rtr={self.setup.rtr!r} is not offered by both sides")
         if self.setup.specification.startup_frames:
-            for role in ROLES:
-                frame = self.setup.startup(role)
-                for problem in startup_frame_problems(frame, self.setup.specification):
-                    if problem.text.startswith("PD_Length"):
-                        self._require("startup-frame", f"{frame.kind}: {problem.text}")
+            request, reply = (self.setup.startup(role) for role in ROLES)
+            for violation in judge(request, reply).violations:
+                self._require("startup-frame", f"{violation.by}: {violation.text}")
 
     # --- what may be said ---
 
@@ -213,11 +209,12 @@ class Conversation:
         answer = ulpdus.atomic_response_body(_unsigned(request_id, 32), _unsigned(value, 64))
         return self._say(other(_role(side)), Message(ulpdus.ATOMIC_RESPONSE, answer))
 
-    def immediate(self: C, side: Role, data: bytes = bytes(8), *, solicited: bool = False) -> C:
+    def immediate(self: C, side: Role, data: Payload = bytes(8), *, solicited: bool = False) -> C:
         """Immediate Data, eight octets (RFC 7306 §6)."""
-        if len(data) != 8:
-            raise ConversationError(f"Immediate Data has 8 octets, not {len(data)}")
-        return self._say(side, Message(ulpdus.IMMEDIATE_SE if solicited else ulpdus.IMMEDIATE, data))
+        octets = self._octets(data)
+        if len(octets) != 8:
+            raise ConversationError(f"Immediate Data has 8 octets, not {len(octets)}")
+        return self._say(side, Message(ulpdus.IMMEDIATE_SE if solicited else ulpdus.IMMEDIATE, octets))
 
     def terminate(self: C, side: Role, layer: int = 0, etype: int = 0, code: int = 0) -> C:
         """A Terminate that names no segment (RFC 5040 §4.8)."""
@@ -235,8 +232,8 @@ class Conversation:
 
     def pause(self: C, seconds: float = 0.001) -> C:
         """Nobody sends for a while."""
-        if seconds < 0:
-            raise ConversationError(f"a pause of {seconds} seconds")
+        if complaint := SECONDS.complaint("pause", seconds):
+            raise ConversationError(complaint)
         return self._add(Pause(nanoseconds(seconds)))
 
     def path_mtu(self: C, mtu: int) -> C:
@@ -244,8 +241,8 @@ class Conversation:
 
         What is said next was posted before: its FPDUs fit the old EMSS, and lose their alignment (§A.1, §5.1).
         """
-        if not SMALLEST_MTU <= mtu <= 65535:
-            raise ConversationError(f"an MTU of {mtu} octets: {SMALLEST_MTU} to 65535")
+        if complaint := MTU.complaint("path MTU", mtu):
+            raise ConversationError(complaint)
         return self._add(PathMTU(mtu))
 
     def close(self: C, how: Close = "fin", by: Role | None = None) -> C:
@@ -302,11 +299,15 @@ class Conversation:
     def _octets(self, payload: Payload | MadeUp) -> bytes | MadeUp:
         if isinstance(payload, MadeUp):
             return payload
-        if isinstance(payload, int):
+        if isinstance(payload, str):
+            return payload.encode()
+        if is_number(payload):
             if not 0 <= payload <= _LONGEST:
                 raise ConversationError(f"{payload} octets: a message has at most {_LONGEST}")
             start, self._made_up = self._made_up, self._made_up + payload
             return MadeUp(self.setup.seed, start, payload)
+        if isinstance(payload, (int, float)) or payload is None:
+            raise ConversationError(f"{payload!r}: octets, a text or a number of octets are wanted")
         return bytes(payload)
 
     def sending(self, number: int = 0) -> Sending:
@@ -330,7 +331,7 @@ def _role(side: str) -> Role:
 
 def _unsigned(value: int, bits: int) -> int:
     """The value, if it fits."""
-    if not isinstance(value, int) or not 0 <= value < 1 << bits:
+    if not is_number(value) or not 0 <= value < 1 << bits:
         raise ConversationError(f"{value!r} is no number that fits {bits} bits")
     return value
 

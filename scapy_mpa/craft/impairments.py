@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from ..errors import MPAError
@@ -24,8 +25,10 @@ from .network import (
     reorder,
     retransmit,
 )
+from .pcapfile import SNAPLEN
 from .setup import nanoseconds
 from .tcppacket import ROLES, TcpPacket
+from .wanted import TRUTH, Wanted, one_of, up_to, whole
 
 _LATER = 1000  # nanoseconds
 
@@ -44,9 +47,7 @@ def _capture_loss(packets: Packets, rng: random.Random, applies: Applies, probab
 
 
 def _cut(packets: Packets, rng: random.Random, applies: Applies, count: int) -> Packets:
-    for _ in range(count):
-        next(packets, None)
-    return packets
+    return islice(packets, count, None)
 
 
 def _jitter(packets: Packets, rng: random.Random, applies: Applies, seconds: float) -> Packets:
@@ -143,41 +144,38 @@ def impairment(value: object) -> Impairment:
     else:
         raise MPAError(f"{value!r} is no impairment")
     kind = given.pop("kind", None)
-    if kind not in IMPAIRMENTS:
+    if not isinstance(kind, str) or kind not in IMPAIRMENTS:
         raise MPAError(f"there is no impairment {kind!r}; there are {', '.join(IMPAIRMENTS)}")
     direction, connection = given.pop("direction", None), given.pop("connection", None)
     if direction not in (None, *ROLES):
         raise MPAError(f"{kind}: direction is {direction!r}; it may be {', '.join(ROLES)}")
-    if connection is not None and not _is_number(connection):
-        raise MPAError(f"{kind}: connection is {connection!r}, and no number")
+    if complaint := whole(0, _ANY).or_nothing().complaint(f"{kind}: connection", connection):
+        raise MPAError(complaint)
     known = IMPAIRMENTS[kind].parameters
     parameters = {**known, **given}
     for name, value in given.items():
         if name not in known:
             raise MPAError(f"{kind} has no {name!r}; it has {', '.join((*known, 'direction', 'connection'))}")
-        _check(kind, name, value, known[name])
+        if complaint := _wanted(kind, name).complaint(f"{kind}: {name}", value):
+            raise MPAError(complaint)
     return Impairment(kind, parameters, direction, connection)
 
 
-def _check(kind: str, name: str, value: Any, default: Any) -> None:
-    """Raise MPAError unless the value is of the default's kind, and within its range."""
+_LEAST = {"mtu": 68, "count": 0, "length": 1, "distance": 1}
+_MOST = {"length": SNAPLEN}
+_ANY = 1 << 32
+
+
+def _wanted(kind: str, name: str) -> Wanted:
+    """What a parameter may be: what its default is, within its range."""
+    default = IMPAIRMENTS[kind].parameters[name]
     if isinstance(default, bool):
-        good, wanted = isinstance(value, bool), "true or false"
-    elif isinstance(default, str):
-        good, wanted = value in _MODES, " or ".join(_MODES)
-    elif isinstance(default, int):
-        least = {"mtu": 68, "count": 0, "length": 1, "distance": 0 if kind == "duplicate" else 1}[name]
-        good, wanted = _is_number(value) and value >= least, f"a whole number, at least {least}"
-    else:
-        most = 1 if name == "probability" else 3600
-        good = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
-        wanted = f"a number from 0 to {most}"
-    if not good:
-        raise MPAError(f"{kind}: {name} is {value!r}; {wanted} is wanted")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+        return TRUTH
+    if isinstance(default, str):
+        return one_of(*_MODES)
+    if isinstance(default, int):
+        return whole(0 if kind == "duplicate" else _LEAST[name], _MOST.get(name, _ANY))
+    return up_to(1 if name == "probability" else 3600)
 
 
 def _value(text: str) -> Any:

@@ -27,8 +27,8 @@ from .conversation import Conversation
 from .impairments import Impairment, impairment
 from .setup import SETUP_NAMES, Setup
 from .steps import octets, say
-from .tcppacket import ROLES
 from .traffic import Traffic
+from .wanted import SECONDS, TEXT, is_number
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -36,7 +36,7 @@ else:
     import tomli as tomllib
 
 SUFFIX = ".toml"
-_PARAMETERS = frozenset(SETUP_NAMES) - {"alter", "time"}
+_PARAMETERS = frozenset(SETUP_NAMES) - {"alter", "time", "seed"}
 _OF_SCENARIO = ("title", "clause", "seed", "impair", "connection")
 _OF_CONNECTION = ("title", "count", "after", "say")
 _MOST = 100_000
@@ -107,6 +107,8 @@ def parse(
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise MPAError(f"{name}: {error}") from None
+    except RecursionError:
+        raise MPAError(f"{name}: nested too deeply") from None
     try:
         return _scenario(name, table, seed, parameters or {}, list(steps))
     except MPAError as error:
@@ -117,7 +119,7 @@ def toml_value(text: str) -> Any:
     """A value as a scenario file has it: `1`, `true`, `[1, 0]`, `"text"`; what is none of these is a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 
@@ -138,8 +140,8 @@ def _scenario(
         own = {key: value for key, value in one.items() if key in _PARAMETERS}
         setup = _decoded({**shared, **own, **parameters, "seed": seed})
         after = one.get("after", 0)
-        if not isinstance(after, (int, float)) or not 0 <= after < 1 << 31:
-            raise MPAError(f"after is {after!r}: seconds are wanted")
+        if complaint := SECONDS.complaint("after", after):
+            raise MPAError(complaint)
         said = [*_texts(one, "say"), *steps]
         count = _number(one, "count", 1)
         if len(conversations) + count > _MOST:
@@ -149,11 +151,13 @@ def _scenario(
             for step in said:
                 say(conversation, step)
             conversations.append(conversation)
-            titles.append(str(one.get("title", "")))
+            titles.append(_text(one, "title"))
+    if not conversations:
+        raise MPAError("there is no connection in it")
     return Scenario(
         name,
-        str(table.get("title", "")),
-        str(table.get("clause", "")),
+        _text(table, "title"),
+        _text(table, "clause"),
         seed,
         tuple(impairment(value) for value in _list(table, "impair")),
         tuple(conversations),
@@ -175,8 +179,6 @@ def _decoded(setup: dict[str, Any]) -> dict[str, Any]:
         # TOML has no null: "" stands for what is left to be computed.
         if isinstance(setup.get(name), list):
             setup[name] = [None if value == "" else value for value in setup[name]]
-    if isinstance(setup.get("enhanced"), dict):
-        setup["enhanced"] = [setup["enhanced"]] * len(ROLES)
     return setup
 
 
@@ -188,9 +190,16 @@ def _known(table: Mapping[str, Any], names: Iterable[str], what: str) -> None:
 
 def _number(table: Mapping[str, Any], name: str, default: int) -> int:
     value = table.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not is_number(value) or value < 0:
         raise MPAError(f"{name} is {value!r}: a whole number is wanted")
     return value
+
+
+def _text(table: Mapping[str, Any], name: str) -> str:
+    value = table.get(name, "")
+    if complaint := TEXT.complaint(name, value):
+        raise MPAError(complaint)
+    return str(value)
 
 
 def _list(table: Mapping[str, Any], name: str) -> list[Any]:

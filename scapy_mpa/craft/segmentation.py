@@ -17,9 +17,11 @@ from ..framing.mulpdu import MIN_MULPDU, mulpdu
 from .segments import Cut, aligned_cuts, emss_cuts, packed_cuts, random_cuts
 from .stream import LaidFPDU
 from .talk import WINDOW_SHIFT
+from .wanted import whole
 
 _LARGEST_SEGMENT = 65535 - 60 - 40  # with the longest TCP header there is room for either IP header
 _FPDU_OVERHEAD = 6
+_SIZE = whole(1, _LARGEST_SEGMENT).or_nothing()
 
 
 class Segmentation(NamedTuple):
@@ -145,9 +147,11 @@ def segmentation(value: object) -> Segmentation:
         made = Segmentation(**value)
     else:
         raise MPAError(f"{value!r} is no segmentation: a name, or {', '.join(Segmentation._fields)}")
-    if made.kind not in _WAYS:
+    if not isinstance(made.kind, str) or made.kind not in _WAYS:
         raise MPAError(f"there is no segmentation {made.kind!r}; there are {', '.join(_WAYS)}")
-    for size in (made.shortest, made.longest):
-        if size is not None and (not isinstance(size, int) or size < 1):
-            raise MPAError(f"a segment of {size!r} octets: at least 1")
+    for name, size in (("shortest", made.shortest), ("longest", made.longest)):
+        if complaint := _SIZE.complaint(f"{made.kind}: {name}", size):
+            raise MPAError(complaint)
+    if made.shortest is not None and made.longest is not None and made.shortest > made.longest:
+        raise MPAError(f"{made.kind}: shortest is {made.shortest}, above longest, {made.longest}")
     return made

@@ -16,14 +16,16 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ..errors import MPAError
+from ..framing.agreement import MINIMUM_ENHANCED_REVISION
 from ..framing.markers import Origin
 from ..framing.mulpdu import MAX_MULPDU, MIN_MULPDU
 from ..framing.profiles import PROFILES, Profile, profile_of_revision
-from ..framing.startup import EnhancedData, Kind, StartupFrame, startup_frame
+from ..framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame, startup_frame
 from .packets import Endpoint, FrameMaker
 from .segmentation import Segmentation, segmentation
 from .stream import Alter
 from .tcppacket import ROLES, Role
+from .wanted import FLAG, SECONDS, TEXT, Wanted, is_number, one_of, up_to, whole
 
 Close = Literal["fin", "rst", "none"]
 CLOSES: tuple[Close, ...] = ("fin", "rst", "none")
@@ -47,7 +49,8 @@ class Setup:
     `initiator`, `responder`: IPv4 or IPv6 addresses; `ports` (None: 40000 and the number of the connection,
     7471); `macs`, as text; `vlan`. `profile` names the specification (see `framing.profiles`); `m` and `c` are
     the flags of Request and Reply, `rev` their Rev (None: the profile's), `private_data` the ULP's own, which
-    follows the `enhanced` data of RFC 6581 (None: IRD and ORD 8 where the profile has it, none elsewhere).
+    follows the `enhanced` data of RFC 6581: one mapping for both, or a pair (None: in the Request, IRD and ORD 8
+    where the profile has it; in the Reply, what fits the Request. False: none).
     `reject`: the Reply rejects. `rtr`: which ready-to-receive message the Initiator sends if both sides have A
     (None: the first that both offer).
 
@@ -73,7 +76,7 @@ class Setup:
     c: tuple[int, int] = (1, 1)
     rev: tuple[int | None, int | None] = (None, None)
     private_data: tuple[bytes, bytes] = (b"", b"")
-    enhanced: tuple[Any, Any] = (None, None)
+    enhanced: Any = (None, None)
     reject: bool = False
     rtr: RTR | None = None
     markers: tuple[bool | None, bool | None] = (None, None)
@@ -95,50 +98,31 @@ class Setup:
 
     def __post_init__(self) -> None:
         """Raise ConversationError for what cannot be."""
-        for name in ("ports", "macs", "m", "c", "rev", "private_data", "enhanced", "markers", "alter", "isn", "mulpdu"):
+        if isinstance(self.enhanced, (Mapping, EnhancedData)):
+            object.__setattr__(self, "enhanced", (self.enhanced, None))
+        for name in (*_PAIRS, "enhanced"):
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or len(value) != 2:
                 raise ConversationError(f"{name} is {value!r}: a pair is wanted, the Initiator's and the Responder's")
             object.__setattr__(self, name, tuple(value))
         if isinstance(self.allow, str):
             object.__setattr__(self, "allow", (self.allow,))
-        choices: tuple[tuple[str, object, tuple[object, ...]], ...] = (
-            ("profile", self.profile, tuple(PROFILES)),
-            ("opens", self.opens, ROLES),
-            ("closes", self.closes, ROLES),
-            ("close", self.close, CLOSES),
-            ("rtr", self.rtr, (None, *RTRS)),
-            ("version", self.version, (None, 0, 1)),
-        )
-        for name, value, known in choices:
-            if value not in known:
-                listed = ", ".join(str(one) for one in known if one is not None)
-                raise ConversationError(f"{name} is {value!r}; it may be {listed}")
-        if not isinstance(self.mtu, int) or not SMALLEST_MTU <= self.mtu <= 65535:
-            raise ConversationError(f"an MTU of {self.mtu!r} octets: {SMALLEST_MTU} to 65535")
-        for limit in self.mulpdu:
-            if limit is not None and not MIN_MULPDU <= limit <= MAX_MULPDU:
-                raise ConversationError(f"a MULPDU of {limit} octets: {MIN_MULPDU} to {MAX_MULPDU}")
-        if self.time < 0 or self.gap < 0 or self.delay < 0:
-            raise ConversationError("time, gap and delay are seconds, and not negative")
+        if not isinstance(self.allow, (tuple, list, set, frozenset)) or not all(map(TEXT.fits, self.allow)):
+            raise ConversationError(f"allow is {self.allow!r}: names of rules are wanted")
+        found = [(name, wanted, value) for name, wanted in _PAIRS.items() for value in getattr(self, name)]
+        for name, wanted, value in (*found, *((name, wanted, getattr(self, name)) for name, wanted in _SINGLE.items())):
+            if complaint := wanted.complaint(name, value):
+                raise ConversationError(complaint)
         try:
-            versions = {ipaddress.ip_address(address).version for address in (self.initiator, self.responder)}
+            ends = [self.endpoint(role, 0) for role in ROLES]
             for role in ROLES:
-                self.endpoint(role, 0)
+                self.segmentation_of(role)
+                FrameMaker(ends[0], ends[1], self.vlan)
+                self.startup(role).encode()
         except ValueError as error:
             raise ConversationError(str(error)) from None
-        if len(versions) > 1:
-            raise ConversationError(f"{self.initiator} and {self.responder} are not of one IP version")
-        for name, number in (("isn", self.isn[0]), ("isn", self.isn[1]), ("seed", self.seed)):
-            if not isinstance(number, int) and (number is not None or name == "seed"):
-                raise ConversationError(f"{name} is {number!r}: a number is wanted")
-        for role in ROLES:
-            self.segmentation_of(role)
-            try:
-                FrameMaker(self.endpoint(role, 0), self.endpoint(role, 0), self.vlan)
-                self.startup(role).encode()
-            except ValueError as error:
-                raise ConversationError(str(error)) from None
+        if (ends[0].address, ends[0].port) == (ends[1].address, ends[1].port):
+            raise ConversationError(f"{ends[0].address}, port {ends[0].port}, is one end, and two are wanted")
 
     @property
     def specification(self) -> Profile:
@@ -151,17 +135,12 @@ class Setup:
         return ipaddress.ip_address(self.initiator).version
 
     def endpoint(self, role: Role, number: int) -> Endpoint:
-        """Address, port and MAC of one side in the connection with this number. Raises ValueError."""
+        """Address, port and MAC of one side in the connection with this number."""
         side = ROLES.index(role)
         port = self.ports[side]
         if port is None:
             port = _RESPONDER_PORT if side else _FIRST_PORT + number % _PORTS
-        if not 0 <= port <= 0xFFFF:
-            raise ValueError(f"there is no port {port}")
-        mac = bytes.fromhex(self.macs[side].replace(":", "").replace("-", ""))
-        if len(mac) != 6:
-            raise ValueError(f"{self.macs[side]!r} is no MAC address")
-        return Endpoint((self.initiator, self.responder)[side], port, mac)
+        return Endpoint((self.initiator, self.responder)[side], port, _mac(self.macs[side]))
 
     def segmentation_of(self, role: Role) -> Segmentation:
         """How this side cuts its stream."""
@@ -175,22 +154,33 @@ class Setup:
     def sequence_number(self, role: Role, rng: random.Random) -> int:
         """The initial sequence number of this side."""
         chosen, given = rng.getrandbits(32), self.isn[ROLES.index(role)]
-        return chosen if given is None else given & 0xFFFFFFFF
+        return chosen if given is None else given
 
     # --- what follows of the parameters ---
 
     def enhanced_of(self, role: Role) -> EnhancedData | None:
-        """RFC 6581's data in the frame of this side; None if there is none."""
+        """RFC 6581's data in the frame of this side; None if there is none.
+
+        Where the Responder's is not given its flags are the Initiator's, and either has the depths that the other asks
+        for (§9.1).
+        """
         given = self.enhanced[ROLES.index(role)]
+        if given is None and role == "responder":
+            request = self.enhanced_of("initiator")
+            return request and request._replace(ird=request.ord, ord=request.ird)
         if given is None:
-            return EnhancedData(ird=8, ord=8) if self.specification.enhanced else None
+            has_data = self.specification.enhanced and self.revision_of(role) >= MINIMUM_ENHANCED_REVISION
+            return EnhancedData(ird=8, ord=8) if has_data else None
         if given is False:
             return None
         if isinstance(given, EnhancedData):
-            return given
-        if isinstance(given, Mapping) and given.keys() <= set(EnhancedData._fields):
-            return EnhancedData(**given)
-        raise ConversationError(f"enhanced is {given!r}: {', '.join(EnhancedData._fields)} are wanted, or false")
+            given = given._asdict()
+        if not isinstance(given, Mapping) or not given.keys() <= set(EnhancedData._fields):
+            raise ConversationError(f"enhanced is {given!r}: {', '.join(EnhancedData._fields)} are wanted, or false")
+        for name, value in given.items():
+            if complaint := (_DEPTH if name in ("ird", "ord") else FLAG).complaint(f"enhanced: {name}", value):
+                raise ConversationError(complaint)
+        return EnhancedData(**given)
 
     def revision_of(self, role: Role) -> int:
         """The Rev that this side sends."""
@@ -263,6 +253,59 @@ class Setup:
         sides = [self.enhanced_of(role) for role in ROLES]
         return not self.reject and all(data is not None and data.a for data in sides)
 
+
+def _mac(text: str) -> bytes:
+    """The octets of a MAC address."""
+    return bytes.fromhex(text.replace(":", "").replace("-", ""))
+
+
+def _is_mac(value: object) -> bool:
+    try:
+        return isinstance(value, str) and len(_mac(value)) == 6
+    except ValueError:
+        return False
+
+
+def _is_address(value: object) -> bool:
+    try:
+        return isinstance(value, str) and "%" not in value and bool(ipaddress.ip_address(value))
+    except ValueError:
+        return False
+
+
+MTU = whole(SMALLEST_MTU, 0xFFFF)
+_ADDRESS = Wanted("an IPv4 or IPv6 address", _is_address)
+_DEPTH = whole(0, NOT_NEGOTIATED)
+_PAIRS = {
+    "ports": whole(0, 0xFFFF).or_nothing(),
+    "macs": Wanted("a MAC address such as 02:00:00:00:00:01", _is_mac),
+    "m": FLAG,
+    "c": FLAG,
+    "rev": whole(0, 0xFF).or_nothing(),
+    "private_data": Wanted("octets", lambda value: isinstance(value, bytes)),
+    "markers": FLAG.or_nothing(),
+    "alter": Wanted("a function", callable).or_nothing(),
+    "isn": whole(0, 0xFFFFFFFF).or_nothing(),
+    "mulpdu": whole(MIN_MULPDU, MAX_MULPDU).or_nothing(),
+}
+_SINGLE = {
+    "initiator": _ADDRESS,
+    "responder": _ADDRESS,
+    "vlan": whole(0, 0xFFF).or_nothing(),
+    "profile": one_of(*PROFILES),
+    "reject": FLAG,
+    "rtr": one_of(*RTRS).or_nothing(),
+    "version": whole(0, 1).or_nothing(),
+    "opens": one_of(*ROLES),
+    "mtu": MTU,
+    "timestamps": FLAG,
+    "time": up_to(0xFFFFFFFF),
+    "gap": SECONDS,
+    "delay": SECONDS,
+    "close": one_of(*CLOSES),
+    "closes": one_of(*ROLES),
+    "seed": Wanted("a whole number", is_number),
+}
 
 SETUP_NAMES = tuple(field.name for field in fields(Setup))
 """The parameters by name."""

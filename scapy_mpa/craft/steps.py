@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 from .conversation import Conversation
@@ -33,7 +34,7 @@ VERBS = (
     "ulpdu",
 )
 """What a side can do."""
-_OTHERS = {"pause": float, "path-mtu": int}
+_OTHERS = ("pause", "path-mtu", "start", "close")
 
 
 def say(conversation: Conversation, step: str) -> None:
@@ -43,7 +44,7 @@ def say(conversation: Conversation, step: str) -> None:
         _say(conversation, words)
     except ConversationError as error:
         raise ConversationError(f"step {step!r}: {error}") from None
-    except (ValueError, TypeError, OverflowError) as error:
+    except ValueError as error:
         raise ConversationError(f"step {step!r} cannot be understood: {error}") from None
 
 
@@ -54,9 +55,10 @@ def octets(text: str) -> bytes:
 
 def _say(conversation: Conversation, words: list[str]) -> None:
     subject = words[0] if words else ""
-    if subject in _OTHERS and len(words) == 2:
-        method = conversation.pause if subject == "pause" else conversation.path_mtu
-        method(_OTHERS[subject](words[1]))
+    if subject == "pause" and len(words) == 2:
+        conversation.pause(_seconds(words[1]))
+    elif subject == "path-mtu" and len(words) == 2:
+        conversation.path_mtu(_number(subject, words[1]))
     elif subject == "start" and len(words) == 1:
         conversation.start()
     elif subject == "close" and len(words) <= 3:
@@ -64,7 +66,7 @@ def _say(conversation: Conversation, words: list[str]) -> None:
     elif subject in ROLES and len(words) > 1:
         _say_by(conversation, subject, words[1], words[2:])
     else:
-        known = ", ".join((*ROLES, *_OTHERS, "start", "close"))
+        known = ", ".join((*ROLES, *_OTHERS))
         raise ConversationError(f"it begins with one of {known}, and says what")
 
 
@@ -72,32 +74,77 @@ def _say_by(conversation: Conversation, side: str, verb: str, words: list[str]) 
     if verb not in VERBS:
         raise ConversationError(f"a side can {', '.join(VERBS)}")
     method = getattr(conversation, verb.replace("-", "_"))
-    known = inspect.signature(method).parameters
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
+    known = dict(inspect.signature(method).parameters)
+    del known["side"]
+    unnamed = [name for name, parameter in known.items() if parameter.kind is not parameter.KEYWORD_ONLY]
+    given: dict[str, Any] = {}
     times = 1
     for word in words:
         name, equals, text = word.partition("=")
         if equals and name == "times":
-            times = int(text)
+            times = _number(name, text)
             if not 0 <= times <= _MOST_TIMES:
                 raise ConversationError(f"{times} times: at most {_MOST_TIMES}")
-        elif equals and name in known:
-            named[name] = _value(text)
-        else:
-            positional.append(_value(word))
+            continue
+        if not equals or name not in known:
+            name, text = next((name for name in unnamed if name not in given), ""), word
+        if not name or name in given:
+            raise ConversationError(f"{word!r} is too much: {verb} takes {', '.join((*known, 'times'))}")
+        given[name] = READERS[known[name].annotation](name, text)
+    for name, parameter in known.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise ConversationError(f"{name} is missing")
     for _ in range(times):
-        method(side, *positional, **named)
+        method(side, **given)
 
 
-def _value(text: str) -> Any:
-    """A number, a pair of numbers, true or false; else octets, or a name that is handed on as it is."""
-    if text in ("true", "false"):
-        return text == "true"
-    if text in ("fetch-add", "cmp-swap"):
-        return text
-    first, comma, second = text.partition(",")
+def _payload(name: str, text: str) -> bytes | int:
     try:
-        return (int(first, 0), int(second, 0)) if comma else int(text, 0)
+        return int(text, 0)
     except ValueError:
+        pass
+    try:
         return octets(text)
+    except ValueError as error:
+        raise ConversationError(f"{name} is {text!r}: {error}") from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConversationError(f"pause is {text!r}; seconds are wanted") from None
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ConversationError(f"{name} is {text!r}; a whole number is wanted") from None
+
+
+def _pair(name: str, text: str) -> tuple[int, int]:
+    first, _, second = text.partition(",")
+    return _number(name, first), _number(name, second)
+
+
+def _truth(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ConversationError(f"{name} is {text!r}; true or false is wanted")
+    return text == "true"
+
+
+def _text(name: str, text: str) -> str:
+    return text
+
+
+READERS: dict[str, Callable[[str, str], Any]] = {
+    "Payload": _payload,
+    "Payload | MadeUp": _payload,
+    "int": _number,
+    "int | None": _number,
+    "tuple[int, int]": _pair,
+    "bool": _truth,
+    "str": _text,
+}
+"""What reads a value, by the annotation of the parameter that it is for."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Any, BinaryIO, Literal
 
+from ..errors import MPAError
 from .conversation import Conversation
 from .impairments import Pipeline
 from .pcapfile import SNAPLEN, Packet, PcapWriter
@@ -19,6 +20,8 @@ from .tcppacket import TcpPacket, octets_of
 from .truth import Truth
 
 Format = Literal["pcap", "pcapng"]
+END_OF_TIME = (1 << 32) * 10**9
+"""Nanoseconds since the epoch that the seconds of a pcap file do not hold any more."""
 FORMATS: tuple[Format, ...] = ("pcap", "pcapng")
 
 
@@ -44,6 +47,8 @@ class Traffic:
 
         def frames() -> Iterator[Packet]:
             for packet in self.packets():
+                if packet.time >= END_OF_TIME:
+                    raise MPAError("a packet comes later than a capture can tell, in 2106")
                 if truth is not None:
                     truth.note(packet, snaplen)
                 yield packet.time, octets_of(packet)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.scenario import load, parse, shipped, toml_value
 from scapy_mpa.craft.segmentation import SEGMENTATIONS
-from scapy_mpa.craft.steps import say
+from scapy_mpa.craft.steps import READERS, VERBS, say
 from scapy_mpa.errors import MPAError
 from tests.conftest import REPO
 
@@ -90,6 +91,23 @@ def test_standard_output_is_the_capture_and_nothing_else(craft: Craft, tmp_path:
     assert craft("rfc5044-figure-5", "-o", "-", "--format", "pcapng").stdout[:4].hex() == "0a0d0d0a"
 
 
+def test_the_truth_can_be_standard_output(craft: Craft, tmp_path: Path) -> None:
+    result = craft("rfc5044-figure-5", "-o", tmp_path / "a.pcap", "--truth", "-")
+    assert [json.loads(line) for line in result.stdout.splitlines()] == fpdus(tmp_path / "a.pcap")
+    assert result.stdout and not result.stderr
+
+
+def test_a_time_that_no_capture_can_tell_is_said(craft: Craft, tmp_path: Path) -> None:
+    pauses = ["--say", "pause 1e6"] * 2600
+    result = craft("-o", tmp_path / "a.pcap", *pauses)
+    assert result.returncode == 2 and b"in 2106" in result.stderr and result.stderr.count(b"\n") == 1
+
+
+def test_a_capture_that_begins_after_its_end_is_empty(craft: Craft, tmp_path: Path) -> None:
+    assert craft("middlebox", "-o", tmp_path / "a.pcap", "--impair", "cut:count=4000000000").returncode == 0
+    assert (tmp_path / "a.pcap").stat().st_size == 24
+
+
 def test_one_connection_of_several(craft: Craft, tmp_path: Path) -> None:
     assert craft("rfc5044-figure-17", "--connection", 1, "-o", tmp_path / "a.pcap").returncode == 0
     (connection,) = analyze(str(tmp_path / "a.pcap")).connections
@@ -116,15 +134,23 @@ SCENARIOS = {
     "step": ('[[connection]]\nsay = ["initiator sing"]', "step 'initiator sing': a side can stream, send"),
     "rule": ('[[connection]]\nsay = ["responder send 3"]', "rule 4"),
     "kind": ('[[connection]]\nm = "yes"', "m is 'yes': a pair is wanted"),
-    "kind inside": ('[[connection]]\nports = ["a", 3]', "a parameter is of the wrong kind"),
+    "kind inside": ('[[connection]]\nports = ["a", 3]', "ports is 'a'; a whole number"),
     "isn": ('[[connection]]\nisn = ["a", 3]\nsay = ["initiator send 3"]', "isn"),
     "hex": ('private_data = ["hex:0", ""]', "private_data: "),
     "impair": ('impair = ["fire"]', "there is no impairment 'fire'"),
+    "impair kind": ('impair = [{kind = ["lose"]}]', "there is no impairment ['lose']"),
+    "snap": ('impair = ["snap:length=10000000000"]', "snap: length is 10000000000"),
+    "impair connection": ('impair = ["lose:connection=-1"]', "lose: connection is -1"),
+    "deep": ("a = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+    "empty": ("connection = []", "no connection"),
+    "seed of a connection": ("[[connection]]\nseed = 3", "a connection has no seed"),
+    "title": ("title = 3", "title is 3; a text"),
+    "pause": ('[[connection]]\nsay = ["pause 1e10"]', "pause is 10000000000.0"),
     "impair list": ('impair = "lose"', "a list is wanted"),
-    "mtu": ('mtu = "1500"', "MTU"),
-    "rev": ("rev = [300, 0]", "Rev 300"),
-    "vlan": ("vlan = 5000", "VLAN 5000"),
-    "gap": ('gap = "x"', "wrong kind"),
+    "mtu": ('mtu = "1500"', "mtu is '1500'"),
+    "rev": ("rev = [300, 0]", "rev is 300"),
+    "vlan": ("vlan = 5000", "vlan is 5000"),
+    "gap": ('gap = "x"', "gap is 'x'; a number"),
 }
 
 
@@ -151,7 +177,11 @@ ARGUMENTS = {
     "parameter": (["middlebox", "-o", "a.pcap", "--set", "alter=1"], "a parameter has no alter"),
     "impairment": (["middlebox", "-o", "a.pcap", "--impair", "fire"], "no impairment 'fire'"),
     "connection": (["middlebox", "-o", "a.pcap", "--connection", "1"], "no connection 1; it has 1"),
-    "folder": (["middlebox", "-o", "none/a.pcap"], "No such file"),
+    "folder": (["middlebox", "-o", "none/a.pcap"], "'none/a.pcap': No such file"),
+    "folder of the truth": (["middlebox", "-o", "a.pcap", "--truth", "none/a"], "'none/a': No such file"),
+    "one file": (["middlebox", "-o", "a.pcap", "--truth", "./a.pcap"], "two have one name"),
+    "one output": (["middlebox", "-o", "-", "--truth", "-"], "two have one name"),
+    "seed": (["middlebox", "-o", "a.pcap", "--set", "seed=3"], "a parameter has no seed"),
 }
 
 
@@ -185,6 +215,10 @@ STEPS = {
     "path-mtu 600": Conversation().path_mtu(600),
     "start": Conversation().start(),
     "close rst responder": Conversation().close("rst", "responder"),
+    "initiator send 1,2": Conversation().send("initiator", b"1,2"),
+    "initiator send true": Conversation().send("initiator", b"true"),
+    "initiator send fetch-add": Conversation().send("initiator", b"fetch-add"),
+    "initiator immediate 8": Conversation().immediate("initiator", 8),
 }
 
 
@@ -220,6 +254,11 @@ BAD_STEPS += [
     "initiator immediate short",
     "initiator terminate text",
     "initiator write 1 stag=text",
+    "initiator send 1 solicited=7",
+    "initiator read 1 sink=1",
+    "initiator ulpdu",
+    "initiator atomic fetch-add operation=cmp-swap",
+    "pause nan",
 ]
 
 
@@ -228,6 +267,13 @@ def test_what_is_no_step_is_said(step: str) -> None:
     with pytest.raises(MPAError) as raised:
         say(Conversation(), step)
     assert str(raised.value).startswith(f"step {step!r}")
+
+
+def test_every_parameter_of_a_verb_can_be_read() -> None:
+    for verb in VERBS:
+        parameters = dict(inspect.signature(getattr(Conversation(), verb.replace("-", "_"))).parameters)
+        assert parameters.pop("side").annotation == "Role"
+        assert {parameter.annotation for parameter in parameters.values()} <= READERS.keys(), verb
 
 
 def test_nothing_of_it_imports_scapy_and_no_other_command_imports_it() -> None:

@@ -87,11 +87,11 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "profile": (lambda: Conversation(profile="rfc9999"), "profile is 'rfc9999'"),
     "rule": (lambda: Conversation(allow=("everything",)), "no rule is called everything"),
     "versions": (lambda: Conversation(initiator="fd00::1"), "not of one IP version"),
-    "address": (lambda: Conversation(initiator="here"), "'here' does not appear"),
-    "mac": (lambda: Conversation(macs=("02:00", "02:00:00:00:00:02")), "no MAC address"),
-    "mtu": (lambda: Conversation(mtu=100), "an MTU of 100 octets"),
+    "address": (lambda: Conversation(initiator="here"), "initiator is 'here'; an IPv4 or IPv6 address is wanted"),
+    "mac": (lambda: Conversation(macs=("02:00", "02:00:00:00:00:02")), "macs is '02:00'; a MAC address"),
+    "mtu": (lambda: Conversation(mtu=100), "mtu is 100; a whole number from 128"),
     "kind": (lambda: Conversation(segmentation="clever"), "no segmentation 'clever'"),
-    "size": (lambda: Conversation(segmentation={"kind": "random", "longest": 0}), "a segment of 0 octets"),
+    "size": (lambda: Conversation(segmentation={"kind": "random", "longest": 0}), "random: longest is 0"),
     "enhanced": (lambda: Conversation(enhanced=({"e": 1}, None)), "enhanced is"),
     "late streaming": (lambda: Conversation().send("initiator").stream("responder", b""), "before MPA starts"),
     "twice": (lambda: Conversation().start().start(), "one Request and one Reply"),
@@ -102,10 +102,56 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "number": (lambda: Conversation().terminate("initiator", 16), "16 is no number that fits 4 bits"),
     "buffer": (lambda: Conversation().read("initiator", 1, sink=3), "an STag and an offset"),  # type: ignore[arg-type]
     "text": (lambda: Conversation().write("initiator", 1, stag="x"), "'x' is no number"),  # type: ignore[arg-type]
-    "vlan": (lambda: Conversation(vlan=4096), "VLAN 4096"),
-    "rev": (lambda: Conversation(rev=(0, 256)), "Rev 256"),
+    "vlan": (lambda: Conversation(vlan=4096), "vlan is 4096"),
+    "rev": (lambda: Conversation(rev=(0, 256)), "rev is 256"),
     "negative": (lambda: Conversation().send("initiator", -1), "-1 octets"),
+    "no octets": (lambda: Conversation().send("initiator", 1.5), "1.5: octets"),  # type: ignore[arg-type]
+    "nothing": (lambda: Conversation().send("initiator", None), "None: octets"),  # type: ignore[arg-type]
+    "flag": (lambda: Conversation(m=("0", "1")), "m is '0'; 0 or 1"),
+    "isn": (lambda: Conversation(isn=(1 << 32, 0)), "isn is 4294967296"),
+    "one end": (lambda: Conversation(responder="10.0.0.1", ports=(7, 7)), "is one end"),
+    "scope": (lambda: Conversation(initiator="fe80::1%0", responder="fe80::2"), "initiator is"),
+    "sizes": (lambda: Conversation(segmentation={"kind": "random", "shortest": 9, "longest": 3}), "above longest"),
+    "large": (lambda: Conversation(segmentation={"kind": "window", "longest": 1 << 30}), "longest is 1073741824"),
+    "kind of kind": (lambda: Conversation(segmentation={"kind": ["random"]}), "no segmentation"),
+    "gap": (lambda: Conversation(gap=float("nan")), "gap is nan"),
+    "pause": (lambda: Conversation().pause(float("inf")), "pause is inf"),
+    "path MTU": (lambda: Conversation().path_mtu("a"), "path MTU is 'a'"),  # type: ignore[arg-type]
+    "depth": (lambda: Conversation(profile="rfc6581", enhanced={"ird": 0x4000}), "ird is 16384"),
+    "allowed": (lambda: Conversation(allow=(1,)), "names of rules"),
 }
+
+
+A, B = {"a": 1, "c": 1, "ird": 4, "ord": 4}, {"ird": 4, "ord": 4}
+#: Startup frames that break RFC 5044 §7.1.1 or RFC 6581 §6 and §9.
+INVALID: dict[str, tuple[dict[str, Any], str]] = {
+    "Private Data": ({"private_data": (b"", bytes(513))}, "responder: PD_Length 517 is above 512"),
+    "depth": ({"enhanced": (B, {"ird": 4, "ord": 9})}, "ORD 9 in the Reply is above IRD 4"),
+    "plain Reply": ({"enhanced": (B, False)}, "answered by a plain Reply"),
+    "plain Request": ({"enhanced": (False, B)}, "answered by an enhanced Reply"),
+    "model": ({"enhanced": (A, B)}, "Control Flag A is 1 in the Request and 0 in the Reply"),
+    "flags": ({"enhanced": ({"b": 1}, None)}, "without A"),
+    "no RTR": ({"enhanced": {"a": 1}}, "without an RTR type"),
+    "reserved": ({"profile": "rfc5044", "enhanced": B}, "S) is set in a Request of Rev 1"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_startup_frames_are_valid_unless_told(name: str) -> None:
+    parameters, message = INVALID[name]
+    parameters = {"profile": "rfc6581", **parameters}
+    with pytest.raises(ConversationError) as raised:
+        Conversation(**parameters)
+    assert message in str(raised.value)
+    assert len(made(Conversation(**parameters, allow="startup-frame"))[0]) > 5
+
+
+def test_a_reply_fits_the_request() -> None:
+    for enhanced in {**A, "ird": 3, "ord": 7}, ({**A, "ird": 3, "ord": 7}, None):
+        setup = Conversation(profile="rfc6581", enhanced=enhanced).setup
+        assert setup.startup("responder").enhanced == EnhancedData(a=1, c=1, ird=7, ord=3)
+    setup = Conversation(profile="rfc6581", rev=(1, 1)).setup
+    assert (setup.startup("initiator").s, setup.startup("responder").enhanced) == (0, None)
 
 
 @pytest.mark.parametrize("name", WRONG)

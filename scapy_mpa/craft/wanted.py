@@ -1,0 +1,58 @@
+"""What parameters may be: each `Wanted` says it in words, and whether a value is that.
+
+Parameters come from people, by way of TOML, the command line and the Scapy prompt: anything may stand there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeGuard
+
+LONGEST_WAIT = 1_000_000
+"""Seconds of the longest pause, delay or gap: eleven days."""
+
+
+class Wanted(NamedTuple):
+    """A kind of values."""
+
+    what: str
+    """As in: a whole number from 0 to 65535."""
+    fits: Callable[[Any], bool]
+
+    def complaint(self, name: str, value: object) -> str | None:
+        """What is wrong with a value of this name; None if nothing is."""
+        return None if self.fits(value) else f"{name} is {value!r}; {self.what} is wanted"
+
+    def or_nothing(self) -> Wanted:
+        """The same, or None."""
+        return Wanted(self.what, lambda value: value is None or self.fits(value))
+
+
+def is_number(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def whole(least: int, most: int) -> Wanted:
+    """Whole numbers from `least` to `most`."""
+    return Wanted(f"a whole number from {least} to {most}", lambda value: is_number(value) and least <= value <= most)
+
+
+def up_to(most: float) -> Wanted:
+    """Numbers from 0 to `most`."""
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
+
+    return Wanted(f"a number from 0 to {most}", fits)
+
+
+def one_of(*known: str) -> Wanted:
+    """One of these."""
+    return Wanted(" or ".join(known), lambda value: value in known)
+
+
+FLAG = Wanted("0 or 1, or false or true", lambda value: isinstance(value, int) and value in (0, 1))
+TRUTH = Wanted("true or false", lambda value: isinstance(value, bool))
+TEXT = Wanted("a text", lambda value: isinstance(value, str))
+SECONDS = up_to(LONGEST_WAIT)
