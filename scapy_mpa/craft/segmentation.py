@@ -16,10 +16,10 @@ from ..framing.markers import wire_length
 from ..framing.mulpdu import MIN_MULPDU, mulpdu
 from .segments import Cut, aligned_cuts, emss_cuts, packed_cuts, random_cuts
 from .stream import LaidFPDU
-from .talk import WINDOW_SHIFT
 from .wanted import whole
 
 _LARGEST_SEGMENT = 65535 - 60 - 40  # with the longest TCP header there is room for either IP header
+_LARGEST_WINDOW = 0xFFFF  # without a scale
 _FPDU_OVERHEAD = 6
 _SIZE = whole(1, _LARGEST_SEGMENT).or_nothing()
 
@@ -47,11 +47,10 @@ class Segmentation(NamedTuple):
         return self.kind == "dynamic"
 
     def window(self, emss: int) -> int | None:
-        """The receive window that the peer offers, if it is one that matters: a multiple of what its field counts."""
+        """The receive window that the peer offers, if it is one that matters."""
         if self.kind != "window":
             return None
-        unit = 1 << WINDOW_SHIFT
-        return max((self.longest or 5 * emss + emss // 3) // unit * unit, unit)
+        return self.longest or min(5 * emss + emss // 3, _LARGEST_WINDOW)
 
     def _sizes(self, emss: int) -> tuple[int, int]:
         """Fewest and most octets of a segment that is cut anywhere."""

@@ -58,16 +58,38 @@ class _PacketTalk(Talk[TcpPacket]):
             mtu=setup.mtu,
         )
         self._halves = halves
-        self._windows: dict[Side, int] = {}
-        for side, half in halves.items():
-            # A window is offered by whoever receives.
-            window = setup.segmentation_of(half.peer.role).window(self.emss)
-            self._windows[side] = WINDOW if window is None else window >> WINDOW_SHIFT
+        #: Small windows, in octets, by who receives and so offers them.
+        self._small = {side: setup.segmentation_of(half.peer.role).window(self.emss) for side, half in halves.items()}
+        #: Up to where the application has made room, and what of that was last told, while it does not read.
+        self._edges: dict[Side, int] = {}
+        self._told: dict[Side, int] = {}
         self.in_operation = False
 
     def sent(self, side: Side) -> int:
         """Octets of its stream that a side has sent."""
         return self._parties[side][0].sent - self._halves[side].isn - 1
+
+    def hold(self, side: Side) -> None:
+        """The application of `side` does not read: what comes now stays in its small window."""
+        self._edges[side] = self._parties[side][0].received + (self._small[side] or 0)
+
+    def read(self, side: Side) -> Iterator[TcpPacket]:
+        """It has read everything, and tells so if there is more room now than it told, or something to acknowledge."""
+        party, peer = self._parties[side]
+        del self._edges[side]
+        if party.unacknowledged or self._told[side] < (self._small[side] or 0):
+            yield self._packet(party, peer, flags=ACK, seq=party.sent)
+
+    def _window_shift(self, side: Side) -> int:
+        return WINDOW_SHIFT if self._small[side] is None else 0
+
+    def _window(self, receiver: Party) -> int:
+        """What the field says of the room that a side has."""
+        small = self._small[receiver.side]
+        if small is None:
+            return WINDOW
+        self._told[receiver.side] = self._edges.get(receiver.side, receiver.received + small) - receiver.received
+        return self._told[receiver.side]
 
     def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> TcpPacket:
         half = self._halves[sender.side]
@@ -78,7 +100,7 @@ class _PacketTalk(Talk[TcpPacket]):
             payload,
             sender.received - half.peer.isn - 1 if flags & ACK else None,
             flags,
-            self._windows[sender.side],
+            self._window(sender),
             options,
             sender.identification,
             self.in_operation,
@@ -229,18 +251,20 @@ class Sending:
         start, posted, self._posted_emss = sender.stream.offset, self._posted_emss, None
         octets, laid = sender.lay(messages, posted or talk.emss)
         # What was posted for longer segments is a plain stream to TCP.
-        way = Segmentation("stream") if posted and posted > talk.emss else sender.way
+        window = sender.way.window(talk.emss)
+        way = Segmentation("stream") if posted and posted > talk.emss and window is None else sender.way
         talk.in_operation = True
         cuts = way.cuts(laid, talk.emss, sender.rng)
-        window = way.window(talk.emss)
         if window is None:
             yield from talk.transfer(side, octets, cuts, start)
             return
+        receiver: Side = "server" if side == "client" else "client"
         for at in range(start, start + len(octets), window):
-            # Where the window is full the sender waits for the acknowledgement that opens it again.
+            # Where the window is full the sender waits for the receiver to open it again.
             part = [cut for cut in cuts if at <= cut[0] < at + window]
+            talk.hold(receiver)
             yield from talk.transfer(side, octets[at - start : at - start + window], part, at)
-            yield from talk.acknowledge("server" if side == "client" else "client")
+            yield from talk.read(receiver)
 
     def _acknowledge(self) -> Iterator[TcpPacket]:
         """What delayed-acknowledgement timers do."""

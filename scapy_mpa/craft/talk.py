@@ -26,7 +26,7 @@ _MODULO = 0xFFFFFFFF
 WINDOW = 2048
 """What the window field says, in units of 2**WINDOW_SHIFT octets."""
 WINDOW_SHIFT = 7
-"""What both sides say in their SYN (RFC 7323 §2.2)."""
+"""What a side says in its SYN (RFC 7323 §2.2), unless its window is small."""
 _NANOSECONDS_PER_TICK = 1_000_000
 _TIMESTAMPS = struct.Struct("!BBBBII")
 _TCP_HEADER, _IPV4_HEADER, _IPV6_HEADER, _ETHERNET_MTU = 20, 20, 40, 1500
@@ -175,8 +175,13 @@ class Talk(ABC, Generic[P]):
         else:
             stamps = b""
         if flags & SYN:
-            return struct.pack("!BBH", 2, 4, self._mss) + stamps + struct.pack("!BBBB", 1, 3, 3, WINDOW_SHIFT)
+            shift = self._window_shift(sender.side)
+            return struct.pack("!BBH", 2, 4, self._mss) + stamps + struct.pack("!BBBB", 1, 3, 3, shift)
         return stamps
+
+    def _window_shift(self, side: Side) -> int:
+        """In which unit this side counts its window: 2 to the power of this."""
+        return WINDOW_SHIFT
 
 
 class TcpTalk(Talk[Packet]):
