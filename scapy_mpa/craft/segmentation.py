@@ -25,7 +25,10 @@ _SIZE = whole(1, _LARGEST_SEGMENT).or_nothing()
 
 
 class Segmentation(NamedTuple):
-    """A way to cut, and the fewest and most octets of a segment where that way has a choice (None: its default)."""
+    """A way to cut, and the fewest and most octets of a segment where that way has a choice (None: its default).
+
+    Where the CRC is alone, `shortest` is the length of the shortest FPDU whose CRC is; a window has `longest` octets.
+    """
 
     kind: str = "aligned"
     shortest: int | None = None
@@ -45,6 +48,11 @@ class Segmentation(NamedTuple):
     def is_dynamic(self) -> bool:
         """MULPDU follows the room that is left in the segment (RFC 5044 §4.5)."""
         return self.kind == "dynamic"
+
+    @property
+    def has_nagle(self) -> bool:
+        """A segment that is not full waits until all before it is acknowledged (RFC 9293 §3.7.4)."""
+        return self.kind == "stream"
 
     def window(self, emss: int) -> int | None:
         """The receive window that the peer offers, if it is one that matters."""
@@ -107,6 +115,9 @@ def _super(way: Segmentation, fpdus: Sequence[LaidFPDU], emss: int, rng: random.
 def _crc_alone(way: Segmentation, fpdus: Sequence[LaidFPDU], emss: int, rng: random.Random) -> list[Cut]:
     cuts: list[Cut] = []
     for fpdu in fpdus:
+        if fpdu.wire_length < (way.shortest or 0):
+            cuts += emss_cuts(fpdu.offset, fpdu.end, emss)
+            continue
         crc_at = fpdu.end - CRC_LENGTH
         cuts += [*emss_cuts(fpdu.offset, crc_at, emss), (crc_at, fpdu.end)]
     return cuts
@@ -126,7 +137,10 @@ _TABLE: dict[str, tuple[_Way, str]] = {
     "unaligned": (_unaligned, "a plain stream that began in mid-segment: FPDUs straddle segments (A.4)"),
     "window": (_window, "a plain stream against a small window, which short segments fill exactly (§5.1)"),
     "super": (_super, "segments of up to 64 KiB, as a host that offloads segmentation captures its own"),
-    "crc-alone": (_crc_alone, "the CRC of each FPDU in a segment of its own, as Linux siw does"),
+    "crc-alone": (
+        _crc_alone,
+        "the CRC of each FPDU, from `shortest` octets on, in a segment of its own, as Linux siw does",
+    ),
     "random": (_anywhere, "what a re-segmenting middlebox leaves: 1 octet to EMSS (A.4)"),
     "tiny": (_anywhere, "segments of 1 to 8 octets"),
 }

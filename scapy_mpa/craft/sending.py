@@ -255,10 +255,15 @@ class Sending:
         way = Segmentation("stream") if posted and posted > talk.emss and window is None else sender.way
         talk.in_operation = True
         cuts = way.cuts(laid, talk.emss, sender.rng)
+        receiver: Side = "server" if side == "client" else "client"
         if window is None:
+            if sender.way.has_nagle and len(octets) % talk.emss and len(cuts) > 1:
+                rest = cuts.pop()[0]
+                yield from talk.transfer(side, octets[: rest - start], cuts, start)
+                yield from talk.acknowledge(receiver)
+                octets, cuts, start = octets[rest - start :], [(rest, start + len(octets))], rest
             yield from talk.transfer(side, octets, cuts, start)
             return
-        receiver: Side = "server" if side == "client" else "client"
         for at in range(start, start + len(octets), window):
             # Where the window is full the sender waits for the receiver to open it again.
             part = [cut for cut in cuts if at <= cut[0] < at + window]

@@ -94,9 +94,20 @@ def test_a_small_window_is_filled_exactly() -> None:
     assert packets[1].options[-1] == 0 and packets[0].options[-1] == 7
 
 
+@pytest.mark.parametrize("size", [3000, 4000, 5000])
+def test_with_nagle_a_short_segment_waits_for_the_acknowledgement(size: int) -> None:
+    packets = list(Conversation(segmentation="stream").ulpdu("initiator", size).close("none").sending().packets())
+    last = next(index for index in reversed(range(len(packets))) if packets[index].payload)
+    before, short = packets[last - 1 : last + 1]
+    assert len(short.payload) < 1448 and before.half.role == "responder" and before.ack == short.start
+
+
 def test_the_crc_of_every_fpdu_may_be_alone() -> None:
     fpdus = laid(*SIZES)
     assert set(cut("crc-alone", fpdus)) >= {(fpdu.end - 4, fpdu.end) for fpdu in fpdus}
+    large = {fpdu for fpdu in fpdus if fpdu.wire_length >= 100}
+    alone = {end for start, end in cut({"kind": "crc-alone", "shortest": 100}, fpdus) if end - start == 4}
+    assert {fpdu.end for fpdu in large} == alone and len(fpdus) > len(large) > 0
 
 
 def test_sizes_of_segments_cut_anywhere() -> None:
