@@ -40,6 +40,7 @@ Payload: TypeAlias = "bytes | str | int"
 _LONGEST = 0xFFFFFFFF
 """Octets of the longest message: MO has 32 bits (RFC 5041 §4.3)."""
 _STAG, _PEER_STAG = 0x1000, 0x2000
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _NO_MATCHING_RTR = 2, 0, 7  # layer, etype, code (RFC 6581 §8)
 
 
@@ -187,18 +188,23 @@ class Conversation:
         operation: str = "fetch-add",
         *,
         data: int = 1,
-        mask: int = 0,
+        mask: int | None = None,
         compare: int = 0,
-        compare_mask: int = 0xFFFFFFFFFFFFFFFF,
+        compare_mask: int = _ALL_BITS,
         request_id: int = 1,
         stag: int = _PEER_STAG,
         to: int = 0,
         value: int = 0,
     ) -> C:
-        """An Atomic Operation, `fetch-add` or `cmp-swap`, and the peer's Response with the old `value`."""
+        """An Atomic Operation, `fetch-add` or `cmp-swap`, and the peer's Response with the old `value`.
+
+        `mask` None: one sum of 64 bits, or all of them swapped (RFC 7306 §5.1).
+        """
         operations = {"fetch-add": ulpdus.FETCH_ADD, "cmp-swap": ulpdus.CMP_SWAP}
         if operation not in operations:
             raise ConversationError(f"there is no Atomic Operation {operation!r}; there are {', '.join(operations)}")
+        if mask is None:
+            mask = 0 if operation == "fetch-add" else _ALL_BITS
         body = ulpdus.atomic_request_body(
             operations[operation],
             _unsigned(request_id, 32),

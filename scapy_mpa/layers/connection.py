@@ -11,6 +11,7 @@ that a segment begins with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from scapy.base_classes import Gen
@@ -21,6 +22,7 @@ from scapy.plist import PacketList
 from scapy.utils import EDecimal
 
 from ..craft.conversation import Conversation
+from ..craft.setup import Setup
 from ..craft.tcppacket import ROLES, TcpPacket, octets_of
 from ..craft.traffic import Traffic
 from ..craft.truth import Truth
@@ -37,9 +39,9 @@ class MPAConnection(Conversation, Gen[Packet]):
     Initiator's value and the Responder's. ``impair`` is what happens to the packets on their way, as in
     ``["reorder", "lose:probability=0.1"]`` (see `craft.impairments`).
 
-    Say what is said in order: `stream`, `start`, `send`, `write`, `read`, `atomic`, `immediate`, `terminate`,
-    `ulpdu`, `pause`, `path_mtu`, `close`. What breaks a rule of MPA raises ConversationError, unless ``allow`` names
-    the rule.
+    Say what is said in order: `stream`, `start`, `send`, `write`, `read` (`read_request`, `read_response`), `atomic`,
+    `immediate`, `terminate`, `ulpdu`, `pause`, `path_mtu`, `close`. What breaks a rule of MPA raises
+    ConversationError, unless ``allow`` names the rule.
     """
 
     def __init__(self, *, impair: str | Iterable[object] = (), **parameters: Any) -> None:
@@ -49,7 +51,8 @@ class MPAConnection(Conversation, Gen[Packet]):
 
     def __iter__(self) -> Iterator[Packet]:
         """The packets, from the first SYN on, one by one."""
-        return (self._packet(packet) for packet in self._traffic().packets())
+        traffic = self._traffic()
+        return (self._packet(packet, traffic.pipeline.snaplen) for packet in traffic.packets())
 
     def __len__(self) -> int:
         """How many packets there are."""
@@ -88,10 +91,13 @@ class MPAConnection(Conversation, Gen[Packet]):
     def _traffic(self) -> Traffic:
         return Traffic([self], self._impair, seed=self.setup.seed)
 
-    def _packet(self, packet: TcpPacket) -> Packet:
+    def _packet(self, packet: TcpPacket, snaplen: int | None) -> Packet:
         frame = octets_of(packet)
-        made = Ether(frame, stop_dissection_after=TCP if packet.in_operation and not packet.piece else None)
-        upper = self._upper(packet)
+        is_cut = snaplen is not None and len(frame) > snaplen
+        made = Ether(frame[:snaplen], stop_dissection_after=TCP if packet.in_operation and not packet.piece else None)
+        if is_cut:
+            made.wirelen = len(frame)
+        upper = None if is_cut else self._upper(packet)
         if upper is not None:
             tcp = made[TCP]
             tcp.remove_payload()
@@ -117,3 +123,14 @@ class MPAConnection(Conversation, Gen[Packet]):
         if upper is not None and at < end:
             upper = upper / Raw(packet.payload[at - end :])
         return upper
+
+
+#: `help` and completion tell the parameters by name.
+MPAConnection.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        one.replace(kind=Parameter.KEYWORD_ONLY)
+        for made in (MPAConnection.__init__, Setup)
+        for one in signature(made).parameters.values()
+        if one.name not in ("self", "parameters")
+    ]
+)

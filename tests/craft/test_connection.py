@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ from scapy_mpa import (
 )
 from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.segmentation import SEGMENTATIONS
+from scapy_mpa.craft.setup import SETUP_NAMES
 from scapy_mpa.craft.tcppacket import octets_of
+
+SNAPLEN = IMPAIRMENTS["snap"].parameters["length"]
 
 
 def connection(**parameters: Any) -> MPAConnection:
@@ -42,7 +46,7 @@ def connection(**parameters: Any) -> MPAConnection:
 @pytest.mark.parametrize("impair", [(), tuple(IMPAIRMENTS)], ids=["clean", "impaired"])
 def test_packets_are_the_octets_that_craft_lays_out(kind: str, impair: tuple[str, ...]) -> None:
     made = connection(segmentation=kind, impair=impair, vlan=3)
-    expected = [(packet.time, octets_of(packet)) for packet in made._traffic().packets()]
+    expected = [(packet.time, octets_of(packet)[: SNAPLEN if impair else None]) for packet in made._traffic().packets()]
     assert [(int(packet.time * 10**9), bytes(packet)) for packet in made] == expected
     assert len(made) == len(expected)
 
@@ -95,6 +99,23 @@ def test_wrpcap_writes_a_capture_that_is_analysed(tmp_path: Path) -> None:
     ]
     assert found == made.truth() and len(found) == 6
     assert len([packet for packet in sniff(offline=capture, session=MPASession) if FPDU in packet]) == 6
+
+
+@pytest.mark.parametrize("length", [20, 40, 60, 100, 160])
+def test_a_snap_length_cuts_the_packets(length: int, tmp_path: Path) -> None:
+    capture = str(tmp_path / "a.pcap")
+    made = connection(impair=[f"snap:length={length}"])
+    wrpcap(capture, made)
+    expected = [(bytes(packet)[:length], len(packet)) for packet in connection()]
+    assert [(bytes(packet), packet.wirelen) for packet in rdpcap(capture)] == expected
+    found = [record.as_dict() for one in analyze(capture).connections for record in one.initiator.fpdus]
+    assert found == made.truth() and len(found) == (3 if length >= 100 else 0)
+
+
+def test_help_tells_the_parameters() -> None:
+    parameters = inspect.signature(MPAConnection).parameters
+    assert parameters["impair"].default == () and parameters["m"].default == (0, 0)
+    assert set(parameters) == {"impair", *SETUP_NAMES}
 
 
 def test_sendp_takes_it_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.craft.conversation import RULES, Conversation
+from scapy_mpa.craft.conversation import RULES, Conversation, Say
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.setup import ConversationError
@@ -144,6 +144,13 @@ def test_startup_frames_are_valid_unless_told(name: str) -> None:
         Conversation(**parameters)
     assert message in str(raised.value)
     assert len(made(Conversation(**parameters, allow="startup-frame"))[0]) > 5
+
+
+def test_an_atomic_operation_is_on_all_64_bits_unless_told() -> None:
+    for operation, mask in ("fetch-add", 0), ("cmp-swap", (1 << 64) - 1):
+        request = Conversation().atomic("initiator", operation).steps[1]
+        assert isinstance(request, Say) and isinstance(request.message.payload, bytes)
+        assert int.from_bytes(request.message.payload[28:36], "big") == mask
 
 
 def test_a_reply_fits_the_request() -> None:
