@@ -60,12 +60,15 @@ class Scenario:
         Raises MPAError for an impairment, or a connection, that does not exist.
         """
         conversations = self.conversations
+        happens = [*self.impairments, *(impairment(value) for value in impairments)]
+        for number in (connection, *(one.connection for one in happens)):
+            if number is not None and not 0 <= number < len(conversations):
+                raise MPAError(f"{self.name} has no connection {number}; it has {len(conversations)}, from 0")
         if connection is not None:
-            if not 0 <= connection < len(conversations):
-                raise MPAError(f"{self.name} has no connection {connection}; it has {len(conversations)}, from 0")
             conversations = (conversations[connection],)
-        more = [impairment(value) for value in impairments]
-        return Traffic(conversations, [*self.impairments, *more], seed=self.seed)
+            # It is the only one now, and has another number.
+            happens = [one._replace(connection=None) for one in happens if one.connection in (None, connection)]
+        return Traffic(conversations, happens, seed=self.seed)
 
 
 def shipped() -> list[str]:

@@ -113,6 +113,10 @@ class Setup:
         for name, wanted, value in (*found, *((name, wanted, getattr(self, name)) for name, wanted in _SINGLE.items())):
             if complaint := wanted.complaint(name, value):
                 raise ConversationError(complaint)
+        if not self.specification.startup_frames:
+            for name, nothing in (("private_data", (b"", b"")), ("enhanced", (None, None)), ("reject", False)):
+                if getattr(self, name) != nothing:
+                    raise ConversationError(f"{self.profile} has no startup frames, and so no {name}")
         try:
             ends = [self.endpoint(role, 0) for role in ROLES]
             for role in ROLES:

@@ -116,6 +116,13 @@ def test_one_connection_of_several(craft: Craft, tmp_path: Path) -> None:
     assert (connection.request.m, connection.reply.m) == expected  # type: ignore[union-attr]
 
 
+def test_an_impairment_of_one_connection_stays_with_it() -> None:
+    scenario = load("two-kinds-at-once")
+    lost = ["lose:probability=1,retransmit=false,connection=1"]
+    assert not [one for one in scenario.traffic(lost, 1).packets() if one.in_operation and one.payload]
+    assert [one for one in scenario.traffic(lost, 2).packets() if one.in_operation and one.payload]
+
+
 def test_the_list_names_everything(craft: Craft) -> None:
     printed = craft("--list").stdout.decode()
     assert all(f"  {name}" in printed for name in (*shipped(), *IMPAIRMENTS, *SEGMENTATIONS))
@@ -177,6 +184,10 @@ ARGUMENTS = {
     "parameter": (["middlebox", "-o", "a.pcap", "--set", "alter=1"], "a parameter has no alter"),
     "impairment": (["middlebox", "-o", "a.pcap", "--impair", "fire"], "no impairment 'fire'"),
     "connection": (["middlebox", "-o", "a.pcap", "--connection", "1"], "no connection 1; it has 1"),
+    "impaired connection": (
+        ["middlebox", "-o", "a.pcap", "--impair", "lose:connection=1"],
+        "no connection 1; it has 1",
+    ),
     "folder": (["middlebox", "-o", "none/a.pcap"], "'none/a.pcap': No such file"),
     "folder of the truth": (["middlebox", "-o", "a.pcap", "--truth", "none/a"], "'none/a': No such file"),
     "one file": (["middlebox", "-o", "a.pcap", "--truth", "./a.pcap"], "two have one name"),

@@ -118,6 +118,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "pause": (lambda: Conversation().pause(float("inf")), "pause is inf"),
     "path MTU": (lambda: Conversation().path_mtu("a"), "path MTU is 'a'"),  # type: ignore[arg-type]
     "depth": (lambda: Conversation(profile="rfc6581", enhanced={"ird": 0x4000}), "ird is 16384"),
+    "no frames": (lambda: Conversation(profile="culley-02", reject=True), "culley-02 has no startup frames"),
     "allowed": (lambda: Conversation(allow=(1,)), "names of rules"),
 }
 
