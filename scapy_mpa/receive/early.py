@@ -319,18 +319,21 @@ class EarlyOperation(FullOperation):
     @property
     def weight(self) -> int:
         """Octets of memory that what is held back takes."""
-        waiting = self._waiting
+        stream, waiting = self.stream, self._waiting
+        weight = stream.held + PIECE_WEIGHT * len(stream.pieces)
         if waiting is None:
-            return self.stream.weight
-        return self.stream.weight + waiting.octets + PIECE_WEIGHT * len(waiting.starts)
+            return weight
+        return weight + waiting.octets + PIECE_WEIGHT * len(waiting.starts)
 
     def release(self) -> bool:
         """As :meth:`FullOperation.release`."""
         waiting = self._waiting
-        if waiting is not None:
-            waiting.detach()
-        self._touched = super().release() or self._waiting is not None
-        return self._touched
+        if waiting is None:
+            return super().release()
+        waiting.detach()
+        super().release()
+        self._touched = True
+        return True
 
     def relieve(self, now: Moment) -> None:
         """As :meth:`FullOperation.relieve`."""

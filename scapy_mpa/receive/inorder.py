@@ -22,14 +22,14 @@ from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment
 
-#: (first FPDUPTR, Markers) -> what reads the FPDUPTRs of consecutive Markers, and what they must be.
-_FPDUPTRS: dict[tuple[int, int], tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]] = {}
+#: first FPDUPTR * 256 + Markers -> what reads the FPDUPTRs of consecutive Markers, and what they must be.
+_FPDUPTRS: dict[int, tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]] = {}
 
 
 def _fpduptrs(first: int, count: int) -> tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]:
     read = Struct(">" + "510x".join("H" * count)).unpack_from
     expected = tuple((first + MARKER_INTERVAL * index) & 0xFFFF for index in range(count))
-    _FPDUPTRS[first, count] = read, expected
+    _FPDUPTRS[first << 8 | count] = read, expected
     return read, expected
 
 
@@ -257,7 +257,13 @@ class MarkerOperation(InOrderOperation):
                 found.append(ulpdu_length | opcode << 16)
         while True:
             phase = at + shift & 511
-            header, room, pointer = (at, 512 - phase, 512 - phase) if phase else (at + 4, 508, 508 + more)
+            if phase:
+                header = at
+                pointer = room = 512 - phase
+            else:
+                header = at + 4
+                room = 508
+                pointer = 508 + more
             if end - header < 4:
                 break
             ulpdu_length = octets[header] << 8 | octets[header + 1]
@@ -278,7 +284,7 @@ class MarkerOperation(InOrderOperation):
             ):
                 break
             if markers:
-                read, expected = _FPDUPTRS.get((pointer, markers)) or _fpduptrs(pointer, markers)
+                read, expected = _FPDUPTRS.get(pointer << 8 | markers) or _fpduptrs(pointer, markers)
                 if read(octets, header + room + 2) != expected:
                     break
             fpdus += 1
@@ -288,7 +294,7 @@ class MarkerOperation(InOrderOperation):
             if found is not None:
                 found.append(ulpdu_length | opcode << 16)
             at = after
-        if not need and end - (at if at + shift & 511 else at + 4) >= 4:
+        if at != end and not need and end - (at if at + shift & 511 else at + 4) >= 4:
             del starts[known:]
             return False
         if found:

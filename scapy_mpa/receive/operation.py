@@ -213,12 +213,15 @@ class FullOperation:
 
         True if something is left that has to go with the next block.
         """
-        for boundaries in (self.starts, self._ends):
-            if len(boundaries) > 2 * REMEMBERED_BOUNDARIES:
-                del boundaries[:-REMEMBERED_BOUNDARIES]
-        self._acknowledged()
-        self.stream.release({})
-        self._touched = bool(self.stream.previously_consumed)
+        if len(self.starts) > 2 * REMEMBERED_BOUNDARIES:
+            del self.starts[:-REMEMBERED_BOUNDARIES]
+        if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
+            del self._ends[:-REMEMBERED_BOUNDARIES]
+        if self.half.peer.ack != self._last_ack:
+            self._acknowledged()
+        stream = self.stream
+        stream.release()
+        self._touched = bool(stream.previously_consumed)
         return self._touched
 
     def finish(self, now: Moment) -> None:

@@ -133,18 +133,21 @@ class Receiver:
 
         Those fed since stay at hand until the next one, to be compared with what repeats them.
         """
-        halves = {id(phase.half): phase.half for phase in self.touched}
-        self.touched = [phase for phase in self.touched if phase.release()]
-        for half in halves.values():
-            self._weigh(half)
+        kept = []
+        for phase in self.touched:
+            if phase.release():
+                kept.append(phase)
+            self._weigh(phase.half)
+        self.touched = kept
         if self._held > self.limits.total_octets:
             self._relieve()
 
     def _weigh(self, half: Half) -> None:
         """Look at how much a half connection holds back."""
         held = half.phase.weight
-        self._held += held - half.held
-        half.held = held
+        if held != half.held:
+            self._held += held - half.held
+            half.held = held
 
     def _relieve(self) -> None:
         """Too much is held back in all: those that hold most give up what they wait for."""

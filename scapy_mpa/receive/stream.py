@@ -296,15 +296,21 @@ class Stream:
         self.pieces, self.starts, self.consumed, self.previously_consumed, self.held = [], [], [], [], 0
         self._fresh = []
 
-    def release(self, copies: dict[int, Segment]) -> None:
+    def release(self, copies: dict[int, Segment] | None = None) -> None:
         """Let go of the capture's block: copy what is still held, drop what was consumed before the last one.
 
         ``copies`` are the segments copied already, by the identity of what they are copies of.
         """
         self.previously_consumed, self.consumed = self.consumed, []
         # Only what came since the last time lies in a block: the first piece may begin elsewhere by now.
-        fresh, self._fresh = self._fresh, []
-        places = {0} if self.pieces else set()
+        fresh = self._fresh
+        if fresh:
+            self._fresh = []
+        if not self.pieces:
+            return
+        if copies is None:
+            copies = {}
+        places = {0}
         for start in fresh:
             at = bisect_left(self.starts, start)
             if at < len(self.starts) and self.starts[at] == start:
