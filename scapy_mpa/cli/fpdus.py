@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.judging import Judging, judges
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import PlacedFPDUs
 from scapy_mpa.report.fpdus import STYLES, lines, log_lines
@@ -17,6 +17,7 @@ from scapy_mpa.report.fpdus import STYLES, lines, log_lines
 
 @click.command("fpdus")
 @reads_captures
+@divides_work
 @click.option(
     "--format",
     "output_format",
@@ -32,15 +33,19 @@ from scapy_mpa.report.fpdus import STYLES, lines, log_lines
     help="By connection, direction and place in the stream; or as they are placed, while the capture is read.",
 )
 @judges
-def fpdus_command(reading: Reading, judging: Judging, output_format: str, order: Literal["stream", "placed"]) -> int:
+def fpdus_command(
+    reading: Reading, judging: Judging, output_format: str, order: Literal["stream", "placed"], jobs: int
+) -> int:
     """List every FPDU of the captures, one line each.
 
     Several captures are merged by time; - is standard input. Findings are not
     listed; the exit status tells of them.
     """
     style = STYLES[output_format]
+    if order == "placed" and jobs > 1:
+        raise click.UsageError("--order placed follows the capture: one process must do that, leave --jobs out")
     if order == "stream":
-        report = reading.analyze(fpdus=True)
+        report = reading.analyze(fpdus=True, jobs=jobs)
         reading.select(report)
         halves = (found.half(side) for found in report.connections for side in reading.directions)
         sys.stdout.writelines(log_lines(style, (half.fpdus for half in halves)))

@@ -50,7 +50,7 @@ class Reading(NamedTuple):
     #: The half connections that are shown.
     directions: tuple[Direction, ...]
 
-    def analyze(self, *, fpdus: bool) -> Report:
+    def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
         """Read the captures; raises as :func:`scapy_mpa.analyze` does."""
         return analyze(
             self.captures,
@@ -58,6 +58,7 @@ class Reading(NamedTuple):
             selection=self.selection,
             assumptions=self.assumptions,
             limits=self.limits,
+            jobs=jobs,
         )
 
     def placed_fpdus(self) -> PlacedFPDUs:
@@ -134,6 +135,17 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
     ):
         decorated = decorate(decorated)
     return decorated
+
+
+def divides_work(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the option of how many processes do the work."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Processes that divide the connections among them; each reads all of the captures.",
+    )(command)
 
 
 def warn_of_damage(report: Report) -> None:

@@ -128,6 +128,11 @@ class Receiver:
         if seg is not None:
             self._now = seg[FRAME], seg[TIME]
 
+    def pass_time(self, segments: Iterable[Segment]) -> None:
+        """The capture is past these segments, all of which need not have been fed."""
+        for seg in segments:
+            self._now = seg[FRAME], seg[TIME]
+
     def release(self) -> None:
         """Let go of the buffers of all segments fed before the last release; what is still needed is copied.
 

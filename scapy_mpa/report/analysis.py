@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.capture.files import Captures, CaptureSource
 from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.notes import Note
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation
@@ -17,6 +19,11 @@ from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import FRAME, KEY, Segment
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Connection, Report
+from scapy_mpa.report.part import Part
+from scapy_mpa.rules.findings import Findings
+
+if TYPE_CHECKING:
+    from scapy_mpa.report.shares import Share
 
 
 class Selection(NamedTuple):
@@ -25,7 +32,7 @@ class Selection(NamedTuple):
     frames: tuple[int, int | None] | None = None
     ports: tuple[int, ...] | None = None
 
-    def of(self, segments: list[Segment]) -> Iterable[Segment]:
+    def of(self, segments: list[Segment]) -> list[Segment]:
         """The selected segments."""
         if self.frames is not None:
             first, last = self.frames
@@ -49,36 +56,83 @@ def analyze(
     selection: Selection = EVERYTHING,
     assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
 ) -> Report:
     """Analyse a capture, or several merged by time.
 
     ``capture`` is a path or an open binary file, or a list of them.  With ``fpdus`` the half connections of the
     report hold a record of every FPDU (about 50 octets each); without, counts and findings only.  ``selection`` says
-    what is looked at, ``assumptions`` what cannot be known from it, ``limits`` how much is held back.  Raises
-    :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
+    what is looked at, ``assumptions`` what cannot be known from it, ``limits`` how much is held back.  With ``jobs``
+    so many processes divide the connections among them, each within the limits; then captures must be named files.
+    Raises :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
     """
+    read = partial(_part, capture, fpdus, selection, assumptions, limits)
+    if jobs == 1:
+        found = [read(None)]
+    else:
+        from scapy_mpa.report.shares import parts
+
+        found = parts(capture, jobs, read)
+    return _report(found, FrameIndex(capture))
+
+
+def _part(
+    capture: CaptureSource | Sequence[CaptureSource],
+    fpdus: bool,
+    selection: Selection,
+    assumptions: Assumptions,
+    limits: Limits,
+    share: Share | None,
+) -> Part:
+    """What is found of a share of the TCP connections, or of all of them; the rest is as :func:`analyze` has it."""
     receiver = Receiver(records=fpdus, assumptions=assumptions, limits=limits)
     with Captures(capture, limits=limits) as captures:
         for segments in captures.batches():
-            receiver.feed(segments if selection is EVERYTHING else selection.of(segments))
+            selected = segments if selection is EVERYTHING else selection.of(segments)
+            if share is None:
+                receiver.feed(selected)
+            else:
+                receiver.feed(share.of(selected))
+                receiver.pass_time(selected[-1:])
             receiver.release()
     receiver.finish()
-    _report_notes(captures, receiver)
     index = FrameIndex(capture)
-    return Report(
+    return Part(
         captures.names,
         captures.packets,
         receiver.tcp_connections,
-        [Connection(mpa, index) for mpa in receiver.connections],
+        [(mpa.order, Connection(mpa, index)) for mpa in receiver.connections],
         receiver.findings.sorted(),
+        captures.notes,
         captures.damage,
     )
 
 
-def _report_notes(captures: Captures, receiver: Receiver) -> None:
+def _report(parts: Sequence[Part], index: FrameIndex) -> Report:
+    """All parts as one report: every one has read all of the captures."""
+    first = parts[0]
+    numbered = sorted((one for part in parts for one in part.connections), key=lambda one: one[0])
+    connections = [connection for _, connection in numbered]
+    for number, connection in enumerate(connections):
+        connection.take_number(number, index)
+    findings = Findings()
+    for found in sorted((found for part in parts for found in part.findings), key=lambda found: found.frame):
+        findings.merge(found)
+    _report_notes(first.notes, findings)
+    return Report(
+        first.captures,
+        first.packets,
+        sum(part.tcp_connections for part in parts),
+        connections,
+        findings.sorted(),
+        first.damage,
+    )
+
+
+def _report_notes(notes: Sequence[Note], findings: Findings) -> None:
     """Have the report say what reading the captures left to be said."""
-    for note in captures.notes:
-        receiver.findings.add(
+    for note in notes:
+        findings.add(
             note.rule, None, note.frame, note.time, 0, note.detail, count=note.times, last_frame=note.last_frame
         )
 
@@ -120,7 +174,7 @@ class PlacedFPDUs:
                 lag.append(captures.packets)
         receiver.finish()
         yield from self._until(captures.packets)
-        _report_notes(captures, receiver)
+        _report_notes(captures.notes, receiver.findings)
         self._report = Report(
             captures.names,
             captures.packets,

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class HalfContext:
     """One half connection of a capture: what it takes to read its FPDUs again."""
 
-    __slots__ = ("_crc", "_index", "_markers", "_origin", "_seq_start")
+    __slots__ = ("_crc", "_markers", "_origin", "_seq_start", "index")
 
     def __init__(self, index: FrameIndex, operation: FullOperation) -> None:
-        self._index = index
+        self.index = index
         self._seq_start = operation.stream.origin
         self._markers = operation.markers
         self._crc = operation.crc
@@ -27,7 +27,7 @@ class HalfContext:
 
     def octets(self, record: FPDURecord) -> bytes:
         """All octets of the FPDU, Markers included."""
-        return self._index.octets(record.frames, record.seq, record.wire_length)
+        return self.index.octets(record.frames, record.seq, record.wire_length)
 
     def packet(self, record: FPDURecord) -> Packet:
         """The FPDU as a Scapy packet."""

@@ -11,7 +11,7 @@ from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.operation import Direction
-from scapy_mpa.receive.records import FPDUContext, FPDULog, FPDURecord, record_of
+from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
 from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.context import HalfContext
@@ -58,7 +58,7 @@ class FPDUs(Sequence[FPDURecord]):
         count: int,
         connection: int,
         direction: Direction,
-        context: FPDUContext | None = None,
+        context: HalfContext | None = None,
     ) -> None:
         self._context = context
         self.log = log
@@ -66,6 +66,12 @@ class FPDUs(Sequence[FPDURecord]):
         self.connection = connection
         self.direction: Direction = direction
         self._records: list[FPDURecord] | None = None
+
+    def take_number(self, number: int, index: FrameIndex) -> None:
+        """Belong to the connection of this number, in captures whose frames ``index`` finds."""
+        self.connection = number
+        if self._context is not None:
+            self._context.index = index
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Yield the records without keeping them."""
@@ -146,6 +152,12 @@ class Connection:
         self.rules: Set[str] = RULES.keys()
         #: The frames of the capture, to be read again.
         self.index = index
+
+    def take_number(self, number: int, index: FrameIndex) -> None:
+        """Be the connection of this number, in captures whose frames ``index`` finds."""
+        self.number, self.index = number, index
+        for half in (self.initiator, self.responder):
+            half.fpdus.take_number(number, index)
 
     def __repr__(self) -> str:
         """What `scapy-mpa analyze` says in one line."""

@@ -144,6 +144,11 @@ class Findings:
         if frame < found.frame:
             found.begins_with(Told(frame, time_ns, seq, detail, expected, seen))
 
+    def merge(self, other: Finding) -> None:
+        """Count a finding that was gathered elsewhere."""
+        found = other.frame, other.time_ns, other.seq, other.detail
+        self.add(other.rule.id, other.direction, *found, count=other.count, last_frame=other.last_frame)
+
     def sorted(self) -> list[Finding]:
         """All findings, the gravest first, then by frame."""
         for found in self._found.values():

@@ -1,0 +1,21 @@
+"""What one pass over the captures finds: all of a report, or a share of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scapy_mpa.capture.notes import Note
+from scapy_mpa.report.model import Connection
+from scapy_mpa.rules.findings import Finding
+
+
+class Part(NamedTuple):
+    """What one process found: the connections with the frames that they are numbered by, findings of none of them."""
+
+    captures: list[str]
+    packets: int
+    tcp_connections: int
+    connections: list[tuple[int, Connection]]
+    findings: list[Finding]
+    notes: list[Note]
+    damage: list[str]
