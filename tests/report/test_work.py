@@ -1,0 +1,167 @@
+"""How much is done for a packet, counted and not timed: calls of functions and lines of Python, by kind of capture.
+
+A change that makes the analysis do more shows here, on any machine, before a benchmark does.  The numbers are those of
+CPython 3.11 and 15 % more; where a change is worth more work, they are changed with it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+
+from scapy_mpa import analyze
+from scapy_mpa.report.fpdus import JSONL, log_lines
+from scripts.benchmark import SCENARIOS, write_capture
+from tests.conftest import PCAPS, REPO
+
+PACKAGE = str(REPO / "scapy_mpa")
+#: Octets of the smaller capture of a kind: some rounds of its connections.
+SIZES = {"plain": 300_000, "markers": 300_000, "small": 300_000, "reordered": 2_500_000, "fifty": 900_000}
+
+
+class Work(NamedTuple):
+    """Calls (of functions in Python and in C) and lines of this package."""
+
+    calls: int
+    lines: int
+
+
+def work_of(run: Callable[[], object]) -> Work:
+    """What a call comes to."""
+    calls = lines = 0
+
+    def profile(_frame: FrameType, event: str, _arg: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    def trace(frame: FrameType, event: str, _arg: Any) -> Any:
+        nonlocal lines
+        if event == "call":
+            return trace if frame.f_code.co_filename.startswith(PACKAGE) else None
+        lines += event == "line"
+        return trace
+
+    traced, profiled = sys.gettrace(), sys.getprofile()
+    try:
+        sys.setprofile(profile)
+        run()
+        sys.setprofile(None)
+        sys.settrace(trace)
+        run()
+    finally:
+        sys.settrace(traced)
+        sys.setprofile(profiled)
+    return Work(calls, lines)
+
+
+def analysis(path: Path) -> int:
+    return analyze(path, fpdus=False).packets
+
+
+def listing(path: Path) -> int:
+    """As `fpdus --format jsonl` does; returns the FPDUs."""
+    report = analyze(path)
+    halves = [half for connection in report.connections for half in (connection.initiator, connection.responder)]
+    return sum(lines.count("\n") for lines in log_lines(JSONL, (half.fpdus for half in halves)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
+    """A capture of a scenario of the benchmark and a size, made once."""
+    folder = tmp_path_factory.mktemp("work")
+
+    def make(scenario: str, size: int) -> Path:
+        path = folder / f"{scenario}-{size}.pcap"
+        if not path.exists():
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setitem(SCENARIOS, "fifty", replace(SCENARIOS["thousand"], connections=50))
+                write_capture(scenario, path, size, seed=1)
+        return path
+
+    return make
+
+
+#: Calls and lines for a packet, by `analyze`.
+MOST: dict[str, tuple[float, float]] = {
+    "plain": (9.5, 75),
+    "markers": (11, 92),
+    "reordered": (18, 94),
+    "small": (40, 302),
+    "fifty": (12, 84),
+}
+#: The same for an FPDU, by `fpdus`: many of few octets.
+MOST_FOR_A_LINE = (8.3, 38)
+
+
+def extra(run: Callable[[Path], int], small: Path, large: Path) -> tuple[float, float]:
+    """Calls and lines for each packet (or FPDU) that the larger capture has more: what begins and ends is left out."""
+    for path in (small, large):
+        run(path)  # what is computed once has been
+    few, many = run(small), run(large)
+    one, other = work_of(lambda: run(small)), work_of(lambda: run(large))
+    return (other.calls - one.calls) / (many - few), (other.lines - one.lines) / (many - few)
+
+
+@pytest.mark.parametrize("scenario", MOST)
+def test_work_for_a_packet(scenario: str, made: Callable[[str, int], Path]) -> None:
+    calls, lines = extra(analysis, made(scenario, SIZES[scenario]), made(scenario, 2 * SIZES[scenario]))
+    assert calls <= MOST[scenario][0] and lines <= MOST[scenario][1], (calls, lines)
+
+
+def test_work_for_a_line_of_fpdus(made: Callable[[str, int], Path]) -> None:
+    calls, lines = extra(listing, made("small", SIZES["small"]), made("small", 2 * SIZES["small"]))
+    assert calls <= MOST_FOR_A_LINE[0] and lines <= MOST_FOR_A_LINE[1], (calls, lines)
+
+
+@pytest.mark.parametrize("scenario", ["plain", "reordered"])
+def test_work_is_linear(scenario: str, made: Callable[[str, int], Path]) -> None:
+    first, second, third = (made(scenario, SIZES[scenario] * size) for size in (1, 2, 4))
+    one, other = extra(analysis, first, second), extra(analysis, second, third)
+    assert other[0] <= 1.05 * one[0]
+    assert other[1] <= 1.05 * one[1]
+
+
+# --- start-up ---
+
+#: What `analyze` runs, besides the packages of whole rooms.
+MODULES = {
+    "scapy_mpa.__main__",
+    "scapy_mpa.errors",
+    *(f"scapy_mpa.cli.{name}" for name in ("analyze", "options")),
+    *(f"scapy_mpa.report.{name}" for name in ("analysis", "context", "model", "part", "text")),
+}
+ROOMS = ("scapy_mpa", *(f"scapy_mpa.{room}" for room in ("framing", "receive", "capture", "rules", "report", "cli")))
+#: Of others it needs these; of the standard library, not those that are large.
+OTHERS = {"click", "crc32c"}
+LARGE = {"argparse", "asyncio", "concurrent", "csv", "ctypes", "email", "http", "importlib.metadata", "logging"}
+LARGE |= {"multiprocessing", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "unittest", "urllib.request", "xml"}
+
+
+def modules_of(*arguments: str) -> set[str]:
+    """What a Python that is started so imports."""
+    code = (
+        "import atexit, runpy, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+        "len(sys.argv) < 2 or runpy.run_module('scapy_mpa', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=REPO, check=False)
+    assert result.returncode == 0
+    return set(result.stderr.split())
+
+
+def test_analyze_imports_only_what_it_runs() -> None:
+    found = modules_of("analyze", "--format", "json", str(PCAPS / "markers-reordered.pcap")) - modules_of()
+    ours = {name for name in found if name.split(".")[0] == "scapy_mpa"}
+    wholly = ("scapy_mpa.framing.", "scapy_mpa.receive.", "scapy_mpa.capture.", "scapy_mpa.rules.")
+    assert "scapy_mpa.receive.receiver" in ours
+    assert {name for name in ours if not name.startswith(wholly)} <= {*MODULES, *ROOMS}
+    tops = {name.split(".")[0].lstrip("_") for name in found} - {"scapy_mpa"}
+    assert tops - {name.lstrip("_") for name in sys.stdlib_module_names} <= OTHERS
+    assert not found & LARGE
