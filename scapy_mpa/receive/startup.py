@@ -375,12 +375,12 @@ class StartupPhase:
     def _try_to_decide(self, seg: Segment) -> bool:
         """Whether Full Operation has begun: tried when twice as many octets wait, or they have waited for long."""
         connection = self.half.connection
+        # A startup frame may be what is missing behind a SYN.
+        if any(isinstance(half.phase, StartupPhase) and half.phase.lacks_beginning for half in connection.halves):
+            return False
         # Where the beginning was captured nothing that was sent before can come later.
         known = self.stream.anchored or bool(connection.receiver.assumptions.start)
         if not self._decision.is_due(self.waiting.octets, seg[TIME], known):
-            return False
-        # A startup frame may be what is missing behind a SYN.
-        if any(isinstance(half.phase, StartupPhase) and half.phase.lacks_beginning for half in connection.halves):
             return False
         if connection.stop_waiting():
             return True

@@ -149,7 +149,7 @@ class Connection:
         self.responder = HalfConnection(mpa, "responder", index)
         self.findings: list[Finding] = mpa.findings.sorted()
         #: The ids of the rules that are looked at.
-        self.rules: Set[str] = RULES.keys()
+        self.rules: Set[str] = frozenset(RULES)
         #: The frames of the capture, to be read again.
         self.index = index
 

@@ -134,7 +134,7 @@ def test_work_is_linear(scenario: str, made: Callable[[str, int], Path]) -> None
 MODULES = {
     "scapy_mpa.__main__",
     "scapy_mpa.errors",
-    *(f"scapy_mpa.cli.{name}" for name in ("analyze", "options")),
+    *(f"scapy_mpa.cli.{name}" for name in ("analyze", "judging", "options")),
     *(f"scapy_mpa.report.{name}" for name in ("analysis", "context", "model", "part", "text")),
 }
 ROOMS = ("scapy_mpa", *(f"scapy_mpa.{room}" for room in ("framing", "receive", "capture", "rules", "report", "cli")))
