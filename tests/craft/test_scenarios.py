@@ -48,6 +48,7 @@ KNOWN: dict[str, str] = {}
 #: Pairs that are left out, in any order.
 KNOWN_PAIRS = {
     frozenset(("snap", "cut")): "too little is left to be believed",
+    frozenset(("corrupt", "cut")): "a damaged segment is withdrawn whole before it is known what stood in it",
 }
 
 
