@@ -7,9 +7,9 @@
     python scripts/benchmark.py --craft                  # how fast captures are made, against Scapy
 
 Whole processes are measured, imports included, one after the other in turn, so that a busy machine troubles
-all of them alike; the best and the median of the rounds are printed. Peak memory is the process's own, as the
-kernel counted it. The floor is a Python process that reads the file in blocks of 1 MiB and runs CRC32c over
-it.
+all of them alike; the best and the median of the rounds are printed, and the least processor time, which other
+work on the machine changes least. Peak memory is the process's own, as the kernel counted it. The floor is a
+Python process that reads the file in blocks of 1 MiB and runs CRC32c over it.
 
 The captures carry the acknowledgements a real connection has; without them tshark's TCP analysis is twice as
 slow. The same seed gives the same octets. They are kept in the cache folder until the code that makes them
@@ -57,6 +57,8 @@ TSHARK_FIELDS = (
 )
 ULPDU_LENGTH_COLUMN = TSHARK_FIELDS.index("iwarp_mpa.ulpdulength")
 
+COMMANDS = ("analyze", "analyze-jobs", "fpdus", "fpdus-jobs", "tshark", "tshark-plain", "floor")
+
 FLOOR = """
 import sys
 from scapy_mpa.framing.crc import crc32c
@@ -75,7 +77,8 @@ actions = [(os.POSIX_SPAWN_OPEN, 1, out, flags, 0o644), (os.POSIX_SPAWN_OPEN, 2,
 start = time.perf_counter()
 child = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
 _, status, usage = os.wait4(child, 0)
-print(json.dumps([time.perf_counter() - start, os.waitstatus_to_exitcode(status), usage.ru_maxrss]))
+seconds, cpu = time.perf_counter() - start, usage.ru_utime + usage.ru_stime
+print(json.dumps([seconds, cpu, os.waitstatus_to_exitcode(status), usage.ru_maxrss]))
 """
 
 START = 1_700_000_000_000_000_000  # the captures begin in November 2023
@@ -189,10 +192,11 @@ def cached_capture(scenario: str, cache: Path, size: int, seed: int) -> Capture:
 
 @dataclass
 class Result:
-    """What the rounds of one command on one capture gave: seconds, octets of memory, FPDUs found."""
+    """What the rounds of one command on one capture gave: seconds, those of the processor, octets of memory, FPDUs."""
 
     command: str
     seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     memory: int = 0
     fpdus: int | None = None
     failure: str | None = None
@@ -208,9 +212,13 @@ class Result:
 
 def commands(path: str) -> dict[str, list[str]]:
     """The command lines by name, without what is not installed."""
+    analyze = [sys.executable, "-m", "scapy_mpa", "analyze", "--format", "json", path]
+    fpdus = [sys.executable, "-m", "scapy_mpa", "fpdus", "--format", "jsonl", path]
     lines = {
-        "analyze": [sys.executable, "-m", "scapy_mpa", "analyze", "--format", "json", path],
-        "fpdus": [sys.executable, "-m", "scapy_mpa", "fpdus", "--format", "jsonl", path],
+        "analyze": analyze,
+        "analyze-jobs": [*analyze, "--jobs", "2"],
+        "fpdus": fpdus,
+        "fpdus-jobs": [*fpdus, "--jobs", "2"],
         "floor": [sys.executable, "-c", FLOOR, path],
     }
     tshark = shutil.which("tshark")
@@ -221,16 +229,26 @@ def commands(path: str) -> dict[str, list[str]]:
     return lines
 
 
-def run(command: list[str], out: Path, err: Path) -> tuple[float, int, int]:
-    """Seconds, exit status and peak memory in octets of one process."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
+def environment(folder: Path) -> dict[str, str]:
+    """What the commands are run in: this checkout, compiled once as an installed package is, into a folder."""
+    found = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    path = os.pathsep.join(filter(None, [str(ROOT), found.get("PYTHONPATH")]))
+    return {**found, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+
+
+def run(command: list[str], out: Path, err: Path) -> tuple[float, float, int, int]:
+    """Seconds, those of the processor, exit status and peak memory in octets of a process and those it starts.
+
+    The memory is that of the largest of them.
+    """
     spawn = [sys.executable, "-I", "-S", "-c", SPAWN, str(out), str(err), *command]
-    seconds, status, memory = json.loads(subprocess.check_output(spawn, env={**os.environ, "PYTHONPATH": path}))
-    return seconds, status, memory * (1 if sys.platform == "darwin" else 1024)
+    seconds, cpu, status, memory = json.loads(subprocess.check_output(spawn, env=environment(out.parent)))
+    return seconds, cpu, status, memory * (1 if sys.platform == "darwin" else 1024)
 
 
 def found(name: str, out: Path) -> int | None:
     """How many FPDUs a command's output names."""
+    name = name.removesuffix("-jobs")
     if name == "analyze":
         report = json.loads(out.read_bytes())
         return sum(int(half["fpdus"]) for each in report["connections"] for half in each["halves"].values())
@@ -248,21 +266,23 @@ def found(name: str, out: Path) -> int | None:
 
 
 def measure(capture: Capture, names: list[str], repeat: int, folder: Path) -> list[Result]:
-    """Run the commands in turn, `repeat` times each, the file in the page cache from the start."""
+    """Run the commands in turn, `repeat` times each, the file in the page cache and modules compiled from the start."""
     lines = commands(capture.path)
     results = {name: Result(name) for name in names if name in lines}
-    run(lines["floor"], folder / "out", folder / "err")
+    for name in ("floor", "analyze"):  # the file in the page cache, the modules compiled
+        run(lines[name], folder / "out", folder / "err")
     for _ in range(repeat):
         for name, result in results.items():
             if result.failure:
                 continue
-            seconds, status, memory = run(lines[name], folder / "out", folder / "err")
+            seconds, cpu, status, memory = run(lines[name], folder / "out", folder / "err")
             # analyze and fpdus exit with 1 if they find an error, but so does Python after a traceback.
-            ours = name in ("analyze", "fpdus")
+            ours = name.removesuffix("-jobs") in ("analyze", "fpdus")
             if status not in ((0, 1) if ours else (0,)) or (ours and not (folder / "out").stat().st_size):
                 result.failure = failure_of(status, folder / "err")
                 continue
             result.seconds.append(seconds)
+            result.cpu.append(cpu)
             result.memory = max(result.memory, memory)
             if result.fpdus is None:
                 try:
@@ -284,7 +304,9 @@ COLUMNS = (
     "command",
     "best s",
     "median s",
+    "CPU s",
     "tshark / this",
+    "this / analyze",
     "this / floor",
     "packets/s",
     "peak MB",
@@ -309,7 +331,9 @@ def rows(capture: Capture, results: list[Result]) -> list[tuple[str, ...]]:
                 result.command,
                 f"{best:.3f}",
                 f"{result.median:.3f}",
+                f"{min(result.cpu):.3f}",
                 f"{times['tshark'] / best:.2f}" if "tshark" in times else "-",
+                f"{best / times['analyze']:.2f}" if "analyze" in times else "-",
                 f"{best / times['floor']:.1f}" if "floor" in times else "-",
                 f"{capture.packets / best:,.0f}",
                 f"{result.memory / 1e6:.0f}",
@@ -396,9 +420,9 @@ def parse_size(text: str) -> int:
     "--command",
     "names",
     multiple=True,
-    type=click.Choice(["analyze", "fpdus", "tshark", "tshark-plain", "floor"]),
-    default=("analyze", "fpdus", "tshark", "floor"),
-    help="What to run. Default: all but tshark-plain.",
+    type=click.Choice(COMMANDS),
+    default=("analyze", "fpdus", "tshark", "tshark-plain", "floor"),
+    help="What to run; -jobs is with --jobs 2. Default: all but those.",
 )
 @click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Rounds.")
 @click.option("--seed", type=int, default=1, show_default=True)
