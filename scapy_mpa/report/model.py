@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 
+_ALL_RULES = frozenset(RULES)
+
 #: The counts of a half connection in the report's JSON, in its order.
 COUNT_KEYS = (
     "fpdus",
@@ -149,7 +151,7 @@ class Connection:
         self.responder = HalfConnection(mpa, "responder", index)
         self.findings: list[Finding] = mpa.findings.sorted()
         #: The ids of the rules that are looked at.
-        self.rules: Set[str] = frozenset(RULES)
+        self.rules: Set[str] = _ALL_RULES
         #: The frames of the capture, to be read again.
         self.index = index
 

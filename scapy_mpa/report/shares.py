@@ -92,12 +92,10 @@ def _work(sender: Any, read: Callable[[Share], Part], share: Share) -> None:
     """What a worker does: find its part and send it, or what went wrong."""
     # Whoever interrupts means the process that waits for this one, which ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    result: object
     try:
-        result = read(share)
+        sender.send(read(share))
     except Exception as error:  # noqa: BLE001 - it is raised where somebody can be told
-        result = error
-    sender.send(result)
+        sender.send(error)
 
 
 def _stop(workers: list[tuple[BaseProcess, Any]]) -> None:

@@ -6,6 +6,7 @@ rest, so memory follows the number of rules and connections, not the capture.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
@@ -47,6 +48,11 @@ class Finding:
         self.frame, self.time_ns, self.seq, self.detail, self._expected, self._seen = first
         self.last_frame = max(self.last_frame, self.frame)
 
+    def __reduce__(self) -> tuple[Callable[..., Finding], tuple[object, ...]]:
+        """What is sent to another process: of the rule, its name."""
+        first = Told(self.frame, self.time_ns, self.seq, self.detail, self._expected, self._seen)
+        return _again, (self.rule.id, self.profile, self.direction, first, self.count, self.last_frame)
+
     @property
     def severity(self) -> Severity:
         """``error``, ``warning`` or ``note``."""
@@ -85,6 +91,12 @@ class Finding:
             "expected": self.expected,
             "seen": self.seen,
         }
+
+
+def _again(rule_id: str, profile: str, direction: str | None, first: Told, count: int, last_frame: int) -> Finding:
+    found = Finding(RULES[rule_id], profile, direction, first)
+    found.count, found.last_frame = count, last_frame
+    return found
 
 
 class Quota:
@@ -146,8 +158,18 @@ class Findings:
 
     def merge(self, other: Finding) -> None:
         """Count a finding that was gathered elsewhere."""
-        found = other.frame, other.time_ns, other.seq, other.detail
-        self.add(other.rule.id, other.direction, *found, count=other.count, last_frame=other.last_frame)
+        self.add(
+            other.rule.id,
+            other.direction,
+            other.frame,
+            other.time_ns,
+            other.seq,
+            other.detail,
+            expected=other._expected,
+            seen=other._seen,
+            count=other.count,
+            last_frame=other.last_frame,
+        )
 
     def sorted(self) -> list[Finding]:
         """All findings, the gravest first, then by frame."""

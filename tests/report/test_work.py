@@ -20,14 +20,14 @@ from scapy_mpa import analyze
 from scapy_mpa.report.fpdus import JSONL, log_lines
 from scripts.benchmark import SCENARIOS, write_capture
 from tests.conftest import PCAPS, REPO
+from tests.work import lines_run
 
-PACKAGE = str(REPO / "scapy_mpa")
 #: Octets of the smaller capture of a kind: some rounds of its connections.
 SIZES = {"plain": 300_000, "markers": 300_000, "small": 300_000, "reordered": 2_500_000, "fifty": 900_000}
 
 
 class Work(NamedTuple):
-    """Calls (of functions in Python and in C) and lines of this package."""
+    """Calls (of functions in Python and in C) and lines of Python."""
 
     calls: int
     lines: int
@@ -35,30 +35,19 @@ class Work(NamedTuple):
 
 def work_of(run: Callable[[], object]) -> Work:
     """What a call comes to."""
-    calls = lines = 0
+    calls = 0
 
     def profile(_frame: FrameType, event: str, _arg: Any) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    def trace(frame: FrameType, event: str, _arg: Any) -> Any:
-        nonlocal lines
-        if event == "call":
-            return trace if frame.f_code.co_filename.startswith(PACKAGE) else None
-        lines += event == "line"
-        return trace
-
-    traced, profiled = sys.gettrace(), sys.getprofile()
+    before = sys.getprofile()
+    sys.setprofile(profile)
     try:
-        sys.setprofile(profile)
-        run()
-        sys.setprofile(None)
-        sys.settrace(trace)
         run()
     finally:
-        sys.settrace(traced)
-        sys.setprofile(profiled)
-    return Work(calls, lines)
+        sys.setprofile(before)
+    return Work(calls, lines_run(run))
 
 
 def analysis(path: Path) -> int:
