@@ -7,30 +7,19 @@ untouched and hands it to the slow path, which hands back when order is restored
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heappush
-from struct import Struct
 
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.early import EarlyOperation, markers_agree
 from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment
-
-#: first FPDUPTR * 256 + Markers -> what reads the FPDUPTRs of consecutive Markers, and what they must be.
-_FPDUPTRS: dict[int, tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]] = {}
-
-
-def _fpduptrs(first: int, count: int) -> tuple[Callable[..., tuple[int, ...]], tuple[int, ...]]:
-    read = Struct(">" + "510x".join("H" * count)).unpack_from
-    expected = tuple((first + MARKER_INTERVAL * index) & 0xFFFF for index in range(count))
-    _FPDUPTRS[first << 8 | count] = read, expected
-    return read, expected
+from scapy_mpa.receive.shapes import SHAPES
 
 
 class InOrderOperation(EarlyOperation):
@@ -217,6 +206,16 @@ class PlainOperation(InOrderOperation):
 class MarkerOperation(InOrderOperation):
     """Full Operation with Markers."""
 
+    #: How FPDUs lie among them, and what the drafts count more in one that begins with a Marker.
+    _shapes = SHAPES["header"]
+    _more = 0
+
+    def resume(self) -> None:
+        """As :meth:`InOrderOperation.resume`."""
+        origin = self._reader.origin
+        self._shapes, self._more = SHAPES[origin], MARKER_LENGTH if origin == "first-octet" else 0
+        super().resume()
+
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it holds a surprise."""
         _, _, _, _, _, _, octets, start, end, _, length = seg
@@ -227,8 +226,6 @@ class MarkerOperation(InOrderOperation):
             return False
         starts, crc_used = self.starts, self.crc
         pieces, known = stream.pieces, len(starts)
-        # What the drafts count more in an FPDU that begins with a Marker.
-        more = 4 if self._reader.origin == "first-octet" else 0
         found: list[int] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = marker_count = need = 0
@@ -238,7 +235,9 @@ class MarkerOperation(InOrderOperation):
             at = self._need - shift
             if at <= start or held_end < header + 4:
                 return False
-            if not markers_agree(octets, start, min(at, end), shift, header if header == offset else header - more):
+            if not markers_agree(
+                octets, start, min(at, end), shift, header if header == offset else header - self._more
+            ):
                 return False
             if at > end:
                 self._keep_part(seg)
@@ -255,41 +254,33 @@ class MarkerOperation(InOrderOperation):
             starts.append(offset)
             if found is not None:
                 found.append(ulpdu_length | opcode << 16)
+        shapes = self._shapes
         while True:
             phase = at + shift & 511
-            if phase:
-                header = at
-                pointer = room = 512 - phase
-            else:
-                header = at + 4
-                room = 508
-                pointer = 508 + more
+            header = at if phase else at + 4
             if end - header < 4:
                 break
             ulpdu_length = octets[header] << 8 | octets[header + 1]
-            body = ulpdu_length + 9 & ~3
-            markers = 0 if body <= room else 1 + (body - room - 1) // 508
-            after = header + body + 4 * markers
-            if not phase and (octets[at + 2] or octets[at + 3]):
-                break
+            size, markers, fpduptrs, expected = shapes[ulpdu_length << 9 | phase]
+            after = at + size
             if after > end:
-                if markers_agree(octets, header, end, shift, header + shift + room - pointer):
+                counted_from = header + shift if phase else header + shift - self._more
+                if (phase or not (octets[at + 2] or octets[at + 3])) and markers_agree(
+                    octets, header, end, shift, counted_from
+                ):
                     need = after + shift
                 break
             opcode = octets[header + 3] & 0x0F
             if (
                 opcode == TERMINATE_OPCODE
-                or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH
+                or not size
                 or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
+                or fpduptrs(octets, at) != expected
             ):
                 break
-            if markers:
-                read, expected = _FPDUPTRS.get(pointer << 8 | markers) or _fpduptrs(pointer, markers)
-                if read(octets, header + room + 2) != expected:
-                    break
             fpdus += 1
             ulpdu_octets += ulpdu_length
-            marker_count += markers if phase else markers + 1
+            marker_count += markers
             starts.append(at + shift)
             if found is not None:
                 found.append(ulpdu_length | opcode << 16)

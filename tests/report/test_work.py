@@ -80,7 +80,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]
 #: Calls and lines for a packet, by `analyze`.
 MOST: dict[str, tuple[float, float]] = {
     "plain": (9.5, 75),
-    "markers": (11, 92),
+    "markers": (10.2, 86),
     "reordered": (18, 94),
     "small": (40, 302),
     "fifty": (12, 84),
