@@ -20,7 +20,7 @@ from scapy_mpa.receive.located import NEVER, Located, Moment, Outcome
 from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.records import FPDULog, Row
-from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, START, TIME, Segment, checksum_is_wrong
+from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, checksum_is_wrong
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ REMEMBERED_BOUNDARIES = 4096
 MOST_UNJUDGED = 65536
 #: So far behind the last octet captured an RST is believed to tell what was sent.
 _MOST_UNSEEN = 1 << 24
+#: So far an acknowledgement number may move before it is looked at: much less than sequence numbers can tell apart.
+_UNSEEN_ACKS = 1 << 24
 #: What a half connection may hold back whatever all others do.
 _LITTLE = 4096
 
@@ -217,7 +219,7 @@ class FullOperation:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
             del self._ends[:-REMEMBERED_BOUNDARIES]
-        if self.half.peer.ack != self._last_ack:
+        if self.half.peer.ack - self._last_ack & SEQ_MASK > _UNSEEN_ACKS:
             self._acknowledged()
         stream = self.stream
         stream.release()
@@ -272,7 +274,7 @@ class FullOperation:
         """The offset up to which the peer has acknowledged, as far as was captured."""
         ack = self.half.peer.ack
         if ack > 0 and ack != self._last_ack:
-            # Looked at in every block of the capture, so that it cannot be more than a window away.
+            # Looked at long before it can be more than a window away.
             self._last_ack = ack
             self._acked = max(self._acked, self.stream.offset_of(ack))
         return self._acked

@@ -142,7 +142,9 @@ class Receiver:
         for phase in self.touched:
             if phase.release():
                 kept.append(phase)
-            self._weigh(phase.half)
+            half = phase.half
+            if half.phase.weight != half.held:
+                self._weigh(half)
         self.touched = kept
         if self._held > self.limits.total_octets:
             self._relieve()
@@ -150,9 +152,8 @@ class Receiver:
     def _weigh(self, half: Half) -> None:
         """Look at how much a half connection holds back."""
         held = half.phase.weight
-        if held != half.held:
-            self._held += held - half.held
-            half.held = held
+        self._held += held - half.held
+        half.held = held
 
     def _relieve(self) -> None:
         """Too much is held back in all: those that hold most give up what they wait for."""
