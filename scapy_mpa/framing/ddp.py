@@ -44,6 +44,10 @@ TAGGED_HEADER_LENGTH = 14
 UNTAGGED_HEADER_LENGTH = 18
 """Octets of an untagged DDP header (RFC 5041 §4.3)."""
 
+TAGGED_OPCODES = (0, 2)
+"""RDMA Write and RDMA Read Response (RFC 5040 §4.2)."""
+QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 0, 10: 1, 11: 3}
+"""The queue of each untagged message, by opcode (RFC 5040 §4.2, RFC 7306 §4)."""
 TERMINATE_OPCODE = 7
 _TERMINATE_CONTROL_LENGTH = 4
 

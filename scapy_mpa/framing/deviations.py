@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .agreement import MINIMUM_ENHANCED_REVISION, Close, Endpoint, Operation, RtrType, is_rdmac
-from .ddp import TERMINATE_OPCODE, UNTAGGED_HEADER_LENGTH, DDPTagged, DDPUntagged, decode_ddp
+from .ddp import TERMINATE_OPCODE, UNTAGGED_HEADER_LENGTH, DDPTagged, DDPUntagged, decode_ddp, decode_terminate
 from .profiles import profile_of_revision
 from .startup import NOT_NEGOTIATED, EnhancedData, Problem, StartupFrame, startup_frame_problems
 
 _WRITE, _READ, _SEND = 0, 1, 3  # opcodes, RFC 5040 §4.2
+_NEWEST_REVISION = 2
+_LOCAL_CATASTROPHIC = 5
 _READ_REQUEST_LENGTH = 28
 _READ_SIZE = slice(UNTAGGED_HEADER_LENGTH + 12, UNTAGGED_HEADER_LENGTH + 16)
 
@@ -96,11 +98,27 @@ def frame_remarks(frame: StartupFrame | None, by: Endpoint) -> list[Deviation]:
     if frame.rev == 0 and not is_rdmac(frame):
         text = f"Rev 0 with M={frame.m} C={frame.c}: an RDMAC RNIC sets both"
         found.append(Deviation("rnic-parameters", by, text))
+    if frame.rev > _NEWEST_REVISION:
+        found.append(Deviation("startup-revision", by, f"Rev {frame.rev}, which no specification defines"))
     enhanced = frame.enhanced
-    if by == "initiator" and enhanced is not None and enhanced.a and not (enhanced.b or enhanced.c or enhanced.d):
+    if enhanced is None:
+        return found
+    if by == "initiator" and enhanced.a and not (enhanced.b or enhanced.c or enhanced.d):
         # No clause forbids it, but no Reply can have a type in common with it.
         found.append(Deviation("rtr-none-offered", by, "A is set in the Request without an RTR type"))
+    if by == "initiator" and not enhanced.a and enhanced.ird == enhanced.ord == NOT_NEGOTIATED:
+        text = "an enhanced Request without A, that leaves IRD and ORD to the ULP"
+        found.append(Deviation("enhanced-unused", by, text))
+    swapped = _other_order(enhanced.ird), _other_order(enhanced.ord)
+    if all(swapped):
+        text = f"IRD {enhanced.ird} and ORD {enhanced.ord}, which are {swapped[0]} and {swapped[1]} in the other order"
+        found.append(Deviation("ird-ord-byte-order", by, text))
     return found
+
+
+def _other_order(depth: int) -> int:
+    """A depth in the other byte order, 0 if none would be meant so: the low octet holds nothing but flags."""
+    return depth >> 8 if depth & 0x3F == 0 and depth < NOT_NEGOTIATED else 0
 
 
 def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | None) -> list[Deviation]:
@@ -194,6 +212,8 @@ def operation_violations(
             text = f"an FPDU from who must close: {close.reason}"
             rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
             found.append(Deviation(rule, by, text))
+        elif close is not None and close.by == by and close.terminate and terminates:
+            found += _terminate_violations(close, by, ulpdu)
         elif operation is not None and by == "initiator" and operation.rtr and not terminates:
             sent = rtr_type(ulpdu)
             if sent not in operation.rtr:
@@ -208,3 +228,13 @@ def operation_violations(
         text = f"DDP version {second.dv} answers DDP version {first.dv}"
         found.append(Deviation("rnic-version-mixed", "responder", text))
     return found
+
+
+def _terminate_violations(close: Close, by: Endpoint, ulpdu: bytes) -> list[Deviation]:
+    """RFC 6581 §8: what a Terminate has to say that ends the negotiation."""
+    said = decode_terminate(ulpdu)
+    # Code 5 is for errors of the endpoint itself, of which the frames say nothing.
+    if said is None or (said.layer, said.etype, said.code) in ((2, 0, close.code), (2, 0, _LOCAL_CATASTROPHIC)):
+        return []
+    text = f"a Terminate with layer {said.layer}, type {said.etype} and code {said.code}, not code {close.code}"
+    return [Deviation("terminate-code", by, f"{text}: {close.reason}")]

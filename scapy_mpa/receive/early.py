@@ -23,11 +23,12 @@ from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, header_offset, marker_count, plain_length
 from scapy_mpa.receive import records
 from scapy_mpa.receive.located import Moment
-from scapy_mpa.receive.operation import MOST_UNJUDGED, FullOperation
+from scapy_mpa.receive.operation import MOST_UNJUDGED
 from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Piece
+from scapy_mpa.receive.watched import WatchedOperation, tail
 
 #: Segments that wait at most, and how far beyond what is in order they may begin, in octets.
 MOST_WAITING = 4096
@@ -39,11 +40,13 @@ _HEADER_OCTETS = 4
 
 
 def markers_agree(octets: bytes | memoryview, start: int, end: int, shift: int, counted_from: int) -> bool:
-    """Whether all Markers in ``octets[start:end]``, whose offsets are ``shift`` more, count from that offset."""
+    """Whether all Markers in ``octets[start:end]``, whose offsets are ``shift`` more, count from that offset.
+
+    RESERVED has to be zero, too.
+    """
     first = start + shift
     for marker in range(first + (-first & 511), end + shift, MARKER_INTERVAL):
-        index = marker - shift + 2
-        if octets[index] << 8 | octets[index + 1] != marker - counted_from & 0xFFFF:
+        if tail(octets, marker - shift)[0] != marker - counted_from & 0xFFFF:
             return False
     return True
 
@@ -100,7 +103,7 @@ class EarlySegments:
             self.segments[start] = end, small_copy(seg, copies), is_late
 
 
-class EarlyOperation(FullOperation):
+class EarlyOperation(WatchedOperation):
     """Full Operation in which segments may wait for those before them."""
 
     #: What waits, None if nothing is known to be missing.
@@ -191,7 +194,8 @@ class EarlyOperation(FullOperation):
                 new.append((first, end, follower[START], follower))
                 late += is_late
         pieces = [*stream.pieces, *new]
-        found = self._read(pieces, end)
+        octets = b"".join([seg[BUFFER][index : index + b - a] for a, b, index, seg in pieces])
+        found = self._read(octets, end)
         if found is None:
             return False
         if not self._touched:
@@ -200,12 +204,13 @@ class EarlyOperation(FullOperation):
         counts.segments += len(new)
         counts.out_of_order_segments += late
         for first, last, _, _ in new:
+            self.longest_segment = max(self.longest_segment, last - first)
             if len(unjudged) < MOST_UNJUDGED:
                 heappush(unjudged, (last, first))
         stream.captured += end - start
         stream.next = stream.highest = end
         if found:
-            self._settle_all(found, pieces)
+            self._settle_all(found, pieces, octets)
         stream.advance(pieces, found[-1].end if found else stream.base)
         self._judge_passed(stream.base)
         if waiting is not None:
@@ -217,9 +222,8 @@ class EarlyOperation(FullOperation):
         self._resumed = end
         return True
 
-    def _read(self, pieces: list[Piece], end: int) -> list[Extent] | None:
-        """The whole FPDUs in pieces that leave no hole; None if anything in them, up to ``end``, is unusual."""
-        octets = b"".join([seg[BUFFER][index : index + b - a] for a, b, index, seg in pieces])
+    def _read(self, octets: bytes, end: int) -> list[Extent] | None:
+        """The whole FPDUs in octets that leave no hole; None if anything in them, up to ``end``, is unusual."""
         view, base = memoryview(octets), self.stream.base
         with_markers, crc_used = self.markers, self.crc
         counts_from_header = self._reader.origin == "header"
@@ -238,7 +242,7 @@ class EarlyOperation(FullOperation):
             markers = marker_count(at, body) if with_markers else 0
             after = at + body + MARKER_LENGTH * markers
             if with_markers:
-                if header > at and (octets[index - 2] or octets[index - 1]):
+                if header > at and any(octets[index - MARKER_LENGTH : index]):
                     return None
                 last = min(after, end - MARKER_LENGTH + 1) - base
                 if not markers_agree(octets, index, last, base, header if counts_from_header else at):
@@ -251,9 +255,9 @@ class EarlyOperation(FullOperation):
             found.append(Extent(at, header, ulpdu_length, after, markers))
             at = after
 
-    def _settle_all(self, found: list[Extent], pieces: list[Piece]) -> None:
-        """Count and record these FPDUs, which the pieces hold."""
-        counts, log = self.counts, self.log
+    def _settle_all(self, found: list[Extent], pieces: list[Piece], octets: bytes) -> None:
+        """Count and record these FPDUs, which the pieces, whose octets these are, hold."""
+        counts, log, base = self.counts, self.log, self.stream.base
         counts.fpdus += len(found)
         if self.gapped:
             counts.undelivered += len(found)
@@ -282,6 +286,7 @@ class EarlyOperation(FullOperation):
                 known = max(known, before)
             elif before[0] > known[0]:
                 located_by = records.MARKER
+            self.watch_whole(octets, base, extent, known)
             if known[0] < self.first_frame:
                 self.first_frame = known[0]
             if known[0] < complete and not self.gapped:
@@ -315,6 +320,11 @@ class EarlyOperation(FullOperation):
         )
 
     # --- what must not be done while something waits ---
+
+    @property
+    def has_hole(self) -> bool:
+        """As :attr:`FullOperation.has_hole`."""
+        return self._waiting is not None or bool(self.stream.islands)
 
     @property
     def weight(self) -> int:

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import crc32c
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import QUEUE_OF, TAGGED_HEADER_LENGTH, TAGGED_OPCODES, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH, plain_length, wire_length
 from scapy_mpa.receive.reader import CRC_RESIDUE
@@ -24,9 +24,6 @@ MARKER_BITS: Final = 12
 #: Octets of a ULPDU that :func:`header_bits` looks at.
 HEADER_OCTETS: Final = 18
 
-#: Opcodes of tagged messages (RDMA Write, Read Response), and the queue of each untagged one (RFC 5040 §4, RFC 7306).
-_TAGGED_OPCODES = (0, 2)
-_QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 0, 10: 1, 11: 3}
 _INVALIDATING = (4, 6)
 
 _TAGGED_BITS, _UNTAGGED_BITS = 12, 9
@@ -63,14 +60,14 @@ def header_at(octets: bytes, at: int, ulpdu_length: int) -> Header | None:
     if control & 0x3E or rdmap & 0xB0 or ulpdu_length > MAX_ULPDU_LENGTH:
         return None
     if control & 0x80:
-        if opcode not in _TAGGED_OPCODES or ulpdu_length < TAGGED_HEADER_LENGTH:
+        if opcode not in TAGGED_OPCODES or ulpdu_length < TAGGED_HEADER_LENGTH:
             return None
         stag, place = _TAGGED(octets, at + 2)
         return Header(ulpdu_length, control, opcode, stag, place)
-    if ulpdu_length < UNTAGGED_HEADER_LENGTH or opcode not in _QUEUE_OF:
+    if ulpdu_length < UNTAGGED_HEADER_LENGTH or opcode not in QUEUE_OF:
         return None
     _, queue, msn, place = _UNTAGGED(octets, at + 2)
-    if queue != _QUEUE_OF[opcode] or not msn:
+    if queue != QUEUE_OF[opcode] or not msn:
         return None
     return Header(ulpdu_length, control, opcode, msn, place)
 
@@ -79,7 +76,7 @@ def header_bits(octets: bytes, at: int, header: Header) -> int:
     """Bits of evidence in a DDP header by itself."""
     if header.control & 0x80:
         return _TAGGED_BITS
-    bits = _UNTAGGED_BITS + (_FIELD_BITS if _QUEUE_OF[header.opcode] else 2 * _ZERO_FIELD_BITS)
+    bits = _UNTAGGED_BITS + (_FIELD_BITS if QUEUE_OF[header.opcode] else 2 * _ZERO_FIELD_BITS)
     if header.opcode not in _INVALIDATING and octets[at + 2 : at + 6] == bytes(4):
         bits += _ZERO_FIELD_BITS
     if not header.place:
@@ -98,7 +95,7 @@ def succession_bits(earlier: Sequence[Header], header: Header) -> int:
             payload = before.length - TAGGED_HEADER_LENGTH
             bits = _SAME_BITS if header.buffer else _ZERO_FIELD_BITS
             return bits + (_FIELD_BITS if payload and header.place == before.place + payload else 0)
-        if _QUEUE_OF[before.opcode] != _QUEUE_OF[header.opcode]:
+        if QUEUE_OF[before.opcode] != QUEUE_OF[header.opcode]:
             continue
         return _SAME_BITS if 0 <= header.buffer - before.buffer <= 8 else 0
     return 0

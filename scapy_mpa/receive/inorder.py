@@ -10,16 +10,17 @@ from __future__ import annotations
 from heapq import heappush
 
 from scapy_mpa.framing.crc import crc32c
-from scapy_mpa.framing.ddp import TERMINATE_OPCODE
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import MARKER_LENGTH
+from scapy_mpa.framing.markers import MARKER_LENGTH, marker_count, plain_length
 from scapy_mpa.receive import records
 from scapy_mpa.receive.early import EarlyOperation, markers_agree
 from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, bare
 from scapy_mpa.receive.shapes import SHAPES
+from scapy_mpa.receive.watched import HEAD_OCTETS, LONGEST_TAIL, LOOKED_AT, PAD_BITS, TO_MASK, head, place, tail
 
 
 class InOrderOperation(EarlyOperation):
@@ -35,6 +36,8 @@ class InOrderOperation(EarlyOperation):
         # The fast path has no memory: what Markers of this FPDU said already must not be forgotten.
         if extent is not None and self._reader.disagreement(extent, stream.next) is not None:
             return
+        if self.ddp.at != stream.base:
+            self.ddp.lose()
         self.half.next_seq = stream.seq_of(stream.next)
         self._resumed = stream.next
         self._need = extent.end if extent is not None else 0
@@ -44,6 +47,12 @@ class InOrderOperation(EarlyOperation):
         stream, length = self.stream, seg[LENGTH]
         if not self._touched:
             self.touch()
+        if length > self.longest_segment:
+            self.longest_segment = length
+        elif self.tiny.is_one_too_many(length, self.longest_segment):
+            detail = f"segments of {length} octets, where others had {self.longest_segment}"
+            self.find("attack-path-mtu", stream.next, seg[FRAME], seg[TIME], detail)
+        self._goes_on(seg)
         stream.hold(seg, stream.next, stream.next + length, seg[START])
         stream.next = stream.highest = stream.next + length
         stream.captured += length
@@ -58,6 +67,8 @@ class InOrderOperation(EarlyOperation):
         if not self._touched:
             self.touch()
         counts.segments += 1
+        if length > self.longest_segment:
+            self.longest_segment = length
         if fpdus:
             counts.fpdus += fpdus
             counts.ulpdu_octets += ulpdu_octets
@@ -68,6 +79,7 @@ class InOrderOperation(EarlyOperation):
                 self._keep_first(seg)
             self.complete = seg[FRAME]
             if stream.pieces:
+                self._goes_on(seg)
                 stream.consume_all()
             stream.consumed.append(seg)
             stream.base = stream.next + at - seg[START]
@@ -86,13 +98,49 @@ class InOrderOperation(EarlyOperation):
         self._need = need
         self.half.next_seq = seg[SEQ] + length & SEQ_MASK
 
+    def _watch(self, seg: Segment, first: int) -> None:
+        """Look at FPDUs that the segment completed: those from the one at ``first`` in ``starts`` on."""
+        octets, begin, known = seg[BUFFER], seg[START] - self.stream.next, (seg[FRAME], seg[TIME])
+        for offset in self.starts[first:]:
+            if offset < self.stream.next:
+                self._watch_held(seg, offset)
+                continue
+            index = offset + begin
+            header = index + MARKER_LENGTH if self.markers and not offset & 511 else index
+            body = plain_length(octets[header] << 8 | octets[header + 1])
+            after = index + body + (MARKER_LENGTH * marker_count(offset, body) if self.markers else 0)
+            first_octets = octets[index : min(index + LOOKED_AT, after)]
+            self.watch(offset, first_octets, octets[max(index, after - LONGEST_TAIL) : after], after - begin, known)
+
+    def _watch_held(self, seg: Segment, offset: int) -> None:
+        """Look at the FPDU that the segment completed, and of which the first part is held."""
+        stream, octets, end = self.stream, seg[BUFFER], self._need
+        start, begin = seg[START], seg[START] - stream.next
+        held = stream.read(offset, min(offset + LOOKED_AT, stream.next))
+        first = held + bytes(octets[start : max(start, min(start + LOOKED_AT - len(held), end + begin))])
+        at = max(end - LONGEST_TAIL, offset)
+        held = stream.read(at, stream.next) if at < stream.next else b""
+        last = held + bytes(octets[max(at + begin, start) : end + begin])
+        self.watch(offset, first, last, end, (seg[FRAME], seg[TIME]))
+
+    def _goes_on(self, seg: Segment) -> None:
+        """The segment does not begin with an FPDU."""
+        stream = self.stream
+        acknowledged = self.half.peer.ack == seg[SEQ]
+        self.alignment.goes_on(stream.next, (seg[FRAME], seg[TIME]), stream.pieces[-1], acknowledged, self.counts)
+
     def _keep_first(self, seg: Segment) -> None:
         """Full Operation begins with the FPDU that the segment completes: keep how its ULPDU begins."""
         held = self.stream.read(self.stream.base, self.stream.next)
         header = MARKER_LENGTH if self.markers else 0
         first = held + bytes(seg[BUFFER][seg[START] : seg[START] + header + 2 + FIRST_ULPDU_OCTETS])
         ulpdu_length = first[header] << 8 | first[header + 1]
-        self.first_ulpdu = first[header + 2 : header + 2 + min(ulpdu_length, FIRST_ULPDU_OCTETS)]
+        ulpdu = first[header + 2 : header + 2 + min(ulpdu_length, FIRST_ULPDU_OCTETS)]
+        body = plain_length(ulpdu_length)
+        end = body + MARKER_LENGTH * marker_count(0, body) if self.markers else body
+        self.begin(ulpdu, ulpdu_length, end, max((seg[FRAME], seg[TIME]), self.floor))
+        if self.opening is None:
+            self.opening = bare(self.stream.pieces[0][3] if self.stream.pieces else seg)
 
     def _crc_of_held(self) -> int:
         crc = 0
@@ -154,11 +202,13 @@ class PlainOperation(InOrderOperation):
         _, _, _, _, _, _, octets, start, end, _, length = seg
         if end - start != length:
             return False
-        stream, starts, crc_used = self.stream, self.starts, self.crc
+        stream, starts, crc_used, watch = self.stream, self.starts, self.crc, self.ddp
         pieces, shift, known = stream.pieces, stream.next - start, len(starts)
         found: list[int] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = need = 0
+        quiet, writing, stag, to, shortest, longest = self.expected()
+        unwatched = -1
         if pieces:
             at = self._need - shift
             if at > end:
@@ -167,36 +217,59 @@ class PlainOperation(InOrderOperation):
             offset, held_end, index, held = pieces[0]
             if at <= start or held_end - offset < 4:
                 return False
-            view = held[BUFFER]
-            ulpdu_length, opcode = view[index] << 8 | view[index + 1], view[index + 3] & 0x0F
-            if opcode == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+            ulpdu_length, control = head(held[BUFFER], index)
+            if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                 return False
             if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
                 return False
+            if (
+                control != quiet
+                or held_end - offset < HEAD_OCTETS
+                or at - start < 8
+                or not shortest <= ulpdu_length <= longest
+                or tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3]
+                or (writing and place(held[BUFFER], index + 4) != (stag, to))
+            ):
+                unwatched, quiet = known, -1
+            elif writing:
+                to += ulpdu_length - TAGGED_HEADER_LENGTH
             fpdus, ulpdu_octets = 1, ulpdu_length
             starts.append(offset)
             if found is not None:
-                found.append(ulpdu_length | opcode << 16)
+                found.append(ulpdu_length | (control & 0x0F) << 16)
         while end - at >= 4:
-            ulpdu_length = octets[at] << 8 | octets[at + 1]
+            ulpdu_length, control = head(octets, at)
             after = at + (ulpdu_length + 9 & ~3)
             if after > end:
                 need = after + shift
                 break
-            opcode = octets[at + 3] & 0x0F
             if (
-                opcode == TERMINATE_OPCODE
+                control & 0x0F == TERMINATE_OPCODE
                 or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH
                 or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
             ):
                 del starts[known:]
                 return False
+            if (
+                control != quiet
+                or not shortest <= ulpdu_length <= longest
+                or tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]
+                or (writing and place(octets, at + 4) != (stag, to))
+            ):
+                if unwatched < 0:
+                    unwatched, quiet = len(starts), -1
+            elif writing:
+                to += ulpdu_length - TAGGED_HEADER_LENGTH
             fpdus += 1
             ulpdu_octets += ulpdu_length
             starts.append(at + shift)
             if found is not None:
-                found.append(ulpdu_length | opcode << 16)
+                found.append(ulpdu_length | (control & 0x0F) << 16)
             at = after
+        if writing:
+            watch.to = to & TO_MASK
+        if unwatched >= 0:
+            self._watch(seg, unwatched)
         if found:
             self._record(seg, starts[known], found)
         self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
@@ -224,11 +297,13 @@ class MarkerOperation(InOrderOperation):
         # A Marker cut by the end of a segment is left to the slow path.
         if end - start != length or 0 < start + shift & 511 < 4 or 0 < end + shift & 511 < 4:
             return False
-        starts, crc_used = self.starts, self.crc
+        starts, crc_used, watch = self.starts, self.crc, self.ddp
         pieces, known = stream.pieces, len(starts)
         found: list[int] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = marker_count = need = 0
+        quiet, writing, stag, to, shortest, longest = self.expected()
+        unwatched = -1
         if pieces:
             offset, held_end, index, held = pieces[0]
             header = offset if offset & 511 else offset + 4
@@ -243,51 +318,75 @@ class MarkerOperation(InOrderOperation):
                 self._keep_part(seg)
                 return True
             index += header - offset
-            view = held[BUFFER]
-            ulpdu_length, opcode = view[index] << 8 | view[index + 1], view[index + 3] & 0x0F
-            if opcode == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+            ulpdu_length, control = head(held[BUFFER], index)
+            if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                 return False
             if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
                 return False
+            last = at - 8 if at - 8 + shift & 511 else at - 12
+            if (
+                control != quiet
+                or held_end < header + HEAD_OCTETS
+                or -header & 511 < HEAD_OCTETS
+                or last < start
+                or not shortest <= ulpdu_length <= longest
+                or tail(octets, last)[0] & PAD_BITS[ulpdu_length & 3]
+                or (writing and place(held[BUFFER], index + 4) != (stag, to))
+            ):
+                unwatched, quiet = known, -1
+            elif writing:
+                to += ulpdu_length - TAGGED_HEADER_LENGTH
             fpdus, ulpdu_octets = 1, ulpdu_length
             marker_count = (self._need - offset - (ulpdu_length + 9 & ~3)) // 4
             starts.append(offset)
             if found is not None:
-                found.append(ulpdu_length | opcode << 16)
+                found.append(ulpdu_length | (control & 0x0F) << 16)
         shapes = self._shapes
         while True:
             phase = at + shift & 511
             header = at if phase else at + 4
             if end - header < 4:
                 break
-            ulpdu_length = octets[header] << 8 | octets[header + 1]
-            size, markers, fpduptrs, expected = shapes[ulpdu_length << 9 | phase]
+            ulpdu_length, control = head(octets, header)
+            size, markers, read, expected = shapes[ulpdu_length << 9 | phase]
             after = at + size
             if after > end:
                 counted_from = header + shift if phase else header + shift - self._more
-                if (phase or not (octets[at + 2] or octets[at + 3])) and markers_agree(
-                    octets, header, end, shift, counted_from
-                ):
+                if (phase or not any(octets[at : at + 4])) and markers_agree(octets, header, end, shift, counted_from):
                     need = after + shift
                 break
-            opcode = octets[header + 3] & 0x0F
             if (
-                opcode == TERMINATE_OPCODE
+                control & 0x0F == TERMINATE_OPCODE
                 or not size
                 or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
-                or fpduptrs(octets, at) != expected
+                or read(octets, at) != expected
             ):
                 break
+            if (
+                control != quiet
+                or -(header + shift) & 511 < HEAD_OCTETS
+                or not shortest <= ulpdu_length <= longest
+                or tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0] & PAD_BITS[ulpdu_length & 3]
+                or (writing and place(octets, header + 4) != (stag, to))
+            ):
+                if unwatched < 0:
+                    unwatched, quiet = len(starts), -1
+            elif writing:
+                to += ulpdu_length - TAGGED_HEADER_LENGTH
             fpdus += 1
             ulpdu_octets += ulpdu_length
             marker_count += markers
             starts.append(at + shift)
             if found is not None:
-                found.append(ulpdu_length | opcode << 16)
+                found.append(ulpdu_length | (control & 0x0F) << 16)
             at = after
         if at != end and not need and end - (at if at + shift & 511 else at + 4) >= 4:
             del starts[known:]
             return False
+        if writing:
+            watch.to = to & TO_MASK
+        if unwatched >= 0:
+            self._watch(seg, unwatched)
         if found:
             self._record(seg, starts[known], found)
         self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)

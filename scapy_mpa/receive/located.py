@@ -33,6 +33,7 @@ class Located:
         "known",
         "located_by",
         "octets",
+        "oddities",
         "offset",
         "opcode",
         "placed",
@@ -58,8 +59,9 @@ class Located:
         self.delivered = 0
         #: All its octets, if somebody wants them.
         self.octets = b""
-        #: How the ULPDU of the first FPDU begins.
+        #: How its ULPDU begins, and the rules that octets break at which receivers do not look, with details.
         self.beginning = b""
+        self.oddities: list[tuple[str, str]] = []
         #: The ULPDU of a Terminate, which findings spell out.
         self.terminate = b""
 

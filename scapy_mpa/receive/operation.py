@@ -6,7 +6,7 @@ This is the whole of it, for any segment.  :mod:`~scapy_mpa.receive.inorder` add
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -20,8 +20,26 @@ from scapy_mpa.receive.located import NEVER, Located, Moment, Outcome
 from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.records import FPDULog, Row
-from scapy_mpa.receive.segment import END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, checksum_is_wrong
+from scapy_mpa.receive.segment import (
+    BUFFER,
+    END,
+    FRAME,
+    LENGTH,
+    SEQ,
+    SEQ_MASK,
+    START,
+    TIME,
+    Segment,
+    bare,
+    checksum_is_right,
+    checksum_is_wrong,
+)
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
+from scapy_mpa.receive.watch.alignment import AlignmentWatch
+from scapy_mpa.receive.watch.attacks import TinySegments, hop_limit, is_good_fpdu, names_buffer
+from scapy_mpa.receive.watch.beginning import LOOKED_AT, begins_with_header, wrong_beginning
+from scapy_mpa.receive.watch.ddp import DDPWatch
+from scapy_mpa.receive.watch.sizes import SizeWatch
 
 if TYPE_CHECKING:
     from scapy_mpa.receive.startup import FoundFrame
@@ -53,6 +71,8 @@ MOST_UNJUDGED = 65536
 _MOST_UNSEEN = 1 << 24
 #: So far an acknowledgement number may move before it is looked at: much less than sequence numbers can tell apart.
 _UNSEEN_ACKS = 1 << 24
+#: No segment is longer on the wire; a longer one was cut into several after it was captured.
+LARGEST_SEGMENT = 9216
 #: What a half connection may hold back whatever all others do.
 _LITTLE = 4096
 
@@ -110,12 +130,31 @@ class FullOperation:
         self._limits = limits
         self._reader = reader
         self._placement = Placement(self.stream, reader, floor, observer is not None, begins_at, may_search)
+        #: Octets of the longest segment, as far as that was looked at.
+        self.longest_segment = 0
+        #: The first octets of Full Operation, until the first FPDU is complete.
+        self._beginning = b""
+        #: How many RDMA Reads and Atomics were asked for before the first error, -1 without one.
+        self.requests_before_error = -1
+        #: TTL or Hop Limit of its packets, None if that is not known.
+        self._hop_limit: int | None = None
+        self.tiny = TinySegments()
+        self.alignment = AlignmentWatch(self.find)
+        #: Its DDP Segments.
+        self.ddp = DDPWatch(self.find, begins_at == 0)
+        self.sizes = SizeWatch(self.find, half.emss, self.markers)
         #: Whether delivery counts from the first FPDU located, the beginning not having been captured.
         self._from_first_located = begins_at is None
         #: The frame at which the first FPDU was located.
         self.first_frame = NEVER
         #: The first octets of the ULPDU of the FPDU with which Full Operation began, if that was captured.
         self.first_ulpdu: bytes | None = None
+        #: Its ULPDU_Length and end, whether its CRC is bad, and the moment at which it was complete and located.
+        self.first_ulpdu_length = self.first_end = 0
+        self.begins_badly = False
+        self.opened: Moment | None = None
+        #: The segment that brought the first octet of Full Operation, without its octets.
+        self.opening: Segment | None = None
         #: The peer's acknowledgement number that was looked at last, and the highest offset acknowledged.
         self._last_ack = -1
         self._acked = 0
@@ -175,21 +214,29 @@ class FullOperation:
         reach = max(stream.highest, self._acknowledged())
         if start > reach + MAX_WINDOW or end < stream.next - MAX_WINDOW:
             detail = f"{start - stream.next} octets from those in order"
-            self._find("outside-window", start, seg[FRAME], seg[TIME], detail)
+            self.find("outside-window", start, seg[FRAME], seg[TIME], detail)
             return []
         counts.segments += 1
+        self.longest_segment = max(self.longest_segment, seg[LENGTH])
         if is_cut(seg):
             cut = seg[LENGTH] - seg[END] + seg[START]
             self._wire_end = max(self._wire_end, start + seg[LENGTH])
-            self._find("capture-cut", end, seg[FRAME], seg[TIME], f"{cut} octets of the payload are not captured")
+            self.find("capture-cut", end, seg[FRAME], seg[TIME], f"{cut} octets of the payload are not captured")
         highest = stream.highest
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg[LENGTH] == 1 and end == stream.next
         if start < end and self._agrees(seg, start, end, keep_alive):
             new = stream.commit(seg, start, end)
+        if new and new[0][0] == 0:
+            self.opening = bare(seg)
+        rst = self.half.rst
+        if new and rst is not None and rst[1] < seg[FRAME] and end > stream.offset_of(rst[0]):
+            detail = f"{end - start} octets after the RST of frame {rst[1]}"
+            self.find("attack-reset", start, seg[FRAME], seg[TIME], detail)
         if not new:
             counts.retransmitted_segments += 1
+            self._look_at_boundaries(seg, start, end)
         elif new[0][0] < highest:
             counts.out_of_order_segments += 1
         if start >= 0 and len(self._unjudged) < MOST_UNJUDGED:
@@ -198,13 +245,15 @@ class FullOperation:
 
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
+        if not self.complete and stream.base == 0:
+            self._beginning = stream.read(0, min(stream.next, LOOKED_AT))
         self._account(self._placement.work(now, new))
         limits = self._limits
         while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
             detail = f"more than {limits.held_octets} octets held back for a gap (held_octets)"
             if stream.weight <= limits.held_octets:
                 detail = f"more than {limits.held_segments} segments held back for a gap (held_segments)"
-            self._find("limit", stream.next, *now, detail)
+            self.find("limit", stream.next, *now, detail)
             self._skip_gap(now)
 
     def resume(self) -> None:
@@ -221,6 +270,7 @@ class FullOperation:
             del self._ends[:-REMEMBERED_BOUNDARIES]
         if self.half.peer.ack - self._last_ack & SEQ_MASK > _UNSEEN_ACKS:
             self._acknowledged()
+        self._look_at_path()
         stream = self.stream
         stream.release()
         self._touched = bool(stream.previously_consumed)
@@ -235,6 +285,8 @@ class FullOperation:
         self._know_start()
         self._account(placement.flush(now))
         self._know_start()
+        if self.opening is None and stream.pieces and stream.starts[0] == 0:
+            self.opening = bare(stream.pieces[0][3])
         if placement.has_rest:
             self.gapped = True
             self._account(placement.take_rest(now))
@@ -250,7 +302,7 @@ class FullOperation:
             latest = max((piece[3][FRAME], piece[3][TIME]) for piece in stream.pieces)
             if how == "FIN" or when >= latest:
                 detail = f"{how} {stream.next - placement.at} octets into an FPDU"
-                self._find("connection-lost", placement.at, *max(when, latest), detail)
+                self.find("connection-lost", placement.at, *max(when, latest), detail)
         if self.log is not None and self.first_error is not None:
             # An error may have been told later than FPDUs that its frame precedes.
             self.log.mark_after(self.first_error, self.stream.origin, self.floor[0])
@@ -260,11 +312,20 @@ class FullOperation:
         begun = stream.next - placement.at if placement.is_inside_fpdu else 0
         counts.unlocated_octets = max(0, stream.captured - self._located_octets - begun)
         self._judge_passed(stream.highest)
+        if self._beginning and not self.complete:
+            self._find_beginning(now)
+        self.sizes.finish(self.ddp, self.longest_segment)
+        self.alignment.finish(counts, self.sizes.fits(self.longest_segment), now)
+        if placement.state is not CHAIN and not (self.gapped or placement.cut or self._from_first_located):
+            rest = stream.next - self._located_end
+            if rest > 0:
+                self.find("fpdu-format", self._located_end, *now, f"{rest} octets in which there is no FPDU")
 
     def _catch_up(self) -> None:
         """Learn what the fast path has done: all octets it consumed were FPDUs."""
         if self._placement.catch_up((self.complete, 0)):
             self._note_located(self._located_end, self.stream.base)
+            self.ddp.at = self.stream.base
 
     def _note_located(self, start: int, end: int) -> None:
         self._located_octets += max(0, end - max(start, self._located_end))
@@ -318,7 +379,7 @@ class FullOperation:
             return True
         differences = stream.differences(seg, start, end)
         if differences and not keep_alive and checksum_is_wrong(seg):
-            self._find("tcp-checksum", start, seg[FRAME], seg[TIME], DROPPED)
+            self.find("tcp-checksum", start, seg[FRAME], seg[TIME], DROPPED)
             return False
         for offset, other in differences:
             if checksum_is_wrong(other):
@@ -327,8 +388,47 @@ class FullOperation:
         if differences and not keep_alive:
             offset, other = min(differences, key=lambda place: place[0])
             detail = f"an octet differs from what frame {other[FRAME]} brought; the first copy is kept"
-            self._find("overlap", offset, seg[FRAME], seg[TIME], detail)
+            self.find("overlap", offset, seg[FRAME], seg[TIME], detail)
+            self._look_at_copy(seg, start, offset, other)
         return True
+
+    def _look_at_copy(self, seg: Segment, start: int, offset: int, other: Segment) -> None:
+        """Of two copies that differ at ``offset``, each with a TCP checksum that is right: does one fit no FPDU?"""
+        if not self.crc or not (checksum_is_right(seg) and checksum_is_right(other)):
+            return
+        index = bisect_right(self.starts, offset) - 1
+        first = self.starts[index] if index >= 0 else -1
+        octets = seg[BUFFER][seg[START] + max(first - start, 0) : seg[END]]
+        if self.counts.crc_errors and start <= first and is_good_fpdu(octets, first, self.markers):
+            bad, good = other, seg
+        elif not self.counts.crc_errors and offset < self.stream.base:
+            bad, good = seg, other
+        else:
+            return
+        detail = f"what frame {bad[FRAME]} brought fits TCP and no FPDU, unlike what frame {good[FRAME]} brought"
+        self.find("attack-injection", offset, seg[FRAME], seg[TIME], detail)
+
+    def _look_at_boundaries(self, seg: Segment, start: int, end: int) -> None:
+        """A retransmission: does it cut an FPDU where the segment before did not?"""
+        if self._is_boundary(start):
+            return
+        for other in self.stream.consumed_between(start, min(end, self.stream.base)):
+            first = self.stream.offset_of(other[SEQ])
+            if first < start < first + other[LENGTH] <= first + LARGEST_SEGMENT and _holds(self.starts, first):
+                detail = f"repeats frame {other[FRAME]} from its octet {start - first} on, in the middle of an FPDU"
+                self.find("alignment-retransmission", start, seg[FRAME], seg[TIME], detail)
+                return
+
+    def _look_at_path(self) -> None:
+        """Do segments come the same way as the first? Looked at now and then."""
+        for seg in self.stream.consumed[:: max(1, len(self.stream.consumed) - 1)]:
+            limit = hop_limit(seg)
+            if limit is None or limit == self._hop_limit:
+                continue
+            if self._hop_limit is not None:
+                detail = f"TTL or Hop Limit {limit}, where it was {self._hop_limit}"
+                self.find("attack-hijack", self.stream.offset_of(seg[SEQ]), seg[FRAME], seg[TIME], detail)
+            self._hop_limit = limit
 
     def _skip_gap(self, now: Moment) -> None:
         stream, placement = self.stream, self._placement
@@ -351,7 +451,7 @@ class FullOperation:
         stream = self.stream
         self._catch_up()
         detail = f"more than {self._limits.total_octets} octets held back in all (total_octets)"
-        self._find("limit", stream.next, *now, detail)
+        self.find("limit", stream.next, *now, detail)
         while stream.islands and stream.weight > _LITTLE:
             self._skip_gap(now)
         if stream.weight > _LITTLE:
@@ -365,14 +465,14 @@ class FullOperation:
         acknowledged = self._acknowledged() >= end
         if acknowledged:
             detail += ", though the peer acknowledged them"
-        self._find("capture-gap" if acknowledged else "gap", start, *when, detail)
+        self.find("capture-gap" if acknowledged else "gap", start, *when, detail)
 
     # --- what came of them ---
 
     def _account(self, outcome: Outcome) -> None:
         """Count, record and report what a frame changed."""
         for breach in outcome.breaches:
-            self._find(breach.rule, breach.offset, breach.frame, breach.time, breach.detail)
+            self.find(breach.rule, breach.offset, breach.frame, breach.time, breach.detail)
             if breach.rule in ("crc", "marker-length"):
                 place = breach.frame, breach.offset
                 if self.first_error is None or place < self.first_error:
@@ -399,7 +499,13 @@ class FullOperation:
         self._note_located(located.offset, located.end)
         self.first_frame = min(self.first_frame, located.known[0])
         if located.offset == 0:
-            self.first_ulpdu = located.beginning
+            self.begin(located.beginning, located.extent.ulpdu_length, located.end, located.known)
+            self.begins_badly = located.placed is None
+            if located.placed is None or not begins_with_header(located.beginning, located.extent.ulpdu_length):
+                self._find_beginning(located.known)
+            self._beginning = b""
+        if self.first_error is not None and self.requests_before_error < 0 and located.offset >= self.first_error[1]:
+            self.requests_before_error = self.ddp.requests
         self.starts.append(located.offset)
         self._ends.append(located.end)
         self.complete = max(self.complete, located.complete[0])
@@ -415,19 +521,44 @@ class FullOperation:
         if self.log is not None:
             self.log.add(self.row(located), located.frames)
 
+    def _find_beginning(self, when: Moment) -> None:
+        """The first octets are no FPDU as was agreed on: report what they are."""
+        wrong = wrong_beginning(self._beginning, self.markers, self.crc)
+        if wrong is not None:
+            self.find(wrong[0], 0, *when, wrong[1])
+
+    @property
+    def has_hole(self) -> bool:
+        """Whether octets wait for others that have not come yet."""
+        return bool(self.stream.islands)
+
+    def begin(self, ulpdu: bytes, ulpdu_length: int, end: int, opened: Moment) -> None:
+        """The FPDU with which Full Operation begins is complete, and ends at ``end``."""
+        self.first_ulpdu, self.first_ulpdu_length, self.first_end, self.opened = ulpdu, ulpdu_length, end, opened
+
     def _look_into(self, located: Located) -> None:
         """Report what an FPDU says of itself; only now, since one that a Marker located may turn out to be none."""
         length = located.extent.ulpdu_length
         if located.placed is None:
             return
+        watch = self.ddp
+        if located.offset != watch.at:
+            watch.lose()
+        watch.at = located.end
+        watch.follow(located.beginning, 0, length, located.offset, *located.placed)
+        if length > self.sizes.longest:
+            self.sizes.grows(length, located.end - located.offset, located.offset, *located.placed)
+        for rule, detail in located.oddities:
+            self.find(rule, located.offset, *located.placed, detail)
         if length == 0:
-            self._find("ulpdu-length-zero", located.offset, *located.placed, "ULPDU_Length 0")
+            self.find("ulpdu-length-zero", located.offset, *located.placed, "ULPDU_Length 0")
         elif length > MAX_ULPDU_LENGTH:
-            self._find("ulpdu-length-limit", located.offset, *located.placed, f"ULPDU_Length {length}")
+            self.find("ulpdu-length-limit", located.offset, *located.placed, f"ULPDU_Length {length}")
         if located.terminate:
             self._find_terminate(located)
 
-    def _find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
+    def find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
+        """Report the breach of a rule at an offset of the stream; the time is in nanoseconds."""
         self.findings.add(rule, self.direction, frame, time, self.stream.seq_of(offset), detail)
 
     def _find_terminate(self, located: Located) -> None:
@@ -436,9 +567,13 @@ class FullOperation:
             return
         place = located.offset, *(located.placed or located.complete)
         detail = f"{terminate.meaning} (layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x})"
-        self._find("terminate", *place, detail)
+        self.find("terminate", *place, detail)
+        if names_buffer(terminate):
+            other = "responder" if self.direction == "initiator" else "initiator"
+            detail = f"the peer answers by a Terminate: {terminate.meaning}"
+            self.findings.add("attack-buffer", other, *place[1:], self.stream.seq_of(located.offset), detail)
         if terminate.layout == "siw":
-            self._find("terminate-layout", *place, "control word laid out from the least significant bit, as siw does")
+            self.find("terminate-layout", *place, "control word laid out from the least significant bit, as siw does")
 
     # --- alignment of segments (RFC 5044 §2) ---
 

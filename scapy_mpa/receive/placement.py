@@ -28,6 +28,7 @@ from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN
 from scapy_mpa.receive.search import ALIGNMENT, Search
 from scapy_mpa.receive.segment import FRAME, TIME, Segment, checksum_is_wrong
 from scapy_mpa.receive.stream import Stream, frames_of
+from scapy_mpa.receive.watch.fpdu import oddities
 
 CHAIN, RETRY, LOST = "chain", "retry", "lost"
 #: FPDUs in a row with a bad CRC that are followed by their lengths before those are given up.
@@ -36,7 +37,7 @@ MOST_RETRIES = 16
 MOST_SUSPECTS = 4096
 #: Octets behind the last that are kept for a search: no chain of lengths is followed for longer.
 _MOST_SEARCHED = 8 * LONGEST_FPDU
-#: Octets of the first ULPDU that are kept: all of a ready-to-receive message (RFC 6581 §9.2).
+#: Octets of a ULPDU that are looked at: all of a ready-to-receive message (RFC 6581 §9.2).
 FIRST_ULPDU_OCTETS = 48
 #: Octets of a Terminate that are looked at: its control word comes first.
 _TERMINATE_OCTETS = 64
@@ -541,7 +542,7 @@ class Placement:
         opcode = control[1] & 0x0F if len(control) == 2 else NO_OPCODE
         located = Located(extent, crc, frames_of(pieces), complete, known, opcode)
         located.is_named = is_named
-        if extent.offset == 0:
+        if extent.offset == 0 and crc == BAD:
             located.beginning = self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS)
         if self._keep_octets:
             located.octets = self._stream.read(extent.offset, extent.end)
@@ -562,6 +563,8 @@ class Placement:
         located = self._located(extent, GOOD if self._reader.crc else UNCHECKED)
         self._fresh.append(located)
         self._placed_ends[extent.end] = located.known
+        located.beginning = self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS)
+        located.oddities = oddities(self._reader, extent)
         if located.opcode == TERMINATE_OPCODE:
             located.terminate = self._reader.ulpdu(extent, _TERMINATE_OCTETS)
         return located

@@ -9,6 +9,7 @@ from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.inference import Budget
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
+from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
     ACK,
@@ -247,11 +248,13 @@ class Receiver:
             if self._is_foreign(half, seg):
                 return
             half = self._synchronize(half, seg)
+            half.announced = announced(seg) or half.announced
             seg = (*seg[:SEQ], (seg[SEQ] + 1) & SEQ_MASK, *seg[ACK:])
         if flags & ACK_FLAG:
             half.acknowledge(seg[ACK])
         if flags & RST:
             half.rst = seg[SEQ], seg[FRAME], seg[TIME]
+            half.next_seq = -1
             return
         if flags & FIN:
             fin = (seg[SEQ] + seg[LENGTH]) & SEQ_MASK

@@ -78,6 +78,11 @@ def detached(seg: Segment) -> Segment:
     return (*seg[:BUFFER], octets, seg[START] - start, seg[END] - start, tcp, seg[LENGTH])
 
 
+def bare(seg: Segment) -> Segment:
+    """The same segment without its octets, which are let go."""
+    return (*seg[:BUFFER], memoryview(b""), 0, 0, -1, seg[LENGTH])
+
+
 def small_copy(seg: Segment, copies: dict[int, Segment]) -> Segment:
     """The segment itself if its buffer is its own, else a detached one: the same for the same ``copies``."""
     if seg[BUFFER].nbytes <= _LARGEST_PACKET:
@@ -108,6 +113,21 @@ def endpoints(key: bytes) -> tuple[str, str]:
     return names[0], names[1]
 
 
+def checksum_is_right(seg: Segment) -> bool:
+    """Whether the TCP checksum of a segment, all of which was captured, is right."""
+    tcp, end = seg[TCP], seg[END]
+    return tcp >= 0 and end - seg[START] == seg[LENGTH] and _sum(seg) == 0
+
+
+def _sum(seg: Segment) -> int:
+    """The sum over pseudo-header, header and payload: 0 if the checksum is right (RFC 9293 §3.1)."""
+    octets = seg[BUFFER][seg[TCP] : seg[END]]
+    # Folding to 16 bits is a remainder modulo 65535, so the words need not be added one by one (RFC 1071).
+    pseudo = int.from_bytes(seg[KEY][:-4], "big") + 6 + len(octets)
+    padded = bytes(octets) + b"\0" * (len(octets) & 1)
+    return (int.from_bytes(padded, "big") + pseudo) % 0xFFFF
+
+
 def checksum_is_wrong(seg: Segment) -> bool:
     """Whether a receiver would have dropped this segment for its TCP checksum.
 
@@ -121,11 +141,8 @@ def checksum_is_wrong(seg: Segment) -> bool:
     found = octets[16] << 8 | octets[17]
     if found == 0:
         return False
-    key = seg[KEY]
-    # Folding to 16 bits is a remainder modulo 65535, so the words need not be added one by one (RFC 1071).
-    pseudo = int.from_bytes(key[:-4], "big") + 6 + len(octets)
-    padded = bytes(octets) + b"\0" * (len(octets) & 1)
-    if (int.from_bytes(padded, "big") + pseudo) % 0xFFFF == 0:
+    if _sum(seg) == 0:
         return False
+    pseudo = int.from_bytes(seg[KEY][:-4], "big") + 6 + len(octets)
     # Large-send offload leaves the sum without the length (it differs for each segment that goes out).
     return (found - pseudo) % 0xFFFF != 0 and (found - pseudo + len(octets)) % 0xFFFF != 0

@@ -19,7 +19,7 @@ from scapy_mpa.framing.markers import (
     wire_length,
 )
 
-#: Octets with Markers and how many Markers, both with the leading one; what reads all FPDUPTRs, from its first octet,
+#: Octets with Markers and how many Markers, both with the leading one; what reads all Markers, from its first octet,
 #: and what they must be.  Without octets: no FPDU of this ULPDU_Length is ordinary.
 Shape: TypeAlias = tuple[int, int, Callable[..., tuple[int, ...]], tuple[int, ...]]
 
@@ -42,7 +42,7 @@ class Shapes(dict[int, Shape]):
         positions = marker_positions(offset, offset + length)
         at, layout = offset, ">"
         for position in positions:
-            layout += f"{position + 2 - at}xH"
+            layout += f"{position - at}xI"
             at = position + MARKER_LENGTH
         expected = tuple(expected_fpduptr(position, offset, self._origin) for position in positions)
         if not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:

@@ -46,6 +46,7 @@ from scapy_mpa.receive.segment import (
 )
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 from scapy_mpa.receive.waiting import Waiting, lay
+from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection
 
 if TYPE_CHECKING:
     from scapy_mpa.receive.tcp import Half
@@ -172,6 +173,8 @@ class StartupPhase:
             self.half.connection.find("capture-cut", seg, f"{cut} octets of the payload are not captured")
         if self._is_damaged(seg, start, end):
             return
+        if self.half.rejected is not None and start == 0:
+            find_fpdu_after_rejection(self.half, seg)
         if start + seg[LENGTH] > self._keep_from() and (end > start or self.found is not None):
             self.waiting.add(seg)
             if self.waiting.octets > self._limit() and not self._make_room():
@@ -487,4 +490,5 @@ class StartupPhase:
         stream = self.stream
         passing = stream.anchored and not stream.pieces and not stream.islands
         watched = self.found is not None or self.wait_from is not None or self._answers is not None or self.undecided
+        watched = watched or (self.half.rejected is not None and stream.next == 0)
         self.half.next_seq = stream.seq_of(stream.next) if passing and not watched else -1

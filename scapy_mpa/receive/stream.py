@@ -272,7 +272,7 @@ class Stream:
                 if difference is not None:
                     found.append((difference, other))
         if start < self.base:
-            for other in self._consumed_between(start, min(end, self.base)):
+            for other in self.consumed_between(start, min(end, self.base)):
                 first = self.offset_of(other[SEQ])
                 last = first + other[END] - other[START]
                 difference = _first_difference(seg, start, other, first, last, other[START])
@@ -280,7 +280,8 @@ class Stream:
                     found.append((difference, other))
         return found
 
-    def _consumed_between(self, start: int, end: int) -> list[Segment]:
+    def consumed_between(self, start: int, end: int) -> list[Segment]:
+        """The segments let go of lately that hold octets of [start, end), and maybe some before."""
         found: list[Segment] = []
         for segments in (self.previously_consumed, self.consumed):
             index = bisect_right(segments, start, key=lambda seg: self.offset_of(seg[SEQ]))

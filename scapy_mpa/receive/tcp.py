@@ -10,18 +10,30 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
-from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY, startup_frame_problems
+from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
 from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.inference import Inferred
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.midstream import infer_both, infer_from_reply, infer_from_request
 from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.options import Announced, emss_of
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream
 from scapy_mpa.receive.undecided import AdaptingHalf, UndecidedHalf, finish_undecided
+from scapy_mpa.receive.watch.negotiation import find_negotiation
+from scapy_mpa.receive.watch.reads import watch_reads
+from scapy_mpa.receive.watch.startup import (
+    find_data_under_way,
+    find_first_octets,
+    find_order_of_frames,
+    find_reply_alone,
+    find_silence,
+    rule_of_part,
+)
+from scapy_mpa.receive.watch.teardown import find_end
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
@@ -41,6 +53,7 @@ class Half:
 
     __slots__ = (
         "ack",
+        "announced",
         "connection",
         "fin",
         "held",
@@ -50,6 +63,7 @@ class Half:
         "origin",
         "peer",
         "phase",
+        "rejected",
         "rst",
         "syn",
     )
@@ -67,12 +81,21 @@ class Half:
         self.held = 0
         #: Sequence number of the first octet after the SYN, None if no SYN was captured.
         self.origin: int | None = None
+        #: What its SYN announced, None if that was not captured.
+        self.announced: Announced | None = None
         #: Sequence number of the FIN, its frame and time (nanoseconds).
         self.fin: tuple[int, int, int] | None = None
+        #: The MPA connection that was rejected last, until it is known what follows it here.
+        self.rejected: MPAConnection | None = None
         #: A SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
         self.syn: Segment | None = None
         #: The same of the last RST this side sent.
         self.rst: tuple[int, int, int] | None = None
+
+    @property
+    def emss(self) -> int:
+        """The octets that a segment takes, as the SYNs announce it; 0 if they were not captured."""
+        return emss_of(self.announced, self.peer.announced)
 
     @property
     def closed(self) -> tuple[str, tuple[int, int]] | None:
@@ -210,9 +233,8 @@ class TCPConnection:
         mpa.findings.profile = mpa.profile.name
         if self.receiver.observer is not None:
             self.receiver.observer.startup(mpa, role, found)
-        for problem in startup_frame_problems(found.startup):
-            detail = f"MPA {kind.capitalize()}: {problem.text}"
-            mpa.findings.add(problem.rule, role, found.frame, found.time, found.seq, detail)
+        if kind == "request":
+            find_data_under_way(mpa, half.peer.ack)
         other = half.peer.phase
         if mpa.request is not None and mpa.reply is not None:
             self._both_known(mpa)
@@ -252,15 +274,19 @@ class TCPConnection:
     def _both_known(self, mpa: MPAConnection) -> None:
         assert mpa.request is not None and mpa.reply is not None
         request, reply = mpa.request.startup, mpa.reply.startup
+        answering = mpa.halves["responder"].phase
+        find_order_of_frames(mpa, answering.unexpected if isinstance(answering, StartupPhase) else None)
         if reply.r:
             # MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow.
             mpa.rejected = True
+            find_negotiation(mpa)
             self.mpa = None
             waiting = []
             for half in self.halves:
                 old = half.phase
                 assert isinstance(old, StartupPhase) and old.found is not None
                 origin, limit = old.stream.seq_of(old.found.end), self.receiver.limits.held_octets
+                half.rejected = mpa
                 half.enter(StartupPhase(half, origin, True, limit, undecided=False))
                 waiting += [(half, seg) for seg in old.waiting]
             for half, seg in waiting:
@@ -287,6 +313,8 @@ class TCPConnection:
                 continue
             operation = self.operation(mpa, direction, Stream(seq_start, True), with_markers, floor, 0)
             waiting.append((operation, old.waiting.segments))
+        if len(waiting) == len(DIRECTIONS):
+            watch_reads(mpa)
         for operation, segments in waiting:
             operation.replay(segments)
 
@@ -348,6 +376,12 @@ class TCPConnection:
                 half.phase.finish(now)
             elif isinstance(half.phase, StartupPhase):
                 self._finish_startup(half, half.phase, mpa)
+        if mpa is not None:
+            find_end(mpa)
+            find_silence(mpa, find_negotiation(mpa), now)
+            find_first_octets(mpa)
+            if mpa.request is None and mpa.reply is not None:
+                find_reply_alone(mpa)
         self.mpa = None
 
     def _finish_startup(self, half: Half, phase: StartupPhase, mpa: MPAConnection | None) -> None:
@@ -361,7 +395,7 @@ class TCPConnection:
             seq, octets = pending
             how, (frame, time) = closed
             detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[7:10] == b'Req' else 'Reply'}"
-            findings.add("startup-frame", role, frame, time, seq, detail)
+            findings.add(rule_of_part(octets), role, frame, time, seq, detail)
         elif mpa is not None and phase.unexpected is not None and mpa.reply is None and not phase.has_gap:
             seg = phase.unexpected
             begins = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + 16)])

@@ -63,7 +63,9 @@ FPDU_RULES = (
     Rule(
         "crc-off", "note", "MUST", None, "crc",
         "CRCs are in use unless an administrator turned them off on both sides",
-        "Without them only TCP's checksum stands between a damaged segment and memory that RDMA writes to.",
+        "Start it as it comes: C must be set in its startup frame. In a capture of frames without C nobody sees who "
+        "decided it.",
+        observable="endpoint",
     ),
     # --- what follows an error ---
     Rule(

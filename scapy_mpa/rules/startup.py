@@ -141,8 +141,9 @@ STARTUP_RULES = (
     Rule(
         "startup-rejected-closed", "note", "MUST", None, "startup-rules",
         "MPA leaves the TCP connection open after a Reply with R; its ULP decides",
-        "The ULP may close it itself, which looks the same on the wire, so that a close at once is a hint only.",
-        profiles=WITH_STARTUP,
+        "Have its ULP keep the connection after the Reply, and go on with streaming data: it must arrive. In a capture "
+        "a close by the ULP looks the same.",
+        profiles=WITH_STARTUP, observable="endpoint",
     ),
     Rule(
         "startup-timeout", "note", "SHOULD", None, "startup-rules",

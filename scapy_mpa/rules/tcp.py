@@ -39,7 +39,7 @@ TCP_RULES = (
     ),
     Rule(
         "attack-hijack", "note", "", None, "security",
-        "the path of a half connection's segments does not change: link addresses and TTL stay",
+        "the path of a half connection's segments does not change: TTL, or Hop Limit, stays",
         "A change may be a new route, or another machine that took over the stream.",
     ),
     Rule(

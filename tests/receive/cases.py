@@ -22,13 +22,20 @@ from scapy_mpa.receive.records import LENGTH as BY_LENGTH
 from scapy_mpa.receive.records import MARKER as BY_MARKER
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, LENGTH, SEQ, START, TCP, Segment
 from scapy_mpa.receive.tcp import MPAConnection
-from scapy_mpa.rules.findings import Findings
+from scapy_mpa.rules.findings import Finding, Findings
 
 Side = Literal["a", "b"]
 A = Endpoint("10.0.0.1", 40000, bytes.fromhex("020000000001"))
 B = Endpoint("10.0.0.2", 7471, bytes.fromhex("020000000002"))
 REQUEST = startup_frame("request", c=1).encode()
 REPLY = startup_frame("reply", c=1).encode()
+
+#: What the ids of rules begin with that are not about placing FPDUs.
+WATCHED = (
+    "alignment", "attack", "ddp", "error", "fpdu-above", "fpduptr-low", "marker-agree", "marker-reserved", "mulpdu",
+    "pad", "rdmap", "rnic", "startup-responder-first", "startup-fpdu-before", "startup-octets-before",
+    "startup-stream", "startup-unanswered", "teardown",
+)  # fmt: skip
 
 _MASK = 0xFFFFFFFF
 _TCP_AT = 34
@@ -324,19 +331,29 @@ def seen(receiver: Receiver) -> list[dict[str, Any]]:
     return [{key: row[key] for key in row if key != "opcode"} for row in dicts]
 
 
+def is_watched(rule: str) -> bool:
+    """Whether a rule is one that FPDUs break which can be placed all the same: tests/rules has these."""
+    return rule.startswith(WATCHED)
+
+
+def placing(findings: Findings) -> list[Finding]:
+    """The findings of placing, the gravest first, without what is only watched."""
+    return [found for found in findings.sorted() if not is_watched(found.rule.id)]
+
+
 def broken(findings: Findings) -> list[tuple[str, str | None, int, int]]:
-    """Findings in short: rule, direction, first frame, count."""
-    return [(f.rule.id, f.direction, f.frame, f.count) for f in findings.sorted()]
+    """Findings of placing in short: rule, direction, first frame, count."""
+    return [(f.rule.id, f.direction, f.frame, f.count) for f in placing(findings)]
 
 
 def codes(findings: Findings) -> set[int]:
-    return {f.rule.code for f in findings.sorted() if f.rule.code is not None}
+    return {f.rule.code for f in placing(findings) if f.rule.code is not None}
 
 
 def errors(receiver: Receiver) -> list[str]:
     """What is of severity error, anywhere."""
     everywhere = [receiver.findings, *(mpa.findings for mpa in receiver.connections)]
-    return [f"{f.rule.id}: {f.detail}" for found in everywhere for f in found.sorted() if f.severity == "error"]
+    return [f"{f.rule.id}: {f.detail}" for found in everywhere for f in placing(found) if f.severity == "error"]
 
 
 def summary(receiver: Receiver) -> dict[str, Any]:
@@ -429,6 +446,8 @@ def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = F
 def lasting(told: dict[str, Any]) -> dict[str, Any]:
     """A summary without what is known of two blocks of a capture only: where late repeats began and ended."""
     for connection in told["connections"]:
+        findings = connection["findings"]
+        connection["findings"] = [found for found in findings if not found["rule"].startswith("alignment")]
         for counts in connection["counts"].values():
             counts.pop("header_aligned_segments", None)
             counts.pop("fpdu_aligned_segments", None)

@@ -13,7 +13,7 @@ from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.report.text import finding_lines
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.rules.table import RULES, SEVERITIES
-from tests.receive.cases import REPLY, REQUEST, Side, Talk, expected, follow, only, seen, started
+from tests.receive.cases import REPLY, REQUEST, Side, Talk, expected, follow, only, placing, seen, started
 from tests.receive.test_tcp import add, damaged, spoil
 from tests.receive.test_truth import analysed
 
@@ -91,7 +91,7 @@ def test_a_finding_in_full(rule: str, rev: int, markers: bool) -> None:
     talk = started(rev=rev, m=(int(markers), int(markers)), origin=origin)
     side, frame, seq = break_rule(rule, talk)
     mpa = only(follow(talk.segments))
-    (finding,) = mpa.findings.sorted()
+    (finding,) = placing(mpa.findings)
     severity, code = SEVERITY[rule]
     told = finding.as_dict()
     detail = told.pop("detail")

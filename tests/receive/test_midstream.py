@@ -14,7 +14,7 @@ from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.segment import SEQ, Segment
 from scapy_mpa.receive.tcp import MPAConnection
-from tests.receive.cases import REPLY, Side, Talk, broken, started
+from tests.receive.cases import REPLY, Side, Talk, broken, placing, started
 
 SIDES: tuple[Side, ...] = ("a", "b")
 
@@ -253,12 +253,12 @@ def test_told_where_it_begins_nothing_need_be_inferred() -> None:
 def test_told_where_it_begins_in_vain_is_said() -> None:
     talk, segments = midstream("", True)
     receiver = received(segments, assumptions=Assumptions(start=(4711,)))
-    (found,) = receiver.findings.sorted()
+    (found,) = placing(receiver.findings)
     assert (found.rule.id, found.severity, found.seq) == ("assumption", "note", 4711)
     assert len(receiver.connections) == 1
     begin = segments[0][SEQ]
     told = received(segments, assumptions=Assumptions(crc=True, markers="none", start=(begin,)))
-    assert told.findings.sorted() == []
+    assert placing(told.findings) == []
     assert rows(told.connections[0], "initiator") == laid(talk, "a")
 
 
@@ -421,7 +421,7 @@ def test_other_limits_are_refused(text: str) -> None:
 
 
 def limit_findings(receiver: Receiver) -> list[str]:
-    found = [*receiver.findings.sorted(), *(one for mpa in receiver.connections for one in mpa.findings.sorted())]
+    found = [*placing(receiver.findings), *(one for mpa in receiver.connections for one in placing(mpa.findings))]
     return [finding.detail for finding in found if finding.rule.id == "limit"]
 
 
@@ -472,5 +472,5 @@ def test_more_findings_than_are_kept() -> None:
         talk.greet("b", startup_frame("reply", private_data=bytes(513)).encode())
         talk.close()
     receiver = received(tap.segments, limits=Limits(findings=4))
-    assert sum(len(mpa.findings.sorted()) for mpa in receiver.connections) == 4
+    assert sum(len(placing(mpa.findings)) for mpa in receiver.connections) == 4
     assert any("(findings)" in detail for detail in limit_findings(receiver))

@@ -27,6 +27,7 @@ from tests.receive.cases import (
     expected,
     follow,
     only,
+    placing,
     records,
     renumbered,
     seen,
@@ -100,7 +101,7 @@ def test_end_inside_an_fpdu(end: int, have: int, m: tuple[int, int]) -> None:
     mpa = check(talk)
     assert broken(mpa.findings) == [("connection-lost", "initiator", frame, 1)]
     assert codes(mpa.findings) == {1}
-    assert mpa.findings.sorted()[0].seq == talk.origin["a"] + at
+    assert placing(mpa.findings)[0].seq == talk.origin["a"] + at
 
 
 def test_end_inside_fpdus_of_both_sides() -> None:
@@ -242,7 +243,7 @@ def test_a_gap_with_markers(acknowledged: bool, m: tuple[int, int]) -> None:
     assert {row["delivered_frame"] for row in seen(receiver)[2:]} == {None}
     mpa = only(receiver)
     assert broken(mpa.findings) == [("capture-gap" if acknowledged else "gap", "initiator", beyond, 1)]
-    assert mpa.findings.sorted()[0].severity == ("note" if acknowledged else "warning")
+    assert placing(mpa.findings)[0].severity == ("note" if acknowledged else "warning")
     counts = mpa.operations["initiator"].counts
     assert (counts.missing_octets, counts.stream_octets) == (1000, len(octets) - 1000)
 
@@ -376,7 +377,7 @@ def test_more_connections_than_may_be_followed() -> None:
     receiver = follow(tap.segments, limits=Limits(connections=4))
     assert len(receiver.connections) == 12
     assert len(records(receiver)) == 12
-    assert [(f.rule.id, f.severity, f.count) for f in receiver.findings.sorted()] == [("limit", "note", 8)]
+    assert [(f.rule.id, f.severity, f.count) for f in placing(receiver.findings)] == [("limit", "note", 8)]
 
 
 @pytest.mark.parametrize("m", [(0, 0), (1, 1)])
@@ -425,7 +426,7 @@ def test_overlap_with_other_octets(state: str, size: int) -> None:
         talk.at("a", 0, octets[:start])
     mpa = check(talk)
     assert broken(mpa.findings) == [("overlap", "initiator", frame, 1)]
-    found = mpa.findings.sorted()[0]
+    found = placing(mpa.findings)[0]
     assert (found.severity, found.seq) == ("warning", talk.origin["a"] + start)
 
 
@@ -468,7 +469,7 @@ def test_a_segment_that_the_receiver_dropped(again: str, m: tuple[int, int]) -> 
         assert seen(receiver) == expected(talk, dropped=[wrong])
     else:
         assert seen(receiver)[:1] == expected(talk, dropped=[wrong])[:1]
-    assert only(receiver).findings.sorted()[-1].severity == "note"
+    assert placing(only(receiver).findings)[-1].severity == "note"
 
 
 def test_a_dropped_segment_that_held_the_end_of_one_fpdu_and_the_next() -> None:
@@ -685,7 +686,7 @@ def test_above_the_largest_ulpdu(size: int, m: tuple[int, int], crc: bool, cut: 
     cut_small(talk, "a", octets, cut)
     mpa = check(talk, ways=False)
     assert [rule for rule, *_ in broken(mpa.findings)] == ["ulpdu-length-limit"]
-    assert mpa.findings.sorted()[0].severity == "error"
+    assert placing(mpa.findings)[0].severity == "error"
 
 
 @pytest.mark.parametrize("order", ["in order", "last first", "first last"])
@@ -723,7 +724,7 @@ def test_fpduptr_from_the_other_origin(rev: int, origin: Origin, reverse: bool, 
     assert (rule, direction) == ("fpduptr-origin", "initiator")
     begin_with_marker = [f for f in talk.laid["a"] if f.offset % 512 == 0 and f.markers > 1]
     assert count == len(begin_with_marker)
-    assert mpa.findings.sorted()[0].severity == "warning"
+    assert placing(mpa.findings)[0].severity == "warning"
 
 
 @pytest.mark.parametrize("crc", [True, False])
@@ -1078,7 +1079,7 @@ def test_whatever_happens_the_books_balance(seed: int) -> None:
     )
     rows = records(receiver)
     for mpa in receiver.connections:
-        found = {(finding.rule.id, finding.direction): finding for finding in mpa.findings.sorted()}
+        found = {(finding.rule.id, finding.direction): finding for finding in placing(mpa.findings)}
         for direction, operation in mpa.operations.items():
             own = [row for row in rows if (row.connection, row.direction) == (mpa.number, direction)]
             counts = operation.counts
@@ -1110,7 +1111,7 @@ def test_whatever_happens_blocks_do_not_matter(seed: int) -> None:
     """But for octets that differ: those are looked for in the last two blocks only."""
     segments = troubled(1000 + seed)
     receiver = follow(segments, ways=False, believed=True)
-    told = {finding.rule.id for mpa in receiver.connections for finding in mpa.findings.sorted()}
+    told = {finding.rule.id for mpa in receiver.connections for finding in placing(mpa.findings)}
     if not told & {"overlap", "tcp-checksum"}:
         follow(segments, believed=True)
 

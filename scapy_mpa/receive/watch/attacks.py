@@ -1,0 +1,58 @@
+"""Signs of the attacks that RFC 5044 §9.1 names, as far as segments show them."""
+
+from __future__ import annotations
+
+from scapy_mpa.framing.ddp import Terminate
+from scapy_mpa.framing.fpdu import decode_fpdu
+from scapy_mpa.receive.segment import BUFFER, KEY, TCP, Segment
+
+#: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2).
+_PROTECTION = ((0, 1), (1, 1))
+#: Segments of so few octets hold little but headers; so many of them in a row, after segments that are not tiny.
+TINY, _FEWEST_TINY, _NOT_TINY = 128, 16, 512
+
+_IPV4_HEADER, _IPV6_HEADER = 20, 40
+
+
+def hop_limit(seg: Segment) -> int | None:
+    """TTL, or Hop Limit, of the packet that a segment came in; None if its IP header is not at hand.
+
+    Options and extension headers hide it.
+    """
+    octets, tcp, key = seg[BUFFER], seg[TCP], seg[KEY]
+    size = _IPV4_HEADER if len(key) == 12 else _IPV6_HEADER
+    addresses = key[:-4]
+    if tcp < size or octets[tcp - len(addresses) : tcp] != addresses:
+        return None
+    version = octets[tcp - size]
+    if size == _IPV6_HEADER:
+        return octets[tcp - 33] if version >> 4 == 6 else None
+    return octets[tcp - 12] if version == 0x45 else None
+
+
+def names_buffer(terminate: Terminate) -> bool:
+    """Whether a Terminate says that a buffer was targeted which had not been offered."""
+    return (terminate.layer, terminate.etype) in _PROTECTION
+
+
+def is_good_fpdu(octets: memoryview, offset: int, markers: bool) -> bool:
+    """Whether octets begin with an FPDU whose CRC is good; ``offset`` is that in the stream."""
+    fpdu = decode_fpdu(octets, offset if markers else None)
+    return fpdu is not None and bool(fpdu.crc_good)
+
+
+class TinySegments:
+    """Counts parts of FPDUs in segments that have become tiny."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def is_one_too_many(self, length: int, longest: int) -> bool:
+        """Whether a part of ``length`` octets, ``longest`` being that of the longest segment, is one too many."""
+        if length > TINY or longest < _NOT_TINY:
+            self._count = 0
+            return False
+        self._count += 1
+        return self._count == _FEWEST_TINY

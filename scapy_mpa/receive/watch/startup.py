@@ -1,0 +1,183 @@
+"""What the order of startup frames and first FPDUs says, by what each side had received when it sent something.
+
+Frames of a capture come in the order in which they passed the tap, which is not always that of the endpoints; the
+acknowledgement number of a segment says what its sender had received (RFC 5044 §7.1.2, §7.1.5).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
+from scapy_mpa.receive.located import Moment
+from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.segment import (
+    ACK,
+    ACK_FLAG,
+    BUFFER,
+    END,
+    FLAGS,
+    FRAME,
+    LENGTH,
+    SEQ,
+    SEQ_MASK,
+    START,
+    TIME,
+    Segment,
+)
+from scapy_mpa.receive.watch.beginning import begins_with_header, is_fpdu
+
+if TYPE_CHECKING:
+    from scapy_mpa.framing.judgement import Judgement
+    from scapy_mpa.receive.startup import FoundFrame
+    from scapy_mpa.receive.tcp import Half, MPAConnection
+
+#: How long the answer to a startup frame, or a close, is waited for: longer than any stack's own timeout (nanoseconds).
+PATIENCE = 10_000_000_000
+
+
+def is_before(one: int, other: int) -> bool:
+    """Whether a sequence number lies before another (RFC 9293 §3.4)."""
+    return (one - other) & SEQ_MASK >= 0x80000000
+
+
+def end_of(found: FoundFrame) -> int:
+    """The sequence number after a startup frame."""
+    return (found.seq + found.end - found.start) & SEQ_MASK
+
+
+def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None:
+    """Both startup frames are known; ``unexpected`` is what the Responder sent before its Reply."""
+    request, reply = mpa.request, mpa.reply
+    assert request is not None and reply is not None
+    seen = reply.frame, reply.time, reply.seq
+    request_end = end_of(request)
+    if is_before(reply.ack, request_end):
+        received = max((reply.ack - request.seq + 0x80000000 & SEQ_MASK) - 0x80000000, 0)
+        detail = f"the Reply acknowledges {received} of the {request.end - request.start} octets of the Request"
+        mpa.findings.add("startup-reply-first", "responder", *seen, detail)
+    elif unexpected is not None:
+        detail = f"{unexpected[LENGTH]} octets between the Request and the Reply"
+        where = unexpected[FRAME], unexpected[TIME], unexpected[SEQ]
+        mpa.findings.add("startup-octets-before-reply", "responder", *where, detail)
+    elif is_before(request.ack, reply.seq):
+        under_way = (reply.seq - request.ack) & SEQ_MASK
+        detail = f"{under_way} octets of the Responder were under way when the Initiator sent its Request"
+        mpa.findings.add("startup-stream-data", "responder", *seen, detail)
+    if not is_before(request.ack, end_of(reply)):
+        detail = f"PD_Length {request.startup.pd_length}: the last octets of its Private Data were sent after the Reply"
+        mpa.findings.add("startup-pd-length", "initiator", request.frame, request.time, request.seq, detail)
+
+
+def find_data_under_way(mpa: MPAConnection, acknowledged: int) -> None:
+    """The Request is known, when the Responder had acknowledged so much."""
+    request = mpa.request
+    assert request is not None
+    if acknowledged > 0 and is_before(acknowledged, request.seq):
+        detail = f"{request.seq - acknowledged & SEQ_MASK} octets were not acknowledged when the Request was sent"
+        mpa.findings.add("startup-stream-data", "initiator", request.frame, request.time, request.seq, detail)
+
+
+def find_reply_alone(mpa: MPAConnection) -> None:
+    """No Request was captured: was there one?"""
+    reply, half = mpa.reply, mpa.halves["initiator"]
+    assert reply is not None
+    if half.origin is not None and reply.ack == half.origin:
+        detail = "the Reply acknowledges no octet: there was no Request"
+        mpa.findings.add("startup-reply-first", "responder", reply.frame, reply.time, reply.seq, detail)
+
+
+def find_first_octets(mpa: MPAConnection) -> None:
+    """At the end: what the first octets of Full Operation, in either direction, came before."""
+    if mpa.reply is None or not mpa.profile.initiator_first:
+        return
+    initiator, responder = mpa.operations.get("initiator"), mpa.operations.get("responder")
+    if initiator is None or responder is None:
+        return
+    opening = initiator.opening
+    answered = mpa.request is not None and not is_before(mpa.reply.ack, end_of(mpa.request))
+    if answered and opening is not None and opening[FLAGS] & ACK_FLAG and is_before(opening[ACK], end_of(mpa.reply)):
+        _find_before_reply(mpa, initiator, opening)
+    opening = responder.opening
+    if opening is None or not opening[FLAGS] & ACK_FLAG:
+        return
+    # What the Responder must have received by then: an FPDU, or at least an octet of it.
+    needed = initiator.stream.seq_of(initiator.first_end or 1)
+    if is_before(opening[ACK], needed):
+        if is_part_of_frame(responder, opening):
+            _find_longer(mpa, responder, opening, mpa.reply)
+        else:
+            detail = "an FPDU before the first of the Initiator"
+            if initiator.opened is not None:
+                detail += f", which came at frame {initiator.opened[0]}"
+            seq = responder.stream.seq_of(0)
+            mpa.findings.add("startup-responder-first", "responder", opening[FRAME], opening[TIME], seq, detail)
+
+
+def _find_before_reply(mpa: MPAConnection, initiator: FullOperation, opening: Segment) -> None:
+    assert mpa.request is not None
+    if is_part_of_frame(initiator, opening):
+        _find_longer(mpa, initiator, opening, mpa.request)
+        return
+    what = "an FPDU" if begins_with_fpdu(initiator) else "octets"
+    detail = f"{what} behind the Request, before the Reply was received"
+    where = opening[FRAME], opening[TIME], initiator.stream.seq_of(0)
+    mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, detail)
+
+
+def is_part_of_frame(operation: FullOperation, opening: Segment) -> bool:
+    """Whether the first octets of Full Operation share a segment with the startup frame, and are no FPDU."""
+    return opening[SEQ] != operation.stream.seq_of(0) and not begins_with_fpdu(operation)
+
+
+def begins_with_fpdu(operation: FullOperation) -> bool:
+    """Whether the first octets are an FPDU: by its CRC if there is one, else by its DDP header."""
+    ulpdu = operation.first_ulpdu
+    if ulpdu is None or operation.crc:
+        return ulpdu is not None and not operation.begins_badly
+    return begins_with_header(ulpdu, operation.first_ulpdu_length)
+
+
+def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
+    more = opening[LENGTH] - (operation.stream.seq_of(0) - opening[SEQ] & SEQ_MASK)
+    detail = f"PD_Length {found.startup.pd_length}, and {more} octets more that are no FPDU in the same segment"
+    where = opening[FRAME], opening[TIME], found.seq
+    mpa.findings.add("startup-pd-length", operation.direction, *where, detail)
+
+
+def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -> None:
+    """At the end: a Request that was not answered, and a connection that was not closed."""
+    request, half = mpa.request, mpa.halves["responder"]
+    closed = half.closed or mpa.halves["initiator"].closed
+    if request is None or mpa.operations or mpa.rejected:
+        return
+    if half.ack <= 0 or is_before(half.ack, end_of(request)):
+        return  # nobody knows whether the Responder has it
+    waited = now[1] - request.time >= PATIENCE
+    if judgement is not None and judgement.close is not None and judgement.close.certain:
+        close = judgement.close
+        receiver = mpa.halves[close.by]
+        if close.code == 4 and not close.terminate and waited and receiver.fin is None and receiver.rst is None:
+            detail = f"not closed {(now[1] - request.time) // 1_000_000_000} s later: {close.reason}"
+            mpa.findings.add("startup-not-closed", close.by, *now, request.ack, detail)
+        return
+    if mpa.reply is None and (closed is not None or waited) and not startup_frame_problems(request.startup):
+        how, when = closed if closed is not None else ("no answer", now)
+        detail = f"{how} after {(when[1] - request.time) / 1e9:.3f} s, and no Reply"
+        mpa.findings.add("startup-unanswered", "responder", *when, request.ack, detail)
+
+
+def find_fpdu_after_rejection(half: Half, seg: Segment) -> None:
+    """The first octets after a Reply with R: are they an FPDU?"""
+    mpa, half.rejected = half.rejected, None
+    assert mpa is not None
+    direction: Direction = "initiator" if mpa.halves["initiator"] is half else "responder"
+    octets = bytes(seg[BUFFER][seg[START] : seg[END]])
+    if is_fpdu(octets, 0 if mpa.markers(direction) else None, mpa.crc):
+        where = seg[FRAME], seg[TIME], seg[SEQ]
+        mpa.findings.add("startup-fpdu-after-rejection", direction, *where, "an FPDU after a Reply with R")
+
+
+def rule_of_part(octets: bytes) -> str:
+    """The rule that a startup frame breaks of which no more than ``octets`` came."""
+    return "startup-frame" if len(octets) < STARTUP_HEADER_LENGTH else "startup-pd-length"

@@ -1,0 +1,76 @@
+"""What of FPDUs in order is shown to the watches: only what is not as it has to be next.
+
+An RDMA Write of one segment, or the next segment of one, with PAD of zero and no longer than those before it, breaks no
+rule: the paths of FPDUs in order see that at a glance, by what :meth:`WatchedOperation.expected` tells them.  Whatever
+else comes is shown to :class:`~scapy_mpa.receive.watch.ddp.DDPWatch` and its like.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
+from scapy_mpa.framing.mulpdu import MIN_MULPDU
+from scapy_mpa.receive.located import Moment
+from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.reader import Extent
+from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
+from scapy_mpa.receive.watch.fpdu import pad_detail
+
+#: ULPDU_Length and the control octets; STag and TO behind these; the four octets before the CRC.
+head = Struct(">HH").unpack_from
+place = Struct(">IQ").unpack_from
+tail = Struct(">I").unpack_from
+#: What of the four octets before the CRC is PAD, by the last two bits of ULPDU_Length.
+PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
+#: Octets of ULPDU_Length and a tagged header.
+HEAD_OCTETS = 2 + TAGGED_HEADER_LENGTH
+#: TO counts modulo 2^64.
+TO_MASK = (1 << 64) - 1
+
+#: Octets at the beginning of an FPDU that are looked at, Markers included; and at its end: PAD, a Marker, CRC.
+LOOKED_AT = 2 + WATCHED_OCTETS + 2 * MARKER_LENGTH
+LONGEST_TAIL = 12
+
+
+class WatchedOperation(FullOperation):
+    """Full Operation whose FPDUs in order are watched."""
+
+    def expected(self) -> tuple[int, bool, int, int, int, int]:
+        """What nothing has to be looked at of: control octets, whether an RDMA Write goes on, its STag and TO, and
+        between what ULPDU_Lengths."""
+        watch, longest = self.ddp, self.sizes.longest
+        if not watch.is_writing:
+            return watch.quiet, False, 0, 0, TAGGED_HEADER_LENGTH, longest
+        return watch.quiet, True, watch.stag, watch.to, MIN_MULPDU, min(longest, watch.longest_part)
+
+    def watch_whole(self, octets: bytes, base: int, extent: Extent, known: Moment) -> None:
+        """Watch an FPDU that ``octets``, which begin at offset ``base`` of the stream, hold."""
+        quiet, writing, stag, to, shortest, longest = self.expected()
+        offset, header, ulpdu_length, end, _ = extent
+        index, after = header - base, end - base
+        at = after - 8 if not self.markers or end - 8 & 511 else after - 12
+        if (
+            head(octets, index)[1] != quiet
+            or not shortest <= ulpdu_length <= longest
+            or tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]
+            or (self.markers and -header & 511 < HEAD_OCTETS)
+            or (writing and place(octets, index + 4) != (stag, to))
+        ):
+            begin = octets[offset - base : offset - base + LOOKED_AT]
+            self.watch(offset, begin, octets[after - LONGEST_TAIL : after], end, known)
+        elif writing:
+            self.ddp.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & TO_MASK
+
+    def watch(self, offset: int, octets: Octets, last: Octets, end: int, known: Moment) -> None:
+        """Watch an FPDU: its first octets, its last ones, and where it ends; it was placed at ``known``."""
+        plain = remove_markers(octets, offset) if self.markers else octets
+        ulpdu_length = plain[0] << 8 | plain[1]
+        if ulpdu_length > self.sizes.longest:
+            self.sizes.grows(ulpdu_length, end - offset, offset, *known)
+        self.ddp.follow(plain, 2, ulpdu_length, offset, *known)
+        pad = -(ulpdu_length + 2) & 3
+        at = len(last) - (MARKER_LENGTH + 4 if self.markers and not (end - 8) % MARKER_INTERVAL else 4)
+        if any(last[at - pad : at]):
+            self.find("pad", offset, *known, pad_detail(ulpdu_length, last[at - pad : at]))

@@ -1,0 +1,190 @@
+"""Rules of DDP and RDMAP: each broken by one sender, and kept by its twin."""
+
+from __future__ import annotations
+
+import pytest
+
+from scapy_mpa.craft.ulpdus import (
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    TERMINATE,
+    rdma_write,
+    read_request_body,
+    send,
+    tagged,
+    terminate_body,
+    untagged,
+)
+from scapy_mpa.framing.startup import EnhancedData, startup_frame
+from tests.receive.cases import Talk, feed
+from tests.rules.talks import HOWS, How, begun, findings, put, told
+
+Ulpdus = tuple[bytes, ...]
+
+
+def read_request(msn: int, body: bytes | None = None) -> bytes:
+    return untagged(READ_REQUEST, 1, msn, body or read_request_body(1, 4096, 100, 2, 8192))
+
+
+def reserved(ulpdu: bytes) -> bytes:
+    return bytes((ulpdu[0] | 0x04,)) + ulpdu[1:]
+
+
+HOST_ORDER = b"".join(
+    int.from_bytes(part, "little").to_bytes(len(part), "big")
+    for part in ((1).to_bytes(4, "big"), (0x7F1234561010).to_bytes(8, "big"), (64).to_bytes(4, "big"),
+                 (2).to_bytes(4, "big"), (0x7F1234571010).to_bytes(8, "big"))
+)  # fmt: skip
+
+# (rule, ULPDUs of the Initiator that break it, ULPDUs that do not); a Send of MSN 1 went before.
+CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
+    ("ddp-header", (b"\xc1\x40" + bytes(9),), (rdma_write(1, 0, b""),)),
+    ("ddp-header", (send(2, b"")[:16],), (send(2, b""),)),
+    ("ddp-version", (untagged(SEND, 0, 2, b"late", version=0),), (untagged(SEND, 0, 2, b"late", version=1),)),
+    ("ddp-version", (b"\x41\x03" + send(2, b"")[2:],), (send(2, b""),)),
+    ("ddp-opcode", (untagged(12, 0, 2, b""),), (untagged(6, 0, 2, b""),)),
+    ("ddp-opcode", (tagged(SEND, 1, 0, bytes(20)),), (tagged(0, 1, 0, bytes(20)),)),
+    ("ddp-queue", (untagged(SEND, 1, 1, b""),), (untagged(SEND, 0, 2, b""),)),
+    ("ddp-queue", (untagged(READ_REQUEST, 0, 2, bytes(28)),), (untagged(READ_REQUEST, 1, 1, bytes(28)),)),
+    ("ddp-msn", (send(3, b""),), (send(2, b""),)),
+    ("ddp-msn", (send(2, b""), send(2, b"")), (send(2, b""), send(3, b""))),
+    ("ddp-msn", (read_request(2),), (read_request(1),)),
+    (
+        "ddp-mo",
+        (send(2, bytes(200), last=False), send(2, b"rest", message_offset=201)),
+        (send(2, bytes(200), last=False), send(2, b"rest", message_offset=200)),
+    ),
+    ("ddp-mo", (send(2, b"rest", message_offset=7),), (send(2, b"rest"),)),
+    (
+        "ddp-last",
+        (send(2, bytes(200), last=False), send(3, b"next")),
+        (send(2, bytes(200), last=False), send(2, b"rest", message_offset=200), send(3, b"next")),
+    ),
+    (
+        "ddp-last",
+        (send(2, bytes(200)), send(2, b"rest", message_offset=200)),
+        (send(2, bytes(200)), send(3, b"rest")),
+    ),
+    (
+        "ddp-last",
+        (rdma_write(1, 0, bytes(200), last=False), rdma_write(2, 0, b"other")),
+        (rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 200, b"rest"), rdma_write(2, 0, b"other")),
+    ),
+    (
+        "ddp-last",
+        (rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 201, bytes(200), last=False), rdma_write(1, 401, b"")),
+        (rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 200, bytes(200), last=False), rdma_write(1, 400, b"")),
+    ),
+    (
+        "ddp-last",
+        (tagged(READ_RESPONSE, 1, 0, bytes(200), last=False), tagged(READ_RESPONSE, 2, 0, b"")),
+        (tagged(READ_RESPONSE, 1, 0, bytes(200), last=False), tagged(READ_RESPONSE, 1, 200, b"")),
+    ),
+    ("ddp-reserved", (reserved(send(2, b"")),), (send(2, b""),)),
+    ("ddp-reserved", (reserved(rdma_write(1, 0, b"")),), (rdma_write(1, 0, b""),)),
+    ("rdmap-read-request", (read_request(1, bytes(32)),), (read_request(1),)),
+    ("rdmap-read-request", (read_request(1, HOST_ORDER),), (read_request(1, read_request_body(1, 0, 64, 2, 0)),)),
+    (
+        "terminate-last",
+        (untagged(TERMINATE, 2, 1, terminate_body(0, 2, 6)), send(2, b"")),
+        (send(2, b""), untagged(TERMINATE, 2, 1, terminate_body(0, 2, 6))),
+    ),
+    (
+        "terminate-layout",
+        (untagged(TERMINATE, 2, 1, b"\x11\x00\x03\x00" + bytes(16)),),
+        (untagged(TERMINATE, 2, 1, b"\x11\x00\xc0\x00" + bytes(16)),),
+    ),
+    (
+        "mulpdu-minimum",
+        (rdma_write(1, 0, bytes(113), last=False), rdma_write(1, 113, b"")),
+        (rdma_write(1, 0, bytes(114), last=False), rdma_write(1, 114, b"")),
+    ),
+)  # fmt: skip
+
+
+def tells(m: tuple[int, int], how: How, ulpdus: Ulpdus) -> set[tuple[str, str | None]]:
+    talk = begun(m=m)
+    for ulpdu in ulpdus:
+        put(talk, "a", ulpdu, how=how)
+    # A Terminate tells of itself, and of the buffer it names.
+    return {(rule, who) for rule, who in told(talk) if rule not in ("terminate", "attack-buffer")}
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("m", [(0, 0), (1, 1)])
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number][0]}-{number}")
+def test_each_is_told_of_its_sender_and_of_no_other(number: int, m: tuple[int, int], how: How) -> None:
+    rule, wrong, right = CASES[number]
+    assert tells(m, how, wrong) == {(rule, "initiator")}
+    assert tells(m, how, right) == set()
+
+
+@pytest.mark.parametrize("m", [(0, 0), (1, 1)])
+def test_where_and_when(m: tuple[int, int]) -> None:
+    talk = begun(m=m)
+    put(talk, "a", send(2, b""))
+    seq = talk.next["a"]
+    frame = put(talk, "a", send(4, b""))
+    put(talk, "a", send(4, b""), send(5, b""))
+    (found,) = findings(feed([talk.segments]))
+    assert (found.rule.id, found.frame, found.last_frame, found.count) == ("ddp-msn", frame, frame + 1, 2)
+    leading = 4 * (bool(m[1]) and not (seq - talk.origin["a"]) % 512)
+    assert (found.seq - seq) % 2**32 in (0, leading)
+    assert found.detail == "MSN 4 of queue 0 after 2"
+
+
+def test_what_is_missing_is_not_held_against_the_sender() -> None:
+    """Behind a gap neither MSN nor what message is under way is known."""
+    talk = begun(m=(1, 1))
+    put(talk, "a", send(2, bytes(400), last=False))
+    talk.next["a"] += len(talk.streams["a"].lay([send(2, bytes(2000), message_offset=400), send(3, b"")])[0])
+    put(talk, "a", send(4, bytes(1200)))
+    put(talk, "a", send(5, b""))
+    assert told(talk) == {("gap", "initiator")}
+
+
+def reading(ord_: int, answered: bool, count: int = 2) -> Talk:
+    """The Initiator asks for `count` RDMA Reads, and waits for each answer or does not."""
+    talk = Talk().open()
+    talk.greet("a", startup_frame("request", c=1, rev=2, enhanced=EnhancedData(ird=8, ord=8)).encode())
+    talk.greet("b", startup_frame("reply", c=1, rev=2, enhanced=EnhancedData(ird=ord_, ord=8)).encode())
+    talk.operate()
+    for msn in range(1, count + 1):
+        put(talk, "a", read_request(msn))
+        if answered:
+            put(talk, "b", tagged(READ_RESPONSE, 1, 4096, bytes(100)))
+    return talk
+
+
+def test_more_rdma_reads_than_the_peer_has_room_for() -> None:
+    remark = ("ird-ord-responder-ird", "responder")  # the Initiator comes down to it
+    assert told(reading(1, answered=False)) == {remark, ("ird-ord-exceeded", "initiator")}
+    assert told(reading(1, answered=True, count=5)) == {remark}
+    assert told(reading(2, answered=False)) == {remark}
+    # What is waited for may be an answer.
+    talk = reading(1, answered=False, count=1)
+    early = talk.streams["b"].lay([tagged(READ_RESPONSE, 1, 4096, bytes(100))])[0]
+    seq = talk.next["b"]
+    talk.put("b", seq + 20, early[20:])
+    put(talk, "a", read_request(2))
+    talk.put("b", seq, early[:20])
+    assert told(talk) == {remark}
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_request_after_an_error_is_answered(stops: bool) -> None:
+    talk = begun()
+    put(talk, "a", read_request(1))
+    put(talk, "b", tagged(READ_RESPONSE, 1, 4096, bytes(100)))
+    bad = bytearray(talk.streams["a"].lay([send(2, bytes(50))])[0])
+    bad[30] ^= 1
+    talk.say("a", bytes(bad))
+    put(talk, "a", read_request(2))
+    frame = 0
+    if not stops:
+        frame = put(talk, "b", tagged(READ_RESPONSE, 1, 4096, bytes(100)))
+    found = {one.rule.id: one for one in findings(feed([talk.segments]))}
+    assert set(found) == {"crc"} | (set() if stops else {"error-passed"})
+    if not stops:
+        assert (found["error-passed"].direction, found["error-passed"].frame) == ("responder", frame)

@@ -1,0 +1,343 @@
+"""Rules of the Startup Phase: frames, their order, and what follows which."""
+
+from __future__ import annotations
+
+import pytest
+
+from scapy_mpa.craft.packets import ACK, FIN, RST
+from scapy_mpa.craft.ulpdus import READ_REQUEST, TERMINATE, rdma_write, read_request_body, send, untagged
+from scapy_mpa.framing.startup import EnhancedData, StartupFrame, startup_frame
+from tests.receive.cases import REPLY, REQUEST, Side, Talk, feed
+from tests.rules.talks import begun, findings, put, told
+
+Told = set[tuple[str, str | None]]
+
+
+def negotiated(request: bytes, reply: bytes | None, *ulpdus: bytes, markers: str = "", crc: bool = True) -> Talk:
+    """A talk with these frames, and the first FPDU of the Initiator, and of the Responder if there are two."""
+    talk = Talk().open()
+    talk.greet("a", request)
+    if reply is not None:
+        talk.greet("b", reply)
+        talk.operate(crc=crc, markers=markers)
+        sides: tuple[Side, Side] = ("a", "b")
+        for side, ulpdu in zip(sides, ulpdus, strict=False):
+            put(talk, side, ulpdu)
+    return talk
+
+
+def plain(kind: str, **fields: object) -> bytes:
+    return startup_frame(kind, **{"c": 1, **fields}).encode()  # type: ignore[arg-type]
+
+
+def enhanced(kind: str, *, res: int = 0, rev: int = 2, **data: int) -> bytes:
+    depths = {"ird": 4, "ord": 4, **data}
+    return startup_frame(kind, c=1, rev=rev, res=res, enhanced=EnhancedData(**depths)).encode()  # type: ignore[arg-type]
+
+
+FIRST = send(1, bytes(20))
+ANSWER = send(1, bytes(20))
+RTR_WRITE = rdma_write(0, 0, b"")
+RTR_READ = untagged(READ_REQUEST, 1, 1, read_request_body(0, 0, 0, 0, 0))
+
+
+def version_0(ulpdu: bytes) -> bytes:
+    return bytes((ulpdu[0] & ~3, ulpdu[1] & 0x3F)) + ulpdu[2:]
+
+
+# (what is told, Request, Reply, first ULPDUs): each broken once, or remarkable once.
+FRAMES: tuple[tuple[Told, bytes, bytes, tuple[bytes, ...]], ...] = (
+    (set(), plain("request"), plain("reply"), (FIRST, ANSWER)),
+    ({("startup-reserved-bits", "initiator")}, plain("request", res=1), plain("reply"), (FIRST, ANSWER)),
+    ({("startup-reserved-bits", "responder")}, plain("request"), plain("reply", res=8), (FIRST, ANSWER)),
+    ({("startup-request-r", "initiator")}, plain("request", r=1), plain("reply"), (FIRST, ANSWER)),
+    ({("startup-enhanced-revision", "initiator")}, plain("request", s=1, rev=1), plain("reply"), (FIRST, ANSWER)),
+    ({("startup-revision-differs", "responder")}, plain("request", rev=2), plain("reply"), (FIRST, ANSWER)),
+    (
+        {("startup-revision", "initiator"), ("startup-revision-differs", "responder")},
+        plain("request", rev=3), plain("reply", rev=2), (FIRST, ANSWER),
+    ),
+    (set(), plain("request", rev=2), plain("reply", rev=2), (FIRST, ANSWER)),
+    # RNICs
+    (
+        {("rnic-parameters", "initiator"), ("rnic-parameters", "responder")},
+        plain("request", rev=0), plain("reply", rev=0), (FIRST, ANSWER),
+    ),
+    (set(), plain("request", rev=0, m=1), plain("reply", rev=0, m=1), (version_0(FIRST), version_0(ANSWER))),
+    (
+        {("rnic-version", "initiator"), ("rnic-version", "responder")},
+        plain("request", rev=0, m=1), plain("reply", rev=0, m=1), (FIRST, ANSWER),
+    ),
+    ({("rnic-foreign-revision", "responder")}, plain("request", rev=0, m=1), plain("reply", m=1), (FIRST, ANSWER)),
+    (
+        {("rnic-version", "responder"), ("rnic-version-mixed", "responder")},
+        plain("request"), plain("reply"), (FIRST, version_0(ANSWER)),
+    ),
+    # RFC 6581
+    (set(), enhanced("request"), enhanced("reply"), (FIRST, ANSWER)),
+    ({("enhanced-reply", "responder")}, enhanced("request"), plain("reply", rev=2), (FIRST, ANSWER)),
+    (
+        {("enhanced-reply", "responder")},
+        plain("request", rev=2), enhanced("reply"), (FIRST, ANSWER),
+    ),
+    ({("enhanced-unused", "initiator")}, enhanced("request", ird=0x3FFF, ord=0x3FFF),
+     enhanced("reply", ird=0x3FFF, ord=0x3FFF), (FIRST, ANSWER)),
+    ({("enhanced-control-flags", "initiator")}, enhanced("request", c=1), enhanced("reply"), (FIRST, ANSWER)),
+    ({("enhanced-connection-model", "responder")}, enhanced("request", a=1, c=1), enhanced("reply"), (RTR_WRITE,)),
+    (set(), enhanced("request", a=1, c=1), enhanced("reply", a=1, c=1), (RTR_WRITE, ANSWER)),
+    ({("rtr", "initiator")}, enhanced("request", a=1, c=1), enhanced("reply", a=1, c=1), (FIRST, ANSWER)),
+    (
+        {("rtr-none-offered", "initiator"), ("rtr-not-closed", "initiator")},
+        enhanced("request", a=1), enhanced("reply", a=1, c=1), (FIRST, ANSWER),
+    ),
+    (
+        {("rtr-none", "responder"), ("rtr-not-closed", "initiator")},
+        enhanced("request", a=1, c=1), enhanced("reply", a=1), (FIRST, ANSWER),
+    ),
+    (
+        {("rtr-not-closed", "initiator")},
+        enhanced("request", a=1, c=1), enhanced("reply", a=1, d=1), (FIRST, ANSWER),
+    ),
+    (
+        {("terminate", "initiator")},
+        enhanced("request", a=1, c=1), enhanced("reply", a=1, d=1), (untagged(TERMINATE, 2, 1, b"\x20\x07\0\0"),),
+    ),
+    (
+        {("terminate", "initiator"), ("terminate-code", "initiator")},
+        enhanced("request", a=1, c=1), enhanced("reply", a=1, d=1), (untagged(TERMINATE, 2, 1, b"\x20\x06\0\0"),),
+    ),
+    (
+        {("rtr-read-depth", "responder"), ("ird-ord-responder-ird", "responder"), ("ird-ord-exceeded", "initiator")},
+        enhanced("request", a=1, d=1), enhanced("reply", a=1, d=1, ird=0), (RTR_READ, ANSWER),
+    ),
+    ({("ird-ord-responder-ord", "responder")}, enhanced("request", ird=2), enhanced("reply", ord=3), (FIRST, ANSWER)),
+    (set(), enhanced("request", ird=2), enhanced("reply", ord=2), (FIRST, ANSWER)),
+    ({("ird-ord-responder-ird", "responder")}, enhanced("request", ord=3), enhanced("reply", ird=2), (FIRST, ANSWER)),
+    (
+        {("ird-ord-not-negotiated", "responder")},
+        enhanced("request", ord=0x3FFF), enhanced("reply", ird=2), (FIRST, ANSWER),
+    ),
+    (
+        {("ird-ord-byte-order", "initiator"), ("ird-ord-byte-order", "responder")},
+        enhanced("request", ird=0x100, ord=0x400), enhanced("reply", ird=0x400, ord=0x100), (FIRST, ANSWER),
+    ),
+    (set(), enhanced("request", ird=0x100, ord=0x80), enhanced("reply", ird=0x80, ord=0x100), (FIRST, ANSWER)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(FRAMES)))
+def test_what_frames_and_first_fpdus_break(number: int) -> None:
+    rules, request, reply, ulpdus = FRAMES[number]
+    markers = ("b" if request[16] & 0x80 else "") + ("a" if reply[16] & 0x80 else "")
+    talk = Talk().open()
+    frames = {"initiator": talk.greet("a", request), "responder": talk.greet("b", reply)}
+    talk.operate(markers=markers, origin="first-octet" if reply[17] == 0 else "header")
+    first = {}
+    sides: tuple[Side, Side] = ("a", "b")
+    for side, ulpdu in zip(sides, ulpdus, strict=False):
+        first["initiator" if side == "a" else "responder"] = put(talk, side, ulpdu)
+    found = findings(feed([talk.segments]))
+    assert {(one.rule.id, one.direction) for one in found} == rules
+    for one in found:
+        assert one.direction is not None
+        assert one.frame in (frames[one.direction], first.get(one.direction))
+        assert one.count == 1 and one.detail
+
+
+# --- frames that end in close ---
+
+
+@pytest.mark.parametrize(("size", "rules"), [(512, set()), (513, {("startup-private-data-limit", "initiator")})])
+def test_private_data_above_the_limit(size: int, rules: Told) -> None:
+    talk = negotiated(plain("request", private_data=bytes(size)), None)
+    talk.say("b", flags=FIN | ACK)
+    assert told(talk) == rules | ({("startup-unanswered", "responder")} if size == 512 else set())
+
+
+def test_an_invalid_request_is_answered() -> None:
+    talk = negotiated(plain("request", private_data=bytes(600)), REPLY, FIRST, ANSWER)
+    assert told(talk) == {
+        ("startup-private-data-limit", "initiator"),
+        ("startup-invalid-answered", "responder"),
+        ("startup-not-closed", "responder"),
+    }
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_an_invalid_request_and_no_close(closes: bool) -> None:
+    talk = negotiated(startup_frame("request", rev=2, s=1, private_data=b"ab").encode(), None)
+    talk.say("b")
+    if closes:
+        talk.say("b", flags=RST | ACK)
+    for _ in range(12):
+        talk.say("a")
+    late = set() if closes else {("startup-not-closed", "responder")}
+    assert told(talk) == {("startup-enhanced-data", "initiator")} | late
+
+
+@pytest.mark.parametrize("kind", ["request", "reply"])
+@pytest.mark.parametrize(("kept", "rule"), [(17, "startup-frame"), (25, "startup-pd-length")])
+def test_a_frame_that_ends_too_soon(kind: str, kept: int, rule: str) -> None:
+    talk = Talk().open()
+    if kind == "reply":
+        talk.greet("a", REQUEST)
+    side: Side = "a" if kind == "request" else "b"
+    talk.say(side, startup_frame(kind, private_data=bytes(40)).encode()[:kept])  # type: ignore[arg-type]
+    talk.say(side, flags=FIN | ACK)
+    assert (rule, "responder" if kind == "reply" else None) in told(talk)
+
+
+def test_pd_length_that_is_too_small() -> None:
+    request = StartupFrame("request", 0, 1, 0, 0, 0, 1, 4, b"all of this is private").encode()
+    talk = Talk().open()
+    talk.say("a", request)
+    talk.say("b", REPLY)
+    assert told(talk) == {("startup-pd-length", "initiator")}
+
+
+def test_pd_length_that_is_too_large() -> None:
+    """The rest of the Private Data seems to come after the Reply, which acknowledged all there is."""
+    request = StartupFrame("request", 0, 1, 0, 0, 0, 1, 60, b"short").encode()
+    talk = Talk().open()
+    talk.say("a", request)
+    talk.say("b", REPLY)
+    talk.say("a", bytes(100))
+    assert {("startup-pd-length", "initiator"), ("startup-reply-first", "responder")} & told(talk)
+
+
+def test_both_in_the_same_role() -> None:
+    for kinds, rule in ((("request", "request"), "startup-role"), (("request", "reply"), None)):
+        talk = Talk().open()
+        talk.greet("a", plain(kinds[0]))
+        talk.greet("b", plain(kinds[1]))
+        assert {one for one, _ in told(talk) if one == "startup-role"} == ({rule} if rule else set())
+
+
+def test_something_else_in_place_of_the_reply() -> None:
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    talk.say("b", b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    assert ("startup-key", "responder") in told(talk)
+
+
+# --- their order ---
+
+
+def test_a_reply_before_the_request_was_received() -> None:
+    for early in (True, False):
+        talk = Talk().open()
+        begin = talk.next["a"]
+        talk.greet("a", REQUEST)
+        talk.greet("b", REPLY, **({"ack": begin} if early else {}))
+        talk.operate()
+        put(talk, "a", FIRST)
+        assert told(talk) == ({("startup-reply-first", "responder")} if early else set())
+
+
+def test_a_reply_without_a_request() -> None:
+    talk = Talk().open()
+    talk.greet("b", REPLY)
+    assert told(talk) == {("startup-reply-first", "responder")}
+
+
+@pytest.mark.parametrize("received", [True, False])
+def test_octets_before_the_reply(received: bool) -> None:
+    talk = Talk().open()
+    begin = talk.next["a"]
+    talk.greet("a", REQUEST)
+    talk.say("b", b"one moment", **({} if received else {"ack": begin}))
+    talk.greet("b", REPLY)
+    talk.operate()
+    put(talk, "a", FIRST)
+    rule = "startup-octets-before-reply" if received else "startup-stream-data"
+    assert told(talk) == {(rule, "responder")}
+
+
+@pytest.mark.parametrize("received", [True, False])
+def test_an_fpdu_before_the_reply(received: bool) -> None:
+    """By what its sender had received, not by the order of capture."""
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    begin = talk.next["b"]
+    talk.greet("b", REPLY)
+    talk.operate()
+    octets, _ = talk.streams["a"].lay([FIRST])
+    talk.say("a", octets, **({} if received else {"ack": begin}))
+    assert told(talk) == (set() if received else {("startup-fpdu-before-reply", "initiator")})
+
+
+@pytest.mark.parametrize("received", [True, False])
+@pytest.mark.parametrize("captured_first", ["a", "b"])
+def test_the_responders_fpdu_before_the_initiators(captured_first: Side, received: bool) -> None:
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    talk.greet("b", REPLY)
+    talk.operate()
+    talk.say("a")
+    one, two = talk.streams["a"].lay([FIRST])[0], talk.streams["b"].lay([ANSWER])[0]
+    seq = dict(talk.next)
+    ack = (seq["a"] + len(one)) & 0xFFFFFFFF if received else seq["a"]
+    if captured_first == "a":
+        talk.put("a", seq["a"], one)
+    frame = talk.put("b", seq["b"], two, ack=ack)
+    if captured_first == "b":
+        talk.put("a", seq["a"], one, ack=seq["b"])
+    found = findings(feed([talk.segments]))
+    assert [(each.rule.id, each.direction, each.frame) for each in found] == (
+        [] if received else [("startup-responder-first", "responder", frame)]
+    )
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_streaming_data_under_way(acknowledged: bool) -> None:
+    talk = Talk().open()
+    talk.say("a", b"let us speak MPA")
+    if acknowledged:
+        talk.say("b")
+    talk.greet("a", REQUEST)
+    talk.greet("b", REPLY)
+    assert told(talk) == (set() if acknowledged else {("startup-stream-data", "initiator")})
+
+
+@pytest.mark.parametrize("how", ["closed", "silent", "soon over", "not received"])
+def test_a_request_that_is_not_answered(how: str) -> None:
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    if how != "not received":
+        talk.say("b")
+    if how == "closed":
+        talk.say("b", flags=RST | ACK)
+    if how in ("silent", "not received"):
+        for _ in range(12):
+            talk.say("a", ack=talk.next["b"])
+    expected = {("startup-unanswered", "responder")} if how in ("closed", "silent") else set()
+    assert told(talk) == expected
+
+
+@pytest.mark.parametrize("crc", [0, 1])
+@pytest.mark.parametrize("after", ["FPDUs", "streaming"])
+def test_after_a_rejection(after: str, crc: int) -> None:
+    talk = Talk().open()
+    talk.greet("a", plain("request", c=crc))
+    talk.greet("b", plain("reply", c=crc, r=1))
+    talk.operate(crc=bool(crc))
+    if after == "FPDUs":
+        frame = put(talk, "a", FIRST)
+        put(talk, "b", ANSWER)
+    else:
+        talk.say("a", b"then without MPA, as we did before")
+        talk.say("b", b"as you like")
+    found = {(one.rule.id, one.direction): one.frame for one in findings(feed([talk.segments]))}
+    if after == "FPDUs":
+        rule = "startup-fpdu-after-rejection"
+        assert found == {(rule, "initiator"): frame, (rule, "responder"): frame + 1}
+    else:
+        assert found == {}
+
+
+def test_nothing_is_wrong_with_what_is_right() -> None:
+    for m in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        talk = begun(m=m)
+        put(talk, "a", send(2, bytes(400)), rdma_write(1, 0, bytes(50)))
+        put(talk, "b", send(2, bytes(400)))
+        assert told(talk.close()) == set()
