@@ -20,7 +20,7 @@ from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, bare
 from scapy_mpa.receive.shapes import SHAPES
-from scapy_mpa.receive.watched import HEAD_OCTETS, LONGEST_TAIL, LOOKED_AT, PAD_BITS, TO_MASK, head, place, tail
+from scapy_mpa.receive.watched import HEAD_OCTETS, LONGEST_TAIL, LOOKED_AT, NO_PAD, PAD_BITS, TO_MASK, head, place, tail
 
 
 class InOrderOperation(EarlyOperation):
@@ -38,6 +38,7 @@ class InOrderOperation(EarlyOperation):
             return
         if self.ddp.at != stream.base:
             self.ddp.lose()
+        self.expect()
         self.half.next_seq = stream.seq_of(stream.next)
         self._resumed = stream.next
         self._need = extent.end if extent is not None else 0
@@ -207,7 +208,8 @@ class PlainOperation(InOrderOperation):
         found: list[int] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = need = 0
-        quiet, writing, stag, to, shortest, longest = self.expected()
+        quiet, writing, stag, shortest, longest = self.expects
+        to = watch.to
         unwatched = -1
         if pieces:
             at = self._need - shift
@@ -227,7 +229,7 @@ class PlainOperation(InOrderOperation):
                 or held_end - offset < HEAD_OCTETS
                 or at - start < 8
                 or not shortest <= ulpdu_length <= longest
-                or tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3]
+                or (ulpdu_length & 3 != NO_PAD and tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
                 or (writing and place(held[BUFFER], index + 4) != (stag, to))
             ):
                 unwatched, quiet = known, -1
@@ -253,7 +255,7 @@ class PlainOperation(InOrderOperation):
             if (
                 control != quiet
                 or not shortest <= ulpdu_length <= longest
-                or tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]
+                or (ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
                 or (writing and place(octets, at + 4) != (stag, to))
             ):
                 if unwatched < 0:
@@ -270,6 +272,7 @@ class PlainOperation(InOrderOperation):
             watch.to = to & TO_MASK
         if unwatched >= 0:
             self._watch(seg, unwatched)
+            self.expect()
         if found:
             self._record(seg, starts[known], found)
         self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
@@ -302,7 +305,8 @@ class MarkerOperation(InOrderOperation):
         found: list[int] | None = [] if self.wants_records else None
         at = start
         fpdus = ulpdu_octets = marker_count = need = 0
-        quiet, writing, stag, to, shortest, longest = self.expected()
+        quiet, writing, stag, shortest, longest = self.expects
+        to = watch.to
         unwatched = -1
         if pieces:
             offset, held_end, index, held = pieces[0]
@@ -330,7 +334,7 @@ class MarkerOperation(InOrderOperation):
                 or -header & 511 < HEAD_OCTETS
                 or last < start
                 or not shortest <= ulpdu_length <= longest
-                or tail(octets, last)[0] & PAD_BITS[ulpdu_length & 3]
+                or (ulpdu_length & 3 != NO_PAD and tail(octets, last)[0] & PAD_BITS[ulpdu_length & 3])
                 or (writing and place(held[BUFFER], index + 4) != (stag, to))
             ):
                 unwatched, quiet = known, -1
@@ -366,7 +370,11 @@ class MarkerOperation(InOrderOperation):
                 control != quiet
                 or -(header + shift) & 511 < HEAD_OCTETS
                 or not shortest <= ulpdu_length <= longest
-                or tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0] & PAD_BITS[ulpdu_length & 3]
+                or (
+                    ulpdu_length & 3 != NO_PAD
+                    and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
+                    & PAD_BITS[ulpdu_length & 3]
+                )
                 or (writing and place(octets, header + 4) != (stag, to))
             ):
                 if unwatched < 0:
@@ -387,6 +395,7 @@ class MarkerOperation(InOrderOperation):
             watch.to = to & TO_MASK
         if unwatched >= 0:
             self._watch(seg, unwatched)
+            self.expect()
         if found:
             self._record(seg, starts[known], found)
         self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)

@@ -1,7 +1,7 @@
 """What of FPDUs in order is shown to the watches: only what is not as it has to be next.
 
 An RDMA Write of one segment, or the next segment of one, with PAD of zero and no longer than those before it, breaks no
-rule: the paths of FPDUs in order see that at a glance, by what :meth:`WatchedOperation.expected` tells them.  Whatever
+rule: the paths of FPDUs in order see that at a glance, by what ``expects`` tells them.  Whatever
 else comes is shown to :class:`~scapy_mpa.receive.watch.ddp.DDPWatch` and its like.
 """
 
@@ -24,6 +24,8 @@ place = Struct(">IQ").unpack_from
 tail = Struct(">I").unpack_from
 #: What of the four octets before the CRC is PAD, by the last two bits of ULPDU_Length.
 PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
+#: These bits where there is none.
+NO_PAD = 2
 #: Octets of ULPDU_Length and a tagged header.
 HEAD_OCTETS = 2 + TAGGED_HEADER_LENGTH
 #: TO counts modulo 2^64.
@@ -37,29 +39,35 @@ LONGEST_TAIL = 12
 class WatchedOperation(FullOperation):
     """Full Operation whose FPDUs in order are watched."""
 
-    def expected(self) -> tuple[int, bool, int, int, int, int]:
-        """What nothing has to be looked at of: control octets, whether an RDMA Write goes on, its STag and TO, and
-        between what ULPDU_Lengths."""
+    #: What nothing more has to be looked at of: control octets, whether an RDMA Write goes on, its STag, and between
+    #: what ULPDU_Lengths.
+    expects: tuple[int, bool, int, int, int] = (-1, False, 0, 0, 0)
+
+    def expect(self) -> None:
+        """Learn what comes next from the watches, after they were shown something."""
         watch, longest = self.ddp, self.sizes.longest
-        if not watch.is_writing:
-            return watch.quiet, False, 0, 0, TAGGED_HEADER_LENGTH, longest
-        return watch.quiet, True, watch.stag, watch.to, MIN_MULPDU, min(longest, watch.longest_part)
+        if watch.is_writing:
+            self.expects = watch.quiet, True, watch.stag, MIN_MULPDU, min(longest, watch.longest_part)
+        else:
+            self.expects = watch.quiet, False, 0, TAGGED_HEADER_LENGTH, longest
 
     def watch_whole(self, octets: bytes, base: int, extent: Extent, known: Moment) -> None:
         """Watch an FPDU that ``octets``, which begin at offset ``base`` of the stream, hold."""
-        quiet, writing, stag, to, shortest, longest = self.expected()
+        quiet, writing, stag, shortest, longest = self.expects
+        to = self.ddp.to
         offset, header, ulpdu_length, end, _ = extent
         index, after = header - base, end - base
         at = after - 8 if not self.markers or end - 8 & 511 else after - 12
         if (
             head(octets, index)[1] != quiet
             or not shortest <= ulpdu_length <= longest
-            or tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]
+            or (ulpdu_length & 3 != NO_PAD and tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3])
             or (self.markers and -header & 511 < HEAD_OCTETS)
             or (writing and place(octets, index + 4) != (stag, to))
         ):
             begin = octets[offset - base : offset - base + LOOKED_AT]
             self.watch(offset, begin, octets[after - LONGEST_TAIL : after], end, known)
+            self.expect()
         elif writing:
             self.ddp.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & TO_MASK
 
