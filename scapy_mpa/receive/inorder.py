@@ -11,8 +11,8 @@ from heapq import heappush
 
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import MARKER_LENGTH, marker_count, plain_length
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, pad_length
+from scapy_mpa.framing.markers import MARKER_LENGTH, marker_count, plain_length, remove_markers
 from scapy_mpa.receive import records
 from scapy_mpa.receive.early import EarlyOperation, markers_agree
 from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
@@ -20,6 +20,8 @@ from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, bare
 from scapy_mpa.receive.shapes import SHAPES
+from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
+from scapy_mpa.receive.watch.fpdu import pad_detail
 from scapy_mpa.receive.watched import HEAD_OCTETS, LONGEST_TAIL, LOOKED_AT, NO_PAD, PAD_BITS, TO_MASK, head, place, tail
 
 
@@ -101,17 +103,36 @@ class InOrderOperation(EarlyOperation):
 
     def _watch(self, seg: Segment, first: int) -> None:
         """Look at FPDUs that the segment completed: those from the one at ``first`` in ``starts`` on."""
-        octets, begin, known = seg[BUFFER], seg[START] - self.stream.next, (seg[FRAME], seg[TIME])
+        frame, time, octets = seg[FRAME], seg[TIME], seg[BUFFER]
+        begin, with_markers = seg[START] - self.stream.next, self.markers
+        ddp, sizes = self.ddp, self.sizes
         for offset in self.starts[first:]:
-            if offset < self.stream.next:
+            index = offset + begin
+            if index < seg[START]:
                 self._watch_held(seg, offset)
                 continue
-            index = offset + begin
-            header = index + MARKER_LENGTH if self.markers and not offset & 511 else index
-            body = plain_length(octets[header] << 8 | octets[header + 1])
-            after = index + body + (MARKER_LENGTH * marker_count(offset, body) if self.markers else 0)
-            first_octets = octets[index : min(index + LOOKED_AT, after)]
-            self.watch(offset, first_octets, octets[max(index, after - LONGEST_TAIL) : after], after - begin, known)
+            header = index
+            if with_markers:
+                if not offset & 511:
+                    header += MARKER_LENGTH
+                ulpdu_length = octets[header] << 8 | octets[header + 1]
+                body = ulpdu_length + 9 & ~3
+                after = index + body + MARKER_LENGTH * marker_count(offset, body)
+                at = after - 8 if after - 8 - begin & 511 else after - 12
+            else:
+                ulpdu_length = octets[header] << 8 | octets[header + 1]
+                after = header + (ulpdu_length + 9 & ~3)
+                at = after - 8
+            if ulpdu_length > sizes.longest:
+                sizes.grows(ulpdu_length, after - index, offset, frame, time)
+            if with_markers and -(header - begin) & 511 < 2 + WATCHED_OCTETS:
+                plain = remove_markers(octets[index : min(index + LOOKED_AT, after)], offset)
+                ddp.follow(plain, 2, ulpdu_length, offset, frame, time)
+            else:
+                ddp.follow(octets, header + 2, ulpdu_length, offset, frame, time)
+            if tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]:
+                pad = octets[at + 4 - pad_length(ulpdu_length) : at + 4]
+                self.find("pad", offset, frame, time, pad_detail(ulpdu_length, pad))
 
     def _watch_held(self, seg: Segment, offset: int) -> None:
         """Look at the FPDU that the segment completed, and of which the first part is held."""

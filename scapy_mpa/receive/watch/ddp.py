@@ -230,8 +230,9 @@ class DDPWatch:
         if not control & _LAST:
             self._part(ulpdu_length, offset, frame, time)
             self.stag, self.to = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
-        self.is_writing = not control & _LAST
-        self._settle()
+        if self.is_writing == bool(control & _LAST):
+            self.is_writing = not self.is_writing
+            self._settle()
 
     def _answer(self, offset: int, frame: int, time: int) -> None:
         self.answers += 1
