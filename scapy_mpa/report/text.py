@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from scapy_mpa.report.model import Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import RULES, SEVERITIES
+from scapy_mpa.rules.table import SEVERITIES
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]
@@ -21,7 +21,6 @@ def report_lines(report: Report, style: Styler = _plain) -> Iterator[str]:
     """Yield the lines of a report."""
     for connection in report.connections:
         yield connection_line(connection)
-        yield from negotiation_lines(connection)
         for found in connection.findings:
             yield from finding_lines(found, style)
     for found in report.findings:
@@ -107,19 +106,6 @@ def _outcome(connection: Connection) -> Iterator[str]:
         count = sum(getattr(counts, attribute) for counts in halves)
         if count:
             yield f"{count} {what}"
-
-
-def negotiation_lines(connection: Connection) -> Iterator[str]:
-    """What is wrong with what the startup frames agreed on, or with what came of it."""
-    if connection.request is None and connection.reply is None:
-        return
-    for found in connection.judgement.violations:
-        if found.id not in connection.rules:
-            continue
-        rule = RULES[found.id]
-        where = rule.clause_in(connection.profile.name)
-        code = f", error code {rule.code}" if rule.code is not None else ""
-        yield f"  negotiation {found.id}: {found.by}: {found.text} ({where}{code})"
 
 
 def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:

@@ -135,10 +135,11 @@ def test_findings_stand_under_their_connection() -> None:
     assert lines[0].startswith("#0 ")
     assert lines[1].startswith("  error connection-lost: frame 37, responder, ")
     assert "RFC 5044 §8" in lines[2]
-    assert lines[-1] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors"
+    assert lines[-1] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors, 1 warning"
     report = analyze(PCAPS / "faulty-pad.pcap")
     report.select(0, ("initiator",))
-    assert len(list(report_lines(report))) == len(lines) - 2
+    # One error and the warning are the Responder's, of two lines each.
+    assert len(list(report_lines(report))) == len(lines) - 4
 
 
 def test_records_can_be_indexed_and_sliced() -> None:
@@ -166,5 +167,5 @@ def test_selection_by_frames_and_ports() -> None:
 
 def test_at_a_prompt_reports_say_what_they_are() -> None:
     report = analyze(PCAPS / "siw-rev0.pcap")
-    assert repr(report) == "<13 packets, 1 TCP connection, 1 MPA connection, nothing to report>"
+    assert repr(report) == "<13 packets, 1 TCP connection, 1 MPA connection, 2 notes>"
     assert repr(report.connections[0]) == f"<{connection_line(report.connections[0])}>"

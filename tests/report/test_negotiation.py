@@ -14,7 +14,7 @@ from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.segment import BUFFER, TIME
 from scapy_mpa.report.model import Connection
-from scapy_mpa.report.text import connection_line, negotiation_lines
+from scapy_mpa.report.text import connection_line
 from tests.conftest import PCAPS
 from tests.receive.cases import REPLY, REQUEST, Talk
 
@@ -43,7 +43,7 @@ def test_each_cell_is_right_and_its_kinds_are_among_those_named(figure: int) -> 
         assert KINDS[sides[1]] in judgement.initiator_kinds
         assert KINDS[sides[2]] in judgement.responder_kinds
         assert judgement.permitted
-        assert list(negotiation_lines(connection)) == []
+        assert not [found for found in connection.findings if found.severity != "note"]
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if "corrupted" not in name])
@@ -90,10 +90,9 @@ def test_the_first_fpdu_is_not_the_message_agreed_on() -> None:
     talk.say("a", talk.lay("a", 50))
     connection = talked(talk)
     assert ids(connection) == {("rtr", "initiator")}
-    (line,) = negotiation_lines(connection)
-    assert line.startswith(
-        "  negotiation rtr: initiator: the Initiator's first FPDU is no RTR message, not write (RFC 6581"
-    )
+    (found,) = connection.findings
+    assert (found.rule.id, found.direction) == ("rtr", "initiator")
+    assert found.detail == "the Initiator's first FPDU is no RTR message, not write"
 
 
 def test_a_reply_of_another_kind() -> None:

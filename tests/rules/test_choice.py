@@ -33,7 +33,8 @@ def test_chosen() -> None:
     assert chosen() == set(RULES)
     assert chosen(["crc", "pad"]) == {"crc", "pad"}
     assert chosen(["crc", "crc-"], ["crc-off"]) == {"crc", "crc-field"}
-    assert chosen([], ["receiver-", "startup-timeout"]) == {r.id for r in RULES.values() if r.observable == "capture"}
+    left_out = ["receiver-", "startup-timeout", "startup-rejected-closed", "crc-off"]
+    assert chosen([], left_out) == {r.id for r in RULES.values() if r.observable == "capture"}
     assert chosen(["crc"], ["crc"]) == set()
 
 
