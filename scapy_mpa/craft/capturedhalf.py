@@ -269,4 +269,5 @@ class CapturedHalf:
                 "time": times[frame - 1] / _NANOSECONDS,
                 "after_error": error is not None and (frame, k) > error,
                 "opcode": None if opcode is None else OPCODE_NAMES[opcode],
+                "deviation": half.deviation,
             }

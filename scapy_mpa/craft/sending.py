@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..framing.ddp import CONTROL_LENGTH
+from ..framing.dialect import Dialect
 from ..framing.mulpdu import mulpdu
 from .conversation import End, PathMTU, Pause, Say, Start, Step, Streaming
+from .deviating import DeviatingStream
 from .messages import Message, Queues, segments
 from .packets import ACK, FrameMaker
 from .segmentation import Segmentation, dynamic_mulpdu
@@ -117,7 +119,11 @@ class _Sender:
         way = setup.segmentation_of(role)
         # The window that was offered stays, whatever becomes of EMSS.
         self.way = way._replace(longest=way.window(emss) or way.longest)
-        self.stream = HalfStream(markers=half.markers, crc=half.crc, origin=setup.origin, alter=setup.alter[side])
+        self.stream: HalfStream | DeviatingStream
+        if setup.deviation[side]:
+            self.stream = DeviatingStream(half, Dialect(half.markers, half.crc, setup.origin), setup.deviation[side])
+        else:
+            self.stream = HalfStream(markers=half.markers, crc=half.crc, origin=setup.origin, alter=setup.alter[side])
         self.queues = Queues()
         self.rng = random.Random(seed << 1 | side)
         self.version = setup.ddp_version

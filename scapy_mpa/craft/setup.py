@@ -20,6 +20,7 @@ from ..framing.agreement import MINIMUM_ENHANCED_REVISION
 from ..framing.markers import Origin
 from ..framing.mulpdu import MAX_MULPDU, MIN_MULPDU
 from ..framing.profiles import PROFILES, Profile, profile_of_revision
+from ..framing.senders import BY_NAME
 from ..framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame, startup_frame
 from .packets import Endpoint, FrameMaker
 from .segmentation import Segmentation, segmentation
@@ -55,7 +56,8 @@ class Setup:
     (None: the first that both offer).
 
     What follows of these may be told otherwise: `markers` of the direction each side sends in, `version` of DDP
-    and RDMAP. `alter` may change the octets of each side's FPDUs before they are cut in segments.
+    and RDMAP. `alter` may change the octets of each side's FPDUs before they are cut in segments; `deviation` names
+    what each side does wrong (see `framing.senders`), two of them joined by +.
 
     `opens` is who sends the SYN; `segmentation` how each side cuts its stream (one for both, or a pair); `mtu`
     of the path, in octets; `mulpdu` the longest ULPDU of each side (None: as EMSS has it, §4.5); `timestamps`:
@@ -82,6 +84,7 @@ class Setup:
     markers: tuple[bool | None, bool | None] = (None, None)
     version: int | None = None
     alter: tuple[Alter | None, Alter | None] = (None, None)
+    deviation: tuple[str, str] = ("", "")
     opens: Role = "initiator"
     segmentation: Any = "aligned"
     mtu: int = 1500
@@ -263,6 +266,10 @@ def _mac(text: str) -> bytes:
     return bytes.fromhex(text.replace(":", "").replace("-", ""))
 
 
+def _is_deviation(value: Any) -> bool:
+    return isinstance(value, str) and (not value or set(value.split("+")) <= set(BY_NAME))
+
+
 def _is_mac(value: object) -> bool:
     try:
         return isinstance(value, str) and len(_mac(value)) == 6
@@ -289,6 +296,7 @@ _PAIRS = {
     "private_data": Wanted("octets", lambda value: isinstance(value, bytes)),
     "markers": FLAG.or_nothing(),
     "alter": Wanted("a function", callable).or_nothing(),
+    "deviation": Wanted(f"one of {', '.join(BY_NAME)}, or two joined by +,", _is_deviation),
     "isn": whole(0, 0xFFFFFFFF).or_nothing(),
     "mulpdu": whole(MIN_MULPDU, MAX_MULPDU).or_nothing(),
 }

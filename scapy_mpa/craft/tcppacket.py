@@ -45,6 +45,8 @@ class Half:
         self.isn = isn
         self.startup: tuple[int, int] | None = None
         self.origin: int | None = None
+        #: What its sender does wrong, by name, if that shows.
+        self.deviation: str | None = None
         self.markers = False
         self.crc = True
         self.laid: list[LaidFPDU] = []

@@ -46,6 +46,12 @@ class Counts:
         self.out_of_order_segments = 0
         self.retransmitted_segments = 0
 
+    def take_segments(self, other: Counts) -> None:
+        """Take over how many segments came, which does not depend on how FPDUs are read."""
+        self.segments = other.segments
+        self.out_of_order_segments = other.out_of_order_segments
+        self.retransmitted_segments = other.retransmitted_segments
+
     @property
     def placed(self) -> int:
         """FPDUs placed: all whose CRC is not bad."""

@@ -331,12 +331,16 @@ class EarlyOperation(WatchedOperation):
         """Octets of memory that what is held back takes."""
         stream, waiting = self.stream, self._waiting
         weight = stream.held + PIECE_WEIGHT * len(stream.pieces)
+        if self.suspicion is not None:
+            weight += self.suspicion.held
         if waiting is None:
             return weight
         return weight + waiting.octets + PIECE_WEIGHT * len(waiting.starts)
 
     def release(self) -> bool:
         """As :meth:`FullOperation.release`."""
+        if self.doubt is not None:
+            self._stop_waiting()
         waiting = self._waiting
         if waiting is None:
             return super().release()

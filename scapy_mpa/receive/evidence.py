@@ -37,6 +37,16 @@ PLAUSIBLE_HEADER: Final = re.compile(
     re.DOTALL,
 )
 
+#: The control octets among these, as one number.
+PLAUSIBLE_CONTROLS: Final = frozenset(
+    (tagged | last | dv) << 8 | rv | opcode
+    for tagged, opcodes in ((0x80, (0, 2)), (0, (1, *range(3, 12))))
+    for last in (0, 0x40)
+    for dv in (0, 1)
+    for rv in (0, 0x40)
+    for opcode in opcodes
+)
+
 _UNTAGGED = Struct(">IIII").unpack_from
 _TAGGED = Struct(">IQ").unpack_from
 

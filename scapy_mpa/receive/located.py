@@ -84,6 +84,52 @@ class Breach(NamedTuple):
     detail: str
 
 
+class Doubt(NamedTuple):
+    """The first sign that a half connection does not conform: where and when (nanoseconds).
+
+    ``code`` is the error that a conforming receiver reports then (RFC 5044 §8), None if it would not notice.
+    """
+
+    offset: int
+    frame: int
+    time: int
+    code: int | None
+
+
+class Purse:
+    """What may be spent on finding out what senders do wrong.
+
+    How many FPDUs may still be read by hypotheses: some, and more as the capture goes on; and how many segments may be
+    kept because they may have to be.
+    """
+
+    def __init__(self, readings: int = 20_000, segments: int = 16_384) -> None:
+        self._left = readings
+        self._room = segments
+        self._frames = 0
+
+    def earn(self, frame: int) -> None:
+        """So many frames of the capture have been read."""
+        self._left += 8 * max(0, frame - self._frames)
+        self._frames = max(frame, self._frames)
+
+    def take_room(self, segments: int) -> bool:
+        """Whether so many more segments may be kept, of those with which half connections begin."""
+        if segments > self._room:
+            return False
+        self._room -= segments
+        return True
+
+    def give_room(self, segments: int) -> None:
+        """So many are kept no longer."""
+        self._room += segments
+
+    def pay(self, readings: int = 1) -> bool:
+        """Whether there is enough for so many readings more."""
+        self._left -= readings
+        return self._left >= 0
+
+
 class Outcome(NamedTuple):
     """What one frame changed: FPDUs placed (or found bad), FPDUs the chain passed, rules broken."""
 

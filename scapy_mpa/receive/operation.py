@@ -15,8 +15,9 @@ from scapy_mpa.framing.ddp import decode_terminate
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.counts import Counts
+from scapy_mpa.receive.evidence import PLAUSIBLE_CONTROLS
 from scapy_mpa.receive.limits import Limits
-from scapy_mpa.receive.located import NEVER, Located, Moment, Outcome
+from scapy_mpa.receive.located import NEVER, Doubt, Located, Moment, Outcome
 from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.records import FPDULog, Row
@@ -33,6 +34,7 @@ from scapy_mpa.receive.segment import (
     bare,
     checksum_is_right,
     checksum_is_wrong,
+    detached,
 )
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 from scapy_mpa.receive.watch.alignment import AlignmentWatch
@@ -42,7 +44,10 @@ from scapy_mpa.receive.watch.ddp import DDPWatch
 from scapy_mpa.receive.watch.sizes import SizeWatch
 
 if TYPE_CHECKING:
+    from scapy_mpa.framing.dialect import Dialect
+    from scapy_mpa.receive.deviating import DialectPlacement
     from scapy_mpa.receive.startup import FoundFrame
+    from scapy_mpa.receive.suspicion import Suspicion
     from scapy_mpa.receive.tcp import Half, MPAConnection
 
 Direction: TypeAlias = Literal["initiator", "responder"]
@@ -73,6 +78,14 @@ _MOST_UNSEEN = 1 << 24
 _UNSEEN_ACKS = 1 << 24
 #: No segment is longer on the wire; a longer one was cut into several after it was captured.
 LARGEST_SEGMENT = 9216
+#: Octets from the first of Full Operation in which something must not fit to be looked into.
+BEGINNING = 16 << 10
+#: What raises the doubt whether a sender deviates, with the error code by which a conforming receiver tells it (RFC
+#: 5044 §8); and what does where no CRC would.
+_DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
+_DOUBTFUL_WITHOUT_CRC = {
+    "ulpdu-length-zero", "ulpdu-length-limit", "ddp-header", "ddp-opcode", "ddp-reserved", "ddp-version", "ddp-queue",
+}  # fmt: skip
 #: What a half connection may hold back whatever all others do.
 _LITTLE = 4096
 
@@ -129,7 +142,19 @@ class FullOperation:
         self._unjudged: list[tuple[int, int]] = []
         self._limits = limits
         self._reader = reader
-        self._placement = Placement(self.stream, reader, floor, observer is not None, begins_at, may_search)
+        self._placement = self._new_placement(begins_at, may_search)
+        #: What its sender does wrong, by name; None if that is not known, or nothing.
+        self.deviation: str | None = None
+        self.dialect: Dialect | None = None
+        #: Whether the first thing that does not fit is to be looked into; who wants octets at once has no time for it.
+        self.is_wary = begins_at == 0 and observer is None
+        self.doubt: Doubt | None = None
+        #: Segments that have been let go of otherwise.
+        self.beginning: list[Segment] = []
+        self.suspicion: Suspicion | None = None
+        #: Whether another operation has taken its place, and the rules that it found broken.
+        self.is_replaced = False
+        self.broken: set[str] = set()
         #: Octets of the longest segment, as far as that was looked at.
         self.longest_segment = 0
         #: The first octets of Full Operation, until the first FPDU is complete.
@@ -166,6 +191,9 @@ class FullOperation:
         #: Whether the receiver knows that there is something to release.
         self._touched = False
         half.next_seq = -1
+
+    def _new_placement(self, begins_at: int | None, may_search: bool) -> Placement | DialectPlacement:
+        return Placement(self.stream, self._reader, self.floor, self.observer is not None, begins_at, may_search)
 
     def touch(self) -> None:
         """Have :meth:`release` called when the block of the capture goes."""
@@ -264,6 +292,10 @@ class FullOperation:
 
         True if something is left that has to go with the next block.
         """
+        if self.is_wary:
+            self._be_wary()
+        if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
+            return False
         if len(self.starts) > 2 * REMEMBERED_BOUNDARIES:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
@@ -280,6 +312,14 @@ class FullOperation:
         """The half connection is over."""
         stream, placement, counts = self.stream, self._placement, self.counts
         self._catch_up()
+        if self.is_wary:
+            self._be_wary()
+            if placement.is_inside_fpdu and self.half.closed is not None:
+                self.be_in_doubt(Doubt(placement.at, *self.half.closed[1], None))
+        if self.doubt is not None and (instead := self._look_into_doubt(at_end=True)) is not None:
+            instead.finish(now)
+            return
+        self.forget_beginning()
         while stream.islands:
             self._skip_gap(now)
         self._know_start()
@@ -320,6 +360,42 @@ class FullOperation:
             rest = stream.next - self._located_end
             if rest > 0:
                 self.find("fpdu-format", self._located_end, *now, f"{rest} octets in which there is no FPDU")
+
+    # --- a sender that deviates ---
+
+    def be_in_doubt(self, doubt: Doubt) -> None:
+        """Something does not fit, for the first time: it is looked into when the block of the capture goes."""
+        if self.is_wary and doubt.offset < BEGINNING:
+            self.is_wary = False
+            self.doubt = doubt
+
+    def _be_wary(self) -> None:
+        """Look at the FPDU of which a part is there; keep what is let go of now as long as it may be read again."""
+        stream, purse = self.stream, self.half.connection.receiver.purse
+        if not self.crc and stream.pieces and self._placement.in_order:
+            extent = self._reader.extent(stream.base, stream.next)
+            control = self._reader.control(extent) if extent is not None else b""
+            if len(control) == 2 and (control[0] << 8 | control[1]) not in PLAUSIBLE_CONTROLS:
+                latest = stream.pieces_of(stream.base, stream.base + 1)[0][3]
+                self.be_in_doubt(Doubt(stream.base, latest[FRAME], latest[TIME], None))
+        if self.doubt is not None or not (stream.previously_consumed or self.beginning):
+            return
+        if stream.base >= BEGINNING or not purse.take_room(len(stream.previously_consumed)):
+            self.is_wary = False
+            self.forget_beginning()
+        else:
+            self.beginning += map(detached, stream.previously_consumed)
+
+    def forget_beginning(self) -> None:
+        """Nothing is read again, or all that may be has been handed on."""
+        self.half.connection.receiver.purse.give_room(len(self.beginning))
+        self.beginning = []
+
+    def _look_into_doubt(self, at_end: bool) -> FullOperation | None:
+        """What receives the half connection from now on, if its sender deviates."""
+        from scapy_mpa.receive.suspicion import look_into
+
+        return look_into(self, at_end)
 
     def _catch_up(self) -> None:
         """Learn what the fast path has done: all octets it consumed were FPDUs."""
@@ -444,11 +520,14 @@ class FullOperation:
     @property
     def weight(self) -> int:
         """Octets of memory that what is held back takes."""
-        return self.stream.weight
+        return self.stream.weight + (self.suspicion.held if self.suspicion is not None else 0)
 
     def relieve(self, now: Moment) -> None:
         """Too much is held back in all: give up what is waited for."""
         stream = self.stream
+        if self.suspicion is not None:
+            self.suspicion = self.doubt = None
+            return
         self._catch_up()
         detail = f"more than {self._limits.total_octets} octets held back in all (total_octets)"
         self.find("limit", stream.next, *now, detail)
@@ -559,6 +638,9 @@ class FullOperation:
 
     def find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
         """Report the breach of a rule at an offset of the stream; the time is in nanoseconds."""
+        self.broken.add(rule)
+        if self.is_wary and (rule in _DOUBTFUL or (not self.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
+            self.be_in_doubt(Doubt(offset, frame, time, _DOUBTFUL.get(rule)))
         self.findings.add(rule, self.direction, frame, time, self.stream.seq_of(offset), detail)
 
     def _find_terminate(self, located: Located) -> None:

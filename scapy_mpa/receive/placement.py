@@ -40,7 +40,7 @@ _MOST_SEARCHED = 8 * LONGEST_FPDU
 #: Octets of a ULPDU that are looked at: all of a ready-to-receive message (RFC 6581 §9.2).
 FIRST_ULPDU_OCTETS = 48
 #: Octets of a Terminate that are looked at: its control word comes first.
-_TERMINATE_OCTETS = 64
+TERMINATE_OCTETS = 64
 
 #: Octets of FPDUs that were found by their headers alone; Markers, if there were some, would have shown by then.
 DOUBTFUL_OCTETS = 8 * MARKER_INTERVAL
@@ -566,7 +566,7 @@ class Placement:
         located.beginning = self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS)
         located.oddities = oddities(self._reader, extent)
         if located.opcode == TERMINATE_OPCODE:
-            located.terminate = self._reader.ulpdu(extent, _TERMINATE_OCTETS)
+            located.terminate = self._reader.ulpdu(extent, TERMINATE_OCTETS)
         return located
 
     def _settle(self, located: Located) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.inference import Budget
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.located import Purse
 from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
 from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.records import FPDULog
@@ -73,6 +74,8 @@ class Receiver:
         self._numbered = 0
         #: How long octets may be searched for FPDUs at every place.
         self.budget = Budget()
+        #: How much may be read to find out what senders do wrong.
+        self.purse = Purse()
         #: The phases that hold segments of the last blocks of the capture.
         self.touched: list[StartupPhase | UndecidedHalf | FullOperation] = []
         #: Octets of memory that all half connections hold back, as far as that was looked at.

@@ -59,6 +59,7 @@ class _FPDUFields(NamedTuple):
     time_ns: int
     after_error: bool
     opcode: str | None
+    deviation: str | None = None
 
 
 class FPDURecord(_FPDUFields):
@@ -68,6 +69,7 @@ class FPDURecord(_FPDUFields):
     octets, ``frames`` the frames that first brought its octets.  ``placed_frame`` is None if its CRC is bad,
     ``delivered_frame`` if it is, or if octets before it were never captured.  ``time`` is in seconds since the
     epoch, of the placed frame, else of the frame that completed it; ``time_ns`` the same in nanoseconds.
+    ``deviation`` names what the sender does wrong, if the FPDU was read by that.
     """
 
     #: Where its octets can be had; None for a record that stands alone.
@@ -255,8 +257,9 @@ def record_of(
     connection: int,
     direction: Literal["initiator", "responder"],
     context: FPDUContext | None = None,
+    deviation: str | None = None,
 ) -> FPDURecord:
-    """The record of a row."""
+    """The record of a row; ``deviation`` is what its sender is known to do wrong."""
     seq, header_seq, wire_length, ulpdu_length, markers, flag, opcode, placed, delivered, time, _, _ = row
     record = FPDURecord(
         connection,
@@ -274,6 +277,7 @@ def record_of(
         time,
         bool(flag & AFTER_ERROR),
         OPCODE_NAMES[opcode],
+        deviation,
     )
     if context is not None:
         record.context = context

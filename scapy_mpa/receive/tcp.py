@@ -37,7 +37,9 @@ from scapy_mpa.receive.watch.teardown import find_end
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
+    from scapy_mpa.receive.diagnosis import Diagnosis
     from scapy_mpa.receive.receiver import Receiver
+    from scapy_mpa.receive.suspicion import Suspicion
 
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 #: Octets of streaming data that may lie between a SYN captured late and the startup frame.
@@ -348,6 +350,25 @@ class TCPConnection:
         mpa.operations[direction] = operation
         half.enter(operation)
         operation.resume()
+        return operation
+
+    def deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
+        """The sender of a half connection deviates: receive it anew, by its dialect, from its first octet."""
+        from scapy_mpa.receive.deviating import DeviatingOperation
+
+        mpa, direction, receiver = old.mpa, old.direction, self.receiver
+        old.is_replaced = True
+        mpa.findings.forget(direction, old.broken)
+        dialect = diagnosis.candidate.dialect
+        reader = FPDUReader(Stream(old.stream.origin, True), dialect.markers, dialect.crc, dialect.origin)
+        log, sink = receiver.new_log(), receiver.sink
+        operation = DeviatingOperation(
+            diagnosis, suspicion.agreed, mpa, old.half, direction, reader, old.floor, receiver.limits, log, sink
+        )
+        mpa.operations[direction] = operation
+        old.half.enter(operation)
+        operation.replay(suspicion.segments)
+        operation.counts.take_segments(old.counts)
         return operation
 
     def begin_inferred(self, initiator: Half, crc: bool) -> MPAConnection:

@@ -152,7 +152,7 @@ class PlacedFPDUs:
     ) -> None:
         self._captures = Captures(capture, limits=limits)
         self._index = FrameIndex(capture)
-        self._contexts: dict[int, HalfContext] = {}
+        self._contexts: dict[FullOperation, HalfContext] = {}
         self._selection = selection
         self._assumptions = assumptions
         self._limits = limits
@@ -201,10 +201,12 @@ class PlacedFPDUs:
         count = bisect_right(placed, frame, key=_frame)
         ready, self._placed = placed[:count], placed[count:]
         for _, operation, row, frames in ready:
-            context = self._contexts.get(id(operation))
+            if operation.is_replaced:
+                continue  # it was misread
+            context = self._contexts.get(operation)
             if context is None:
-                context = self._contexts[id(operation)] = HalfContext(self._index, operation)
-            yield record_of(row, frames, operation.mpa.number, operation.direction, context)
+                context = self._contexts[operation] = HalfContext(self._index, operation)
+            yield record_of(row, frames, operation.mpa.number, operation.direction, context, operation.deviation)
 
 
 def _frame(placed: tuple[int, FullOperation, Row, tuple[int, ...]]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.records import FPDURecord
@@ -30,7 +31,9 @@ class HalfContext:
         return self.index.octets(record.frames, record.seq, record.wire_length)
 
     def packet(self, record: FPDURecord) -> Packet:
-        """The FPDU as a Scapy packet."""
+        """The FPDU as a Scapy packet; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""
+        if record.deviation is not None:
+            raise MPAError(f"the sender of this FPDU deviates ({record.deviation}): it cannot be dissected as one")
         from scapy_mpa.layers.mpa import fpdu_packet
 
         marker_offset = (self._seq_start - record.seq) % MARKER_INTERVAL if self._markers else None

@@ -28,13 +28,15 @@ _LINES = 512
 
 
 class Place(NamedTuple):
-    """When an FPDU was captured and placed: frame numbers (0: none), nanoseconds since the epoch."""
+    """When an FPDU was captured and placed: frame numbers (0: none), nanoseconds since the epoch; how it was read."""
 
     frames: tuple[int, ...]
     placed: int
     delivered: int
     time: int
     after_error: bool
+    #: What the sender does wrong, by name.
+    deviation: str | None
 
 
 class Format(NamedTuple):
@@ -70,11 +72,11 @@ _JSON_OPCODES = {name: json.dumps(name) for name in (*OPCODE_NAMES, None)}
 
 
 def _json_place(place: Place, opcode: str | None) -> str:
-    frames, placed, delivered, time, after_error = place
+    frames, placed, delivered, time, after_error, deviation = place
     return (
         f'{[*frames]}, "placed_frame": {placed or "null"}, "delivered_frame": {delivered or "null"}, '
         f'"time": {time / 1_000_000_000!r}, "after_error": {"true" if after_error else "false"}, '
-        f'"opcode": {_JSON_OPCODES[opcode]}}}\n'
+        f'"opcode": {_JSON_OPCODES[opcode]}, "deviation": {"null" if deviation is None else json.dumps(deviation)}}}\n'
     )
 
 
@@ -90,10 +92,10 @@ def _csv_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, locat
 
 
 def _csv_place(place: Place, opcode: str | None) -> str:
-    frames, placed, delivered, time, after_error = place
+    frames, placed, delivered, time, after_error, deviation = place
     return (
         f"{' '.join(map(str, frames))},{placed or ''},{delivered or ''},{time / 1_000_000_000!r},"
-        f"{'true' if after_error else 'false'},{opcode or ''}\n"
+        f"{'true' if after_error else 'false'},{opcode or ''},{deviation or ''}\n"
     )
 
 
@@ -109,9 +111,10 @@ def _text_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, loca
 
 
 def _text_place(place: Place, opcode: str | None) -> str:
-    frames, placed, delivered, _, after_error = place
+    frames, placed, delivered, _, after_error, deviation = place
     shown = " ".join(map(str, frames)) if len(frames) <= 6 else f"{frames[0]} ... {frames[-1]} ({len(frames)})"
-    name = (opcode or "-") + (" (after error)" if after_error else "")
+    marks = [mark for mark, is_so in (("after error", after_error), ("deviating", deviation)) if is_so]
+    name = (opcode or "-") + (f" ({', '.join(marks)})" if marks else "")
     return f"{placed or '-':>8} {delivered or '-':>9}  {name:<26} {shown}\n"
 
 
@@ -150,6 +153,7 @@ def lines(style: Format, records: Iterable[FPDURecord]) -> Iterator[str]:
         time,
         after_error,
         opcode,
+        deviation,
     ) in records:
         size = ulpdu_length, wire_length, markers, crc, located_by
         middle = sizes.get(size)
@@ -157,7 +161,7 @@ def lines(style: Format, records: Iterable[FPDURecord]) -> Iterator[str]:
             if len(sizes) >= _MOST_SIZES:
                 sizes.clear()
             middle = sizes[size] = size_text(*size)
-        end = place_text(Place(frames, placed or 0, delivered or 0, time, after_error), opcode)
+        end = place_text(Place(frames, placed or 0, delivered or 0, time, after_error, deviation), opcode)
         yield f"{half(connection, direction)}{seqs % (seq, header_seq)}{middle}{end}"
 
 
@@ -167,10 +171,10 @@ def log_lines(style: Format, halves: Iterable[FPDUs]) -> Iterator[str]:
         yield style.heading
     for half in halves:
         if half.log is not None:
-            yield from _of_log(style, half.log, style.half(half.connection, half.direction))
+            yield from _of_log(style, half.log, style.half(half.connection, half.direction), half.deviation)
 
 
-def _of_log(style: Format, log: FPDULog, begin: str) -> Iterator[str]:
+def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> Iterator[str]:
     _, _, seqs, size_text, place_text = style
     seqs = begin.replace("%", "%%") + seqs
     seq_start = log.seq_start
@@ -182,7 +186,7 @@ def _of_log(style: Format, log: FPDULog, begin: str) -> Iterator[str]:
     append = ready.append
     for row, frames, run in log.entries():
         seq, header_seq, wire_length, ulpdu_length, markers, flag, opcode, placed, delivered, time, _, _ = row
-        place = Place(frames, placed, delivered, time, flag >= AFTER_ERROR)
+        place = Place(frames, placed, delivered, time, flag >= AFTER_ERROR, deviation)
         verdict = flag & ~AFTER_ERROR
         if run is None:
             size = ulpdu_length, wire_length, markers, verdict

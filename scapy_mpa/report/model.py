@@ -61,8 +61,11 @@ class FPDUs(Sequence[FPDURecord]):
         connection: int,
         direction: Direction,
         context: HalfContext | None = None,
+        deviation: str | None = None,
     ) -> None:
         self._context = context
+        #: What the sender does wrong, by name.
+        self.deviation = deviation
         self.log = log
         self._count = count if log is not None else 0
         self.connection = connection
@@ -79,7 +82,7 @@ class FPDUs(Sequence[FPDURecord]):
         """Yield the records without keeping them."""
         if self.log is not None:
             for row, frames in self.log.rows():
-                yield record_of(row, frames, self.connection, self.direction, self._context)
+                yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
 
     def __len__(self) -> int:
         """How many there are."""
@@ -122,11 +125,15 @@ class HalfConnection:
         self.first_ulpdu = operation.first_ulpdu if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
-        self.fpdus = FPDUs(log, self.counts.fpdus, mpa.number, direction, context)
+        #: What the sender does wrong, by name, if the FPDUs were read by that.
+        self.deviation = operation.deviation if operation is not None else None
+        self.dialect = operation.dialect if operation is not None else None
+        self.fpdus = FPDUs(log, self.counts.fpdus, mpa.number, direction, context, self.deviation)
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""
-        return {"markers": bool(self.markers)} | {key: getattr(self.counts, key) for key in COUNT_KEYS}
+        counts = {key: getattr(self.counts, key) for key in COUNT_KEYS}
+        return {"markers": bool(self.markers), "deviation": self.deviation} | counts
 
 
 class Connection:

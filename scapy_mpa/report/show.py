@@ -15,6 +15,7 @@ from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import END, KEY, SEQ_MASK, START
+from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field, plural
 from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.labels import Stream, fpdu_fields, startup_fields
@@ -111,7 +112,10 @@ def fpdu_item(connection: Connection, direction: Direction, place: Place) -> Ite
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
     octets, pieces = connection.index.pieces(record.frames, record.seq, record.wire_length)
-    fields = tuple(fpdu_fields(octets, record.seq, stream))
+    if half.dialect is None:
+        fields = tuple(fpdu_fields(octets, record.seq, stream))
+    else:
+        fields = tuple(deviating_fields(octets, place.offset, place.number, half.dialect))
     why = why_located(connection, record, place.previous, octets, pieces, stream)
     why = why._replace(placed=f"It was {why_placed(connection, record)}.")
     frames = {*record.frames, *(frame for frame in (record.placed_frame, record.delivered_frame) if frame)}

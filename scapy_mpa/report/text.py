@@ -117,8 +117,8 @@ def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
     who = f" {found.direction}," if found.direction is not None else ""
     yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where},{who} seq {found.seq}: {found.detail}"
     grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
-    if found.rule.code is not None:
-        grounds.append(f"error code {found.rule.code}")
+    if found.code is not None:
+        grounds.append(f"error code {found.code}")
     expected = found.expected + (f" ({', '.join(grounds)})" if grounds else "")
     yield f"    expected: {expected}"
     if found.seen != found.detail:

@@ -62,6 +62,8 @@ def why_located(
     stream: Stream,
 ) -> Why:
     """Why an FPDU, whose octets and frames these are, was located where it was."""
+    if record.deviation is not None:
+        return _why_deviating(connection, record, previous)
     marker = _first_to_name(record, octets, pieces, stream)
     profile = connection.profile.name
     if record.located_by == "start":
@@ -77,6 +79,22 @@ def why_located(
     confirmed = "its CRC confirms it" if record.crc == "good" else "what surrounds it speaks for it"
     sentences.append(f"So its start was searched for, and {confirmed}; a receiver on the wire could not have done so.")
     return Why(sentences, None, previous, marker)
+
+
+def _why_deviating(connection: Connection, record: FPDURecord, previous: Neighbour | None) -> Why:
+    """The same where the sender deviates, so that a receiver on the wire would have stopped."""
+    from scapy_mpa.report.deviating import deviations_in_words
+
+    profile = connection.profile.name
+    by = f"Its sender deviates ({deviations_in_words(record.deviation or '')}), and it is read by that."
+    if record.located_by == "start":
+        return Why([_start(connection, record), by], clause(profile, "receiver"))
+    if record.located_by == "length" and previous is not None:
+        return Why([_length(previous, record), by], clause(profile, "receiver"), previous)
+    no_length = _why_not_by_length(previous, record)
+    if record.located_by == "marker":
+        return Why([no_length, "A Marker in it names its start.", by], clause(profile, "markers"), previous)
+    return Why([no_length, "So its start was searched for.", by], None, previous)
 
 
 def why_placed(connection: Connection, record: FPDURecord) -> str:

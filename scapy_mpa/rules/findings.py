@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from scapy_mpa.framing.profiles import clause
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 
 
@@ -31,14 +32,18 @@ class Finding:
     """
 
     __slots__ = (
-        "_expected", "_seen", "count", "detail", "direction", "frame", "last_frame", "profile", "rule", "seq",
-        "time_ns",
+        "_expected", "_seen", "code", "count", "detail", "direction", "frame", "last_frame", "profile", "rule", "seq",
+        "time_ns", "topic",
     )  # fmt: skip
 
     def __init__(self, rule: Rule, profile: str, direction: str | None, first: Told) -> None:
         self.rule = rule
         self.profile = profile
         self.direction = direction
+        #: The error code of RFC 5044 §8 that a conforming peer reports, None if there is none.
+        self.code = rule.code
+        #: What its clause is about.
+        self.topic = rule.topic
         self.count = 1
         self.last_frame = 0
         self.begins_with(first)
@@ -51,7 +56,8 @@ class Finding:
     def __reduce__(self) -> tuple[Callable[..., Finding], tuple[object, ...]]:
         """What is sent to another process: of the rule, its name."""
         first = Told(self.frame, self.time_ns, self.seq, self.detail, self._expected, self._seen)
-        return _again, (self.rule.id, self.profile, self.direction, first, self.count, self.last_frame)
+        where = self.rule.id, self.profile, self.direction
+        return _again, (*where, first, self.count, self.last_frame, self.code, self.topic)
 
     @property
     def severity(self) -> Severity:
@@ -61,7 +67,7 @@ class Finding:
     @property
     def clause(self) -> str | None:
         """The clause of the connection's specification, None where no specification speaks."""
-        return self.rule.clause_in(self.profile)
+        return clause(self.profile, self.topic) if self.topic else self.rule.clause_in(self.profile)
 
     @property
     def expected(self) -> str:
@@ -79,7 +85,7 @@ class Finding:
             "rule": self.rule.id,
             "clause": self.clause,
             "requirement": self.rule.requirement or None,
-            "code": self.rule.code,
+            "code": self.code,
             "severity": self.severity,
             "count": self.count,
             "direction": self.direction,
@@ -93,9 +99,18 @@ class Finding:
         }
 
 
-def _again(rule_id: str, profile: str, direction: str | None, first: Told, count: int, last_frame: int) -> Finding:
+def _again(
+    rule_id: str,
+    profile: str,
+    direction: str | None,
+    first: Told,
+    count: int,
+    last_frame: int,
+    code: int | None,
+    topic: str,
+) -> Finding:
     found = Finding(RULES[rule_id], profile, direction, first)
-    found.count, found.last_frame = count, last_frame
+    found.count, found.last_frame, found.code, found.topic = count, last_frame, code, topic
     return found
 
 
@@ -136,12 +151,14 @@ class Findings:
         seen: str = "",
         count: int = 1,
         last_frame: int = 0,
+        code: int | None = None,
+        topic: str = "",
     ) -> None:
         """Count a breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``.
 
         ``detail`` says what is wrong, ``expected`` what had to be there (the rule's own words unless given), ``seen``
         what was on the wire (``detail`` unless given).  ``count`` and ``last_frame`` are of one that was counted
-        elsewhere.
+        elsewhere; ``code`` and ``topic`` (of the clause) are told where the rule leaves them open.
         """
         found = self._found.get((rule_id, direction))
         if found is None:
@@ -149,6 +166,8 @@ class Findings:
                 return
             found = Finding(RULES[rule_id], self.profile, direction, Told(frame, time_ns, seq, detail, expected, seen))
             found.count, found.last_frame = count, max(frame, last_frame)
+            found.code = found.rule.code if code is None else code
+            found.topic = topic or found.rule.topic
             self._found[rule_id, direction] = found
             return
         found.count += count
@@ -170,6 +189,12 @@ class Findings:
             count=other.count,
             last_frame=other.last_frame,
         )
+
+    def forget(self, direction: str | None, rules: set[str]) -> None:
+        """Forget what was found of these rules in a direction: what it rests on was misread."""
+        for rule in rules:
+            if self._found.pop((rule, direction), None) is not None and self._quota is not None:
+                self._quota.left += 1
 
     def sorted(self) -> list[Finding]:
         """All findings, the gravest first, then by frame."""

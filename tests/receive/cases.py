@@ -304,6 +304,7 @@ def expected(
                     "delivered_frame": None if gapped else complete,
                     "time": float(placed),
                     "after_error": False,
+                    "deviation": None,
                 }
             )
     return rows

@@ -111,6 +111,7 @@ def tell(
                 "time": time(frame),
                 "after_error": error is not None and (frame, f.offset) > error,
                 "opcode": f.opcode,
+                "deviation": None,
             }
         )
     return Told(records, _counters(sent, captured, records, first[:highest]), _gaps(first[:highest]), error)

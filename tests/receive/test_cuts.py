@@ -98,7 +98,7 @@ def claimed(report: Report) -> dict[tuple[str, str], list[Row]]:
             assert flow not in found, "a connection is told of once"
             found[flow] = [record.as_dict() for record in half.fpdus]
             for row in found[flow]:
-                assert (row.pop("connection"), row.pop("direction")) == (n, direction)
+                assert (row.pop("connection"), row.pop("direction"), row.pop("deviation")) == (n, direction, None)
     return found
 
 

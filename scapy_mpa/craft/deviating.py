@@ -1,0 +1,56 @@
+"""The stream of a sender that deviates: laid by its dialect (framing/dialect.py), for traffic that is to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..framing.dialect import Dialect, DialectWriter
+from ..framing.senders import Bases, spoken
+from .setup import ConversationError
+from .stream import HalfStream, LaidFPDU
+from .tcppacket import Half
+
+
+class DeviatingStream:
+    """What :class:`~scapy_mpa.craft.stream.HalfStream` is for a conformant sender; `names` are joined by +.
+
+    The half is told that it deviates as soon as its octets are not those of a conformant sender.
+    """
+
+    def __init__(self, half: Half, agreed: Dialect, names: str) -> None:
+        self._half = half
+        self._agreed = agreed
+        self._names = names
+        self._right = HalfStream(markers=agreed.markers, crc=agreed.crc, origin=agreed.origin)
+        self._writer: DialectWriter | None = None
+
+    @property
+    def offset(self) -> int:
+        """Where the next FPDU begins, in octets from SeqStart."""
+        return self._writer.offset if self._writer is not None else 0
+
+    def lay(self, ulpdus: Iterable[bytes]) -> tuple[bytes, list[LaidFPDU]]:
+        """Append one FPDU for each ULPDU; return their octets and their places.
+
+        Raises ConversationError for deviations that do not go together, or that cannot show here.
+        """
+        writer = self._writer = self._writer or self._begin()
+        pieces, laid = [], []
+        for ulpdu in ulpdus:
+            octets, fpdu = writer.write(ulpdu)
+            if self._half.deviation is None and octets != self._right.lay((ulpdu,))[0]:
+                self._half.deviation = self._names
+            length = fpdu.end - fpdu.offset
+            laid.append(LaidFPDU(fpdu.offset, fpdu.header, len(ulpdu), length, len(fpdu.markers)))
+            pieces.append(octets)
+        return b"".join(pieces), laid
+
+    def _begin(self) -> DialectWriter:
+        half = self._half
+        assert half.origin is not None
+        startup = half.origin - half.startup[0] if half.startup is not None else None
+        # Offsets of the TCP stream count from the octet behind the SYN.
+        candidate = spoken(self._names.split("+"), self._agreed, Bases(half.origin + 1, startup))
+        if candidate is None:
+            raise ConversationError(f"the {half.role} cannot deviate by {self._names}: it would not show here")
+        return DialectWriter(candidate.dialect)

@@ -1,0 +1,134 @@
+"""Half connections that do not fit: what is kept of them until it is known whether a deviating sender explains it.
+
+A half connection is in doubt from its first error on, or, where neither CRCs nor Markers would show one, from its first
+ULPDU that DDP would not send.  It is received as it was; beside that, its segments are kept from the first octet of
+Full Operation, as far as these are at hand still.  Mostly no dialect explains them, which shows at once, and they are
+let go of.  If one does, the half connection is received anew, by that dialect.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.senders import Bases, candidates
+from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis
+from scapy_mpa.receive.located import Doubt, Purse
+from scapy_mpa.receive.segment import END, FRAME, SEQ, SEQ_MASK, START, Segment, small_copy
+from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
+
+if TYPE_CHECKING:
+    from scapy_mpa.receive.operation import FullOperation
+
+#: Octets from the beginning of Full Operation that are looked at before a dialect is believed.
+MOST_OCTETS = 256 << 10
+#: Of two dialects that explain the same FPDUs one is the likelier if what it finds is worth so many bits more.
+_CLEARLY_LESS = 24
+
+
+class Suspicion:
+    """What is kept of a half connection in doubt: its segments from the first octet on, and the hypotheses left."""
+
+    def __init__(self, doubt: Doubt, origin: int, agreed: Dialect, bases: Bases, most: int = MOST_OCTETS) -> None:
+        self.doubt = doubt
+        self.agreed = agreed
+        self.bases = bases
+        self.segments: list[Segment] = []
+        self.held = 0
+        self._most = min(most, MOST_OCTETS)
+        self._frames: set[int] = set()
+        self._stream = Stream(origin, True)
+        self._hypotheses: list[Hypothesis] | None = None
+        self._are_pairs_tried = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is kept."""
+        return self.held > 2 * self._most or self._stream.next >= self._most
+
+    def take(self, segments: list[Segment]) -> None:
+        """Keep segments; those of frames that have been taken are left out."""
+        for seg in segments:
+            if seg[FRAME] in self._frames or self.is_full:
+                continue
+            self._frames.add(seg[FRAME])
+            self.segments.append(seg)
+            self.held += seg[END] - seg[START] + PIECE_WEIGHT
+            start = self._stream.offset_of(seg[SEQ])
+            self._stream.commit(seg, start, start + seg[END] - seg[START])
+
+    def release(self) -> None:
+        """The block of the capture goes: copy what lies in it."""
+        copies: dict[int, Segment] = {}
+        self._stream.release(copies)
+        self.segments = [copies.get(id(seg)) or small_copy(seg, copies) for seg in self.segments]
+
+    def is_hopeless(self, purse: Purse) -> bool:
+        """Whether no dialect explains what has come so far."""
+        stream = self._stream
+        limit = min(stream.next, self._most)
+        if limit <= 0 or not stream.pieces or stream.starts[0] > 0:
+            return True  # the beginning is gone
+        if self._hypotheses is None:
+            self._hypotheses = [Hypothesis(one, self.agreed) for one in candidates(self.agreed, self.bases, 1)]
+        self._hypotheses = [one for one in self._hypotheses if one.explains(stream, limit, purse)]
+        if not self._are_pairs_tried and all(one.is_contradicted for one in self._hypotheses):
+            # Only where one deviation does not explain all: two always can where one does.
+            self._are_pairs_tried = True
+            pairs = (Hypothesis(pair, self.agreed) for pair in candidates(self.agreed, self.bases, 2))
+            self._hypotheses += [pair for pair in pairs if pair.explains(stream, limit, purse)]
+        return not self._hypotheses
+
+    def diagnosis(self) -> Diagnosis | None:
+        """What is believed now: what needs the fewest deviations."""
+        left = self._hypotheses or []
+        left = [one for one in left if not one.is_contradicted] or left
+        fewest = min((len(one.candidate.deviations) for one in left), default=0)
+        # One deviation that explains everything is the likelier, even if too little came to believe it.
+        left = [one for one in left if len(one.candidate.deviations) == fewest and one.is_believable]
+        if not left:
+            return None
+        best = max(left, key=lambda one: (one.fpdus, one.bits))
+        as_good = (one for one in left if one.fpdus == best.fpdus and one.bits > best.bits - _CLEARLY_LESS)
+        others = tuple(one.candidate.name for one in as_good if one is not best)
+        return Diagnosis(best.candidate, self.doubt, others)
+
+
+def look_into(operation: FullOperation, at_end: bool) -> FullOperation | None:
+    """Look at what came of a half connection in doubt; what receives it from now on, if its sender deviates.
+
+    ``at_end`` says that nothing more comes.
+    """
+    suspicion, receiver = operation.suspicion, operation.half.connection.receiver
+    if suspicion is None:
+        assert operation.doubt is not None
+        suspicion = operation.suspicion = _begin(operation, operation.doubt, receiver.limits.held_octets)
+    stream = operation.stream
+    held = (piece[3] for piece in stream.pieces)
+    at_hand = {seg[FRAME]: seg for seg in (*operation.beginning, *stream.previously_consumed, *stream.consumed, *held)}
+    suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
+    operation.forget_beginning()
+    receiver.purse.earn(max(at_hand, default=0))
+    diagnosis = None
+    is_hopeless = suspicion.is_hopeless(receiver.purse)
+    if not is_hopeless and not at_end and not suspicion.is_full:
+        suspicion.release()
+        return None
+    operation.doubt = operation.suspicion = None
+    diagnosis = suspicion.diagnosis() if not is_hopeless else None
+    if diagnosis is None:
+        return None
+    return operation.half.connection.deviates(operation, diagnosis, suspicion)
+
+
+def _begin(operation: FullOperation, doubt: Doubt, most: int) -> Suspicion:
+    mpa, seq_start = operation.mpa, operation.stream.origin
+    origin = operation.half.origin
+    found = mpa.request if operation.direction == "initiator" else mpa.reply
+    bases = Bases(
+        # The SYN has the number before that of the first octet.
+        (seq_start - origin + 1) & SEQ_MASK if origin is not None else None,
+        found.end - found.start if found is not None else None,
+    )
+    agreed = Dialect(operation.markers, operation.crc, mpa.profile.fpduptr_origin)
+    return Suspicion(doubt, seq_start, agreed, bases, most)
