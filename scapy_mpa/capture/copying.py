@@ -45,7 +45,7 @@ def copy_frames(index: FrameIndex, frames: Sequence[int], file: BinaryIO) -> Non
     if pcap and len(pcap) == len(readers) and len({reader.network for reader in pcap}) == 1:
         _write_pcap(pcap, index.places(frames), file)
     else:
-        file.writelines(_PcapngCopy().blocks(index.places(frames)))
+        file.writelines(PcapngCopy().blocks(index.places(frames)))
 
 
 def _write_pcap(readers: list[PcapReader], places: Iterable[tuple[Reader, int]], file: BinaryIO) -> None:
@@ -64,7 +64,7 @@ def _write_pcap(readers: list[PcapReader], places: Iterable[tuple[Reader, int]],
         file.write(record)
 
 
-class _PcapngCopy:
+class PcapngCopy:
     """A pcapng file of one section, made packet by packet."""
 
     def __init__(self) -> None:

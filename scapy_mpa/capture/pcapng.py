@@ -23,15 +23,21 @@ from scapy_mpa.receive.segment import Segment
 PCAPNG_MAGIC = bytes.fromhex("0a0d0d0a")
 SECTION_HEADER, INTERFACE_DESCRIPTION, OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 
-_BYTE_ORDER_MAGIC = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
+BYTE_ORDER_MAGIC = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
 _MAJOR_VERSION = 1
 #: Type and length stand before, the length again behind.
-_SHORTEST_BLOCK = 12
+SHORTEST_BLOCK = 12
 #: Octets of a block before what has no fixed length, and from its start to its end without that.
-_FIXED = {SECTION_HEADER: 28, INTERFACE_DESCRIPTION: 20, OBSOLETE_PACKET: 32, SIMPLE_PACKET: 16, ENHANCED_PACKET: 32}
+FIXED_LENGTHS = {
+    SECTION_HEADER: 28,
+    INTERFACE_DESCRIPTION: 20,
+    OBSOLETE_PACKET: 32,
+    SIMPLE_PACKET: 16,
+    ENHANCED_PACKET: 32,
+}
 _PACKET_HEADER, _SIMPLE_HEADER = 28, 12
 #: The longest block that is not skipped: a packet and its options.
-_LONGEST_BLOCK = MAX_CAPTURED_LENGTH + (1 << 20)
+LONGEST_BLOCK = MAX_CAPTURED_LENGTH + (1 << 20)
 
 _OPTION_END, OPTION_TSRESOL, OPTION_TSOFFSET = 0, 9, 14
 #: The unit of time, a power of ten, where nothing is said of it.
@@ -151,8 +157,8 @@ class PcapngReader(Reader):
     def __init__(self, octets: Octets, name: str, fragments: Fragments) -> None:
         """Read the head of the first section; raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be used."""
         super().__init__(octets, name, fragments)
-        header = read_exactly(octets, _FIXED[SECTION_HEADER] - 4)
-        if len(header) < _FIXED[SECTION_HEADER] - 4:
+        header = read_exactly(octets, FIXED_LENGTHS[SECTION_HEADER] - 4)
+        if len(header) < FIXED_LENGTHS[SECTION_HEADER] - 4:
             raise CaptureError(f"{name}: the pcapng section header is cut after {len(header)} octets")
         try:
             self._section, length = _section(header)
@@ -182,7 +188,7 @@ class PcapngReader(Reader):
         is_known = False
         frame, time = self.frames, self._time
         at, size = 0, len(octets)
-        while size - at >= _SHORTEST_BLOCK:
+        while size - at >= SHORTEST_BLOCK:
             try:
                 # The ordinary block first.
                 kind = 0
@@ -197,7 +203,7 @@ class PcapngReader(Reader):
                     start = at + _PACKET_HEADER
                 else:
                     kind, length, complete = self._block(octets, at)
-                    if not complete and kind in _FIXED:
+                    if not complete and kind in FIXED_LENGTHS:
                         break
                     if not complete or not self._is_packet(kind, octets, at, length):
                         unpack_enhanced, interfaces = self._section.fields.enhanced, self._section.interfaces
@@ -241,18 +247,18 @@ class PcapngReader(Reader):
         kind, length = self._section.fields.block(octets, at)
         have = len(octets) - at
         if kind == SECTION_HEADER:
-            if have < _FIXED[kind]:
+            if have < FIXED_LENGTHS[kind]:
                 return kind, have + 1, False
-            length = _section(octets[at : at + _FIXED[kind]])[1]
+            length = _section(octets[at : at + FIXED_LENGTHS[kind]])[1]
         length = length + 3 & ~3
-        if length < _FIXED.get(kind, _SHORTEST_BLOCK) or (kind in _FIXED and length > _LONGEST_BLOCK):
+        if length < FIXED_LENGTHS.get(kind, SHORTEST_BLOCK) or (kind in FIXED_LENGTHS and length > LONGEST_BLOCK):
             raise _Damage(f"a block of type {kind:#x} claims to be {length} octets long")
         return kind, length, length <= have
 
     def _is_packet(self, kind: int, octets: bytes | memoryview, at: int, length: int) -> bool:
         """Whether a block holds a packet; one that describes what follows is taken."""
         if kind == SECTION_HEADER:
-            self._section = _section(octets[at : at + _FIXED[kind]])[0]
+            self._section = _section(octets[at : at + FIXED_LENGTHS[kind]])[0]
         elif kind == INTERFACE_DESCRIPTION:
             self._section.describe(bytes(octets[at + 8 : at + length - 4]))
         return kind in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET)
@@ -268,23 +274,23 @@ class PcapngReader(Reader):
         if kind == SIMPLE_PACKET:
             interface = section.interfaces[0]
             wire = section.fields.simple(octets, at)[2]
-            captured = min(wire, interface.snaplen or wire, length - _FIXED[kind])
+            captured = min(wire, interface.snaplen or wire, length - FIXED_LENGTHS[kind])
             return interface, self._time, _SIMPLE_HEADER, captured, wire
         if kind == ENHANCED_PACKET:
             _, _, index, high, low, captured, wire = section.fields.enhanced(octets, at)
         else:
             _, _, index, _, high, low, captured, wire = section.fields.obsolete(octets, at)
         interface = section.interfaces[index]
-        if captured + _FIXED[kind] > length:
+        if captured + FIXED_LENGTHS[kind] > length:
             raise _Damage(f"frame {self.frames + 1} claims {captured} octets in a block of {length}")
         return interface, interface.time(high << 32 | low), _PACKET_HEADER, captured, wire
 
     def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
         at, size = 0, len(octets)
         try:
-            while size - at >= _SHORTEST_BLOCK:
+            while size - at >= SHORTEST_BLOCK:
                 kind, length, complete = self._block(octets, at)
-                if not complete and kind in _FIXED:
+                if not complete and kind in FIXED_LENGTHS:
                     break
                 if complete and self._is_packet(kind, octets, at, length):
                     self._time = self._packet(kind, octets, at, length)[1]
@@ -328,7 +334,7 @@ class PcapngReader(Reader):
             raise ValueError("the file has become shorter")
         kind, length = self._section.fields.block(head)
         length = length + 3 & ~3
-        block = head + read_exactly(self._octets, min(length, _LONGEST_BLOCK) - 8)
+        block = head + read_exactly(self._octets, min(length, LONGEST_BLOCK) - 8)
         if len(block) < length or kind not in (ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET):
             raise ValueError("the file has changed")
         return block
@@ -341,13 +347,13 @@ class PcapngReader(Reader):
 
 def _section(header: bytes | memoryview) -> tuple[_Section, int]:
     """A section by its header, of which 24 octets are there, and the header's length."""
-    order = _BYTE_ORDER_MAGIC.get(bytes(header[8:12]))
+    order = BYTE_ORDER_MAGIC.get(bytes(header[8:12]))
     if order is None:
         raise _Damage("a pcapng section header without byte-order magic")
     section = _Section(order)
     _, length = section.fields.block(header)
     length = length + 3 & ~3
-    if not _FIXED[SECTION_HEADER] <= length <= _LONGEST_BLOCK:
+    if not FIXED_LENGTHS[SECTION_HEADER] <= length <= LONGEST_BLOCK:
         raise _Damage(f"a pcapng section header claims to be {length} octets long")
     (version,) = section.fields.version(header, 12)
     if version != _MAJOR_VERSION:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from array import array
-from typing import BinaryIO, cast
 
 import click
 
-from scapy_mpa.capture.files import STANDARD_INPUT
-from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, written
 from scapy_mpa.report.model import Connection, Report
-
-_STANDARD_OUTPUT = "-"
 
 
 @click.command("extract")
@@ -38,27 +32,16 @@ def extract_command(reading: Reading, output: str) -> int:
 
     if len(reading.directions) == 1:
         raise click.UsageError("extract writes both directions of a connection; leave --direction out")
-    for capture in reading.captures:
-        if is_pipe(capture):
-            raise click.UsageError(f"{capture}: a pipe cannot be read again; extract needs a file")
-        if _is_same(capture, output):
-            raise click.UsageError(f"{output}: that is what is read, and would be lost")
-    if output == _STANDARD_OUTPUT and sys.stdout.isatty():
-        raise click.UsageError("a capture file is nothing for a terminal; name a file, or send it into a pipe")
+    check_output(reading.captures, output, again="extract")
     report = reading.analyze(fpdus=True)
     connection = _chosen(report, reading)
     found = conversation(
         reading.captures, connection.initiator.key, frames=reading.selection.frames, limits=reading.limits
     )
     frames = array("Q", found.between(*extent(report, connection, found)))
-    try:
-        opened = click.open_file(output, "wb")
-    except OSError as error:
-        raise click.UsageError(f"{output}: {error.strerror or error}") from None
-    with opened as file:
-        copy_frames(connection.index, frames, cast("BinaryIO", file))
-        file.flush()
-    if output != _STANDARD_OUTPUT:
+    with written(output) as file:
+        copy_frames(connection.index, frames, file)
+    if output != STANDARD_OUTPUT:
         who = f"{connection.initiator.endpoint} > {connection.responder.endpoint}"
         click.echo(f"{output}: {len(frames)} packets of connection {connection.number}, {who}")
     warn_of_damage(report)
@@ -77,13 +60,3 @@ def _chosen(report: Report, reading: Reading) -> Connection:
         numbers = f"0 to {there - 1}" if there > 1 else "only 0"
         raise click.UsageError(f"there is no connection {reading.connection}; the capture has {numbers}")
     return report.connections[reading.connection]
-
-
-def _is_same(capture: str, output: str) -> bool:
-    """Whether the file to be written is one that is read."""
-    try:
-        read = os.fstat(sys.stdin.fileno()) if capture == STANDARD_INPUT else os.stat(capture)
-        written = os.fstat(sys.stdout.fileno()) if output == _STANDARD_OUTPUT else os.stat(output)
-    except (OSError, ValueError):
-        return False
-    return os.path.samestat(read, written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,6 +16,9 @@ from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
 from scapy_mpa.report.model import DIRECTIONS, Report
+
+if TYPE_CHECKING:
+    from scapy_mpa.wireshark.found import FoundFPDUs, Order
 
 
 class FrameRange(click.ParamType[tuple[int, int | None]]):
@@ -64,6 +67,25 @@ class Reading(NamedTuple):
     def placed_fpdus(self) -> PlacedFPDUs:
         """The FPDUs in the order of placement, to be read once."""
         return PlacedFPDUs(self.captures, self.selection, self.assumptions, self.limits)
+
+    def found_fpdus(self, order: Order) -> FoundFPDUs:
+        """The FPDUs with their octets, in an order, of what was asked for; raises as :meth:`select` does."""
+        from scapy_mpa.wireshark.found import FoundFPDUs
+
+        found = FoundFPDUs(
+            self.captures,
+            order,
+            directions=self.directions,
+            selection=self.selection,
+            assumptions=self.assumptions,
+            limits=self.limits,
+        )
+        try:
+            self.select(found.report)
+        except click.UsageError:
+            found.close()
+            raise
+        return found
 
     def select(self, report: Report) -> None:
         """Keep only what was asked for; raises :class:`click.UsageError` if there is no connection of that number."""

@@ -85,8 +85,26 @@ def _part(
     share: Share | None,
 ) -> Part:
     """What is found of a share of the TCP connections, or of all of them; the rest is as :func:`analyze` has it."""
-    receiver = Receiver(records=fpdus, assumptions=assumptions, limits=limits)
-    with Captures(capture, limits=limits) as captures:
+    return _read(Receiver(records=fpdus, assumptions=assumptions, limits=limits), capture, selection, share)
+
+
+def read_into(
+    receiver: Receiver, capture: CaptureSource | Sequence[CaptureSource], selection: Selection = EVERYTHING
+) -> Report:
+    """Hand a receiver a whole capture, as :func:`analyze` does; returns the report.
+
+    Its connections are in the order of those that the receiver has then.
+    """
+    return _report([_read(receiver, capture, selection, None)], FrameIndex(capture))
+
+
+def _read(
+    receiver: Receiver,
+    capture: CaptureSource | Sequence[CaptureSource],
+    selection: Selection,
+    share: Share | None,
+) -> Part:
+    with Captures(capture, limits=receiver.limits) as captures:
         for segments in captures.batches():
             selected = segments if selection is EVERYTHING else selection.of(segments)
             if share is None:

@@ -1,0 +1,42 @@
+"""``scapy-mpa annotate``."""
+
+from __future__ import annotations
+
+import click
+
+from scapy_mpa.capture.files import STANDARD_INPUT
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, written
+from scapy_mpa.report.fields import plural
+
+
+@click.command("annotate")
+@reads_captures
+@click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
+def annotate_command(reading: Reading, output: str) -> int:
+    """Write the same packets with comments for Wireshark.
+
+    Each frame says which FPDUs it begins, ends and places, by which rule, where its Markers point, and what is wrong;
+    the filter frame.comment contains "mpa" finds them. OUT is a pcapng file; - is standard output.
+    """
+    from scapy_mpa.wireshark.annotate import annotate
+    from scapy_mpa.wireshark.notes import Notes
+
+    if len(reading.captures) > 1:
+        raise click.UsageError("annotate takes one capture; put several together first (mergecap)")
+    if len(reading.directions) == 1:
+        raise click.UsageError("annotate comments on both directions; leave --direction out")
+    (capture,) = reading.captures
+    if capture == STANDARD_INPUT:
+        raise click.UsageError("annotate reads the capture twice: name the file")
+    check_output(reading.captures, output, again="annotate")
+    with Notes(capture, selection=reading.selection, assumptions=reading.assumptions, limits=reading.limits) as notes:
+        reading.select(notes.report)
+        with written(output) as file:
+            packets, comments, no_room = annotate(capture, notes, file, reading.limits)
+    if output != STANDARD_OUTPUT:
+        click.echo(f"{output}: {plural(packets, 'packet')}, {plural(comments, 'comment')}")
+    if no_room:
+        click.echo(f"scapy-mpa: {capture}: {plural(no_room, 'simple packet block')} cannot hold a comment", err=True)
+    warn_of_damage(notes.report)
+    return 0

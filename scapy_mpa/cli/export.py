@@ -1,0 +1,54 @@
+"""``scapy-mpa export``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, written
+from scapy_mpa.report.fields import plural
+
+
+@click.command("export")
+@reads_captures
+@click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option(
+    "--order",
+    type=click.Choice(("delivered", "placed")),
+    default="delivered",
+    show_default=True,
+    help="Of the ULPDUs: as they are delivered, which is the order of the stream, or as they are placed.",
+)
+@click.option(
+    "--strip-markers",
+    is_flag=True,
+    help="Write the TCP connections in the order of the stream, without Markers, in place of exported PDUs.",
+)
+def export_command(reading: Reading, output: str, order: Literal["delivered", "placed"], strip_markers: bool) -> int:
+    """Write what a receiver finds into a pcapng file that Wireshark dissects fully.
+
+    OUT gets the ULPDUs as exported PDUs, each with the addresses and ports, the number and the time of the frame that
+    placed it; - is standard output.
+    """
+    from scapy_mpa.wireshark.export import export_ulpdus
+    from scapy_mpa.wireshark.strip import strip_markers as strip
+
+    if strip_markers and len(reading.directions) == 1:
+        raise click.UsageError("--strip-markers writes both directions of a connection; leave --direction out")
+    if strip_markers and order != "delivered":
+        raise click.UsageError("--strip-markers writes the order of the stream; leave --order out")
+    check_output(reading.captures, output, again="export --strip-markers" if strip_markers else "")
+    with reading.found_fpdus(order) as found, written(output) as file:
+        if strip_markers:
+            packets, fpdus = strip(reading.captures, found, file, reading.selection, reading.limits)
+            said = f"{plural(packets, 'packet')} with {plural(fpdus, 'FPDU')} without Markers"
+        else:
+            ulpdus, bad = export_ulpdus(found, file)
+            left_out = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
+            said = f"{plural(ulpdus, 'ULPDU')} in {order} order{left_out}"
+    if output != STANDARD_OUTPUT:
+        click.echo(f"{output}: {said}")
+    warn_of_damage(found.report)
+    return 0

@@ -1,0 +1,89 @@
+"""The file that a command writes: never one that it reads, and whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from tempfile import NamedTemporaryFile
+from typing import BinaryIO, cast
+
+import click
+
+from scapy_mpa.capture.files import STANDARD_INPUT
+from scapy_mpa.capture.index import is_pipe
+
+STANDARD_OUTPUT = "-"
+
+
+def check_output(captures: Sequence[str], output: str, *, again: str = "") -> None:
+    """Raise :class:`click.UsageError` for an output that must not be written.
+
+    That is one of the captures, or a terminal.  ``again`` names a command that reads the captures twice: then a
+    pipe will not do.
+    """
+    for capture in captures:
+        if again and is_pipe(capture):
+            raise click.UsageError(f"{capture}: a pipe cannot be read again; {again} needs a file")
+        if _is_same(capture, output):
+            raise click.UsageError(f"{output}: that is what is read, and would be lost")
+    if output == STANDARD_OUTPUT and sys.stdout.isatty():
+        raise click.UsageError("a capture file is nothing for a terminal; name a file, or send it into a pipe")
+
+
+@contextmanager
+def written(output: str) -> Iterator[BinaryIO]:
+    """A file to be written; it gets its name when all is written, and what had the name stays if that fails.
+
+    ``-`` is standard output; what is no ordinary file is written at once.  Raises :class:`click.UsageError` if the
+    file cannot be made, and OSError if it cannot be written.
+    """
+    if output == STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        mode = _mode_of(output)
+        if mode is not None and not stat.S_ISREG(mode):
+            with open(output, "wb") as special:
+                yield special
+            return
+        target = os.path.realpath(output)
+        folder, name = os.path.split(target)
+        file = NamedTemporaryFile(dir=folder, prefix=f".{name}.", delete=False)  # noqa: SIM115
+    except OSError as error:
+        raise click.UsageError(f"{output}: {error.strerror or error}") from None
+    try:
+        with file:
+            yield cast("BinaryIO", file)
+        os.chmod(file.name, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
+        os.replace(file.name, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(file.name)
+        raise
+
+
+def _mode_of(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _is_same(capture: str, output: str) -> bool:
+    """Whether the file to be written is one that is read."""
+    try:
+        read = os.fstat(sys.stdin.fileno()) if capture == STANDARD_INPUT else os.stat(capture)
+        into = os.fstat(sys.stdout.fileno()) if output == STANDARD_OUTPUT else os.stat(output)
+    except (OSError, ValueError):
+        return False
+    return os.path.samestat(read, into)

@@ -1,0 +1,67 @@
+"""The packets of a capture with comments that Wireshark shows: what each frame means to MPA.
+
+The capture is read twice: once to learn what there is to say, sorted by frame, and once to say it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
+from scapy_mpa.capture.passthrough import blocks, with_comment
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.segment import KEY, TCP, Segment
+from scapy_mpa.wireshark.comments import comment
+from scapy_mpa.wireshark.notes import FrameNotes, Notes
+
+
+class Annotated(NamedTuple):
+    """How many packets were written, how many with a comment, and how many had no room for the one they should have."""
+
+    packets: int
+    comments: int
+    no_room: int
+
+
+def annotate(path: str | os.PathLike[str], notes: Notes, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> Annotated:
+    """Write a capture as pcapng with comments on the frames of which there are notes.
+
+    A pcapng file is passed through octet for octet but for the comments; a simple packet block has no room for any.
+    Damage ends it where it is.  Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again, and
+    OSError if the file cannot be written.
+    """
+    packets = comments = no_room = 0
+    there: Iterator[FrameNotes] = iter(notes)
+    waiting = next(there, None)
+    with Captures(path, limits=limits) as captures:
+        records = captures.records()
+        for block in blocks(path):
+            octets = block.octets
+            if block.is_packet:
+                record = next(records, None)
+                if record is None:
+                    break  # what is behind damage is not known to be what it seems
+                packets += 1
+                segment = _segment(record, captures)
+                while waiting is not None and waiting.frame < packets:
+                    waiting = next(there, None)
+                if waiting is not None and waiting.frame == packets:
+                    commented = with_comment(block, comment(waiting, segment))
+                    if commented is None:
+                        no_room += 1
+                    else:
+                        comments += 1
+                        octets = commented
+            file.write(octets)
+    return Annotated(packets, comments, no_room)
+
+
+def _segment(record: Segment, captures: Captures) -> Segment | None:
+    """The TCP segment of a record, that which it completes if it is a fragment."""
+    found: Segment | None = record
+    if record[TCP] == FRAGMENT:
+        found = segment_of_fragment(record, captures.fragments)
+    return found if found is not None and found[KEY] else None

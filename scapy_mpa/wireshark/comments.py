@@ -1,0 +1,134 @@
+"""The comment on a frame, out of what there is to say of it and the segment that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_positions
+from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.receive.segment import BUFFER, END, FLAGS, KEY, SEQ, SEQ_MASK, START, SYN, Segment
+from scapy_mpa.report.fields import plural
+from scapy_mpa.report.labels import Stream
+from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
+
+#: What every line begins with, so that Wireshark's filter `frame.comment contains "mpa"` finds it.
+_PREFIX = "mpa"
+_LOCATED = {
+    "start": "first FPDU, located by the start",
+    "length": "located by length",
+    "marker": "located by Marker",
+    "scan": "located by searching",
+}
+#: So many octets of the detail of a finding are told: it may quote what was captured.
+_LONGEST_DETAIL = 400
+
+
+def comment(notes: FrameNotes, seg: Segment | None) -> str:
+    """A line for each thing there is to say; ``seg`` is the TCP segment of the frame, None if it has none."""
+    lines = [line for half in notes.halves for line in _half(half, notes.frame, seg)]
+    lines += [_finding(dated) for dated in notes.findings]
+    return "\n".join(f"{_PREFIX} {line}" for line in lines)
+
+
+def _half(notes: HalfNotes, frame: int, seg: Segment | None) -> Iterator[str]:
+    name = f"#{notes.connection.number} {notes.direction}"
+    own = seg if seg is not None and seg[KEY] == notes.connection.half(notes.direction).key else None
+    if notes.startup:
+        startup = notes.connection.request if notes.direction == "initiator" else notes.connection.reply
+        yield f"{name}: {_startup(startup) if startup is not None else 'startup frame'}"
+    delivered = {delivery.seq: delivery.delivered for delivery in notes.deliveries if delivery.placed == frame}
+    for record in notes.fpdus:
+        yield f"{name}: {_fpdu(record, frame, own, delivered.get(record.seq))}"
+    if notes.fpdu_count > len(notes.fpdus):
+        yield f"{name}: {plural(notes.fpdu_count - len(notes.fpdus), 'FPDU')} more"
+    if own is not None and notes.fpdus:
+        yield from (f"{name}: {line}" for line in _markers(notes, own))
+    late = [delivery for delivery in notes.deliveries if delivery.delivered == frame]
+    if late:
+        told = ", ".join(f"seq {delivery.seq} (placed at frame {delivery.placed})" for delivery in late)
+        more = notes.delivery_count - len(notes.deliveries)
+        yield f"{name}: delivers what was placed before: {told}" + (f" and {more} more" if more else "")
+
+
+def _startup(startup: StartupFrame) -> str:
+    flags = " ".join(f"{name} {value}" for name, value in zip("MCRS", startup[1:5], strict=True))
+    kind = "Request" if startup.kind == "request" else "Reply"
+    said = f"MPA {kind} complete: {flags}, Rev {startup.rev}, PD_Length {startup.pd_length}"
+    data = startup.enhanced
+    return said if data is None else f"{said}, IRD {data.ird}, ORD {data.ord}"
+
+
+def _fpdu(record: FPDURecord, frame: int, seg: Segment | None, delivered: int | None) -> str:
+    markers = f", {plural(record.markers, 'Marker')}" if record.markers else ""
+    what = f"FPDU seq {record.seq} ({record.opcode or 'no message'}, ULPDU {record.ulpdu_length}{markers})"
+    said = f"{what} {_part(record, seg)}; {_LOCATED[record.located_by]}, CRC {record.crc}"
+    if record.placed_frame is None:
+        return f"{said}, never placed"
+    if record.placed_frame != frame:
+        return f"{said}, placed at frame {record.placed_frame}"
+    if record.delivered_frame is not None or delivered is not None:
+        when = delivered if delivered is not None else record.delivered_frame
+        return (
+            f"{said}, placed and delivered here" if when == frame else f"{said}, placed here, delivered at frame {when}"
+        )
+    return f"{said}, placed here, not delivered: octets before it are missing"
+
+
+def _part(record: FPDURecord, seg: Segment | None) -> str:
+    """What of an FPDU is in a segment."""
+    if seg is None:
+        return "is complete"
+    start = seq_diff(record.seq, _first(seg))
+    end, size = start + record.wire_length, seg[END] - seg[START]
+    if end <= 0 or start >= size:
+        return "is complete"
+    if start >= 0:
+        return "begins and ends" if end <= size else "begins"
+    return "ends" if end <= size else "goes on"
+
+
+def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
+    """The Markers of the segment that stand in FPDUs that were located."""
+    connection = notes.connection
+    half = connection.half(notes.direction)
+    if not half.markers:
+        return
+    stream = Stream(half.seq_start, connection.crc, connection.profile)
+    begin, size = _first(seg), seg[END] - seg[START]
+    origin = connection.profile.fpduptr_origin
+    told = 0
+    for record in notes.fpdus:
+        phase = stream.phase(record.seq)
+        if phase is None:
+            continue
+        start = seq_diff(record.seq, begin)
+        for position in marker_positions(phase, phase + record.wire_length):
+            at = start + position - phase
+            if at < 0 or at + MARKER_LENGTH > size:
+                continue
+            told += 1
+            if told > MOST_TOLD:
+                continue
+            octets = bytes(seg[BUFFER][seg[START] + at : seg[START] + at + MARKER_LENGTH])
+            fpduptr = int.from_bytes(octets[2:], "big")
+            target = f"back to seq {begin + at - (fpduptr & ~3) & SEQ_MASK}" if fpduptr & ~3 else "an FPDU begins here"
+            said = f"Marker seq {begin + at & SEQ_MASK}, FPDUPTR {fpduptr}: {target}"
+            expected = expected_fpduptr(position, phase, origin)
+            if fpduptr & ~3 != expected & ~3:
+                said += f", expected {expected}"
+            yield said
+    if told > MOST_TOLD:
+        yield f"{plural(told - MOST_TOLD, 'Marker')} more"
+
+
+def _first(seg: Segment) -> int:
+    """The sequence number of the first octet: a SYN takes the one before (RFC 9293 §3.4)."""
+    return seg[SEQ] + bool(seg[FLAGS] & SYN) & SEQ_MASK
+
+
+def _finding(dated: Dated) -> str:
+    detail = dated.detail if len(dated.detail) <= _LONGEST_DETAIL else f"{dated.detail[:_LONGEST_DETAIL]}..."
+    who = f" {dated.direction}" if dated.direction is not None else ""
+    return f"{dated.rule.severity} {dated.rule.id}{who}: {detail}"

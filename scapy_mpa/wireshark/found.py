@@ -1,0 +1,231 @@
+"""The FPDUs of a capture with their octets, in an order of which only the end of the capture tells.
+
+In the order of delivery an FPDU comes when it and all before it in its half connection are complete: the order of the
+stream, each half connection's in turn with the frames.  An FPDU that is never delivered, because octets before it were
+not captured or because its CRC is bad, has its turn there too.  In the order of placement it comes at the frame that
+placed it (RFC 5044 §6).  Memory does not follow the capture: what waits is in temporary files.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from scapy_mpa.capture.files import CaptureSource
+from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
+from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.receive.assumptions import NOTHING, Assumptions
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.receive.records import FPDURecord, Row, record_of
+from scapy_mpa.receive.startup import FoundFrame
+from scapy_mpa.receive.tcp import MPAConnection
+from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
+from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection
+from scapy_mpa.wireshark.spill import OctetStore, Sorted
+
+Order: TypeAlias = Literal["delivered", "placed"]
+
+#: (connection, direction, stream offset, 0, row, frames, complete, place and number of its octets) of an FPDU, and
+#: (connection, direction, stream offset, 1, delivered) where that was told later.
+_Event: TypeAlias = "tuple[int, int, int, int, Row, tuple[int, ...], int, int, int] | tuple[int, int, int, int, int]"
+#: (turn, connection, direction, stream offset, row, frames, place and number of its octets).
+_Turn: TypeAlias = "tuple[int, int, int, int, Row, tuple[int, ...], int, int]"
+
+#: So many frames that brought octets of an FPDU weigh as much as the rest of it.
+_FRAMES_A_WEIGHT = 8
+
+
+class FoundFPDU(NamedTuple):
+    """An FPDU: whose it is, its stream offset from SeqStart, the frame at which it has its turn, its octets."""
+
+    connection: Connection
+    half: HalfConnection
+    offset: int
+    turn: int
+    record: FPDURecord
+    octets: bytes
+
+    @property
+    def decoded(self) -> Fpdu:
+        """Its fields."""
+        octets = self.octets
+        found = decode_fpdu(octets, marker_phase(self.half, self.offset), check_crc=False)
+        if found is None:  # it begins inside a Marker, where no FPDU can
+            end, length = 2 + self.record.ulpdu_length, self.record.ulpdu_length
+            crc = crc_from_field(octets[-CRC_LENGTH:])
+            return Fpdu(length, octets[2:end], octets[end:-CRC_LENGTH], crc, None, (), len(octets))
+        return found
+
+
+class Extent(NamedTuple):
+    """The first and the last frame that are known to be of an MPA connection, and how many FPDUs each side sent."""
+
+    first: int
+    last: int
+    initiator: int
+    responder: int
+
+
+def marker_phase(half: HalfConnection, offset: int) -> int | None:
+    """What :func:`decode_fpdu` takes for the offset of an FPDU at a stream offset; None without Markers."""
+    if not half.markers:
+        return None
+    phase = offset % MARKER_INTERVAL
+    return None if 0 < phase < MARKER_LENGTH else phase  # no FPDU can begin inside a Marker
+
+
+class FoundFPDUs:
+    """Reads a capture, or several merged by time; then iterating yields its FPDUs, as often as one likes.
+
+    ``report`` is the report without FPDUs: only those of the connections that are left in it are yielded, of these
+    ``directions``.  Use as a context manager: what waits in files is dropped at its end.  Raises
+    :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be
+    written.
+    """
+
+    def __init__(
+        self,
+        capture: CaptureSource | Sequence[CaptureSource],
+        order: Order = "delivered",
+        *,
+        directions: Sequence[Direction] = DIRECTIONS,
+        selection: Selection = EVERYTHING,
+        assumptions: Assumptions = NOTHING,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._order = order
+        self._directions = directions
+        #: The frames between which an MPA connection is known to be there, and how many FPDUs each direction has.
+        self._extents: dict[int, list[int]] = {}
+        self._octets = OctetStore()
+        self._events: Sorted[_Event] = Sorted()
+        self._turns: Sorted[_Turn] = Sorted()
+        self._frames: deque[tuple[int, ...]] = deque()
+        self._serials: dict[int, int] = {}
+        self._mpas: list[MPAConnection] = []
+        try:
+            self._read(capture, selection, assumptions, limits)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(
+        self,
+        capture: CaptureSource | Sequence[CaptureSource],
+        selection: Selection,
+        assumptions: Assumptions,
+        limits: Limits,
+    ) -> None:
+        receiver = Receiver(sink=self._sink, observer=self, assumptions=assumptions, limits=limits)
+        self.report = read_into(receiver, capture, selection)
+        there = dict(zip(map(id, receiver.connections), self.report.connections, strict=True))
+        #: The connections by their number here; None for one that the report has not.
+        self._connections = [there.get(id(mpa)) for mpa in self._mpas]
+        self._mpas = []
+        for turn in self._in_stream_order():
+            self._turns.add(turn, _weight(turn[5]))
+            self._note(turn)
+        self._events.close()
+
+    def __enter__(self) -> FoundFPDUs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop what waits in files."""
+        self._events.close()
+        self._turns.close()
+        self._octets.close()
+
+    def __iter__(self) -> Iterator[FoundFPDU]:
+        """Yield the FPDUs in the order asked for."""
+        shown = {id(connection) for connection in self.report.connections}
+        for turn, serial, side, offset, row, frames, place, length in self._turns:
+            connection, direction = self._connections[serial], DIRECTIONS[side]
+            if connection is None or id(connection) not in shown or direction not in self._directions:
+                continue
+            half = connection.half(direction)
+            record = record_of(row, frames, connection.number, direction)
+            yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length))
+
+    def extent(self, connection: Connection) -> Extent:
+        """What is known of where a connection of the report lies."""
+        frames = [frame for frame in (connection.request_frame, connection.reply_frame) if frame is not None]
+        counts = [0, 0]
+        for serial, found in self._extents.items():
+            if self._connections[serial] is connection:
+                frames += found[:2]
+                counts = found[2:]
+        return Extent(min(frames, default=1), max(frames, default=1), counts[0], counts[1])
+
+    def _note(self, turn: _Turn) -> None:
+        frames = turn[5]
+        extent = self._extents.setdefault(turn[1], [frames[0], 0, 0, 0])
+        extent[0] = min(extent[0], frames[0])
+        extent[1] = max(extent[1], frames[-1])
+        extent[2 + turn[2]] += 1
+
+    # --- what the receiver tells ---
+
+    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+        """A startup frame is complete; the report has it too."""
+
+    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
+        """An FPDU was placed, or found bad."""
+        frames = self._frames.popleft()
+        complete = max(frames[-1], operation.floor[0])
+        where = self._where(operation, row)
+        self._events.add((*where, 0, row, frames, complete, self._octets.keep(octets), len(octets)), _weight(frames))
+
+    def delivered(self, operation: FullOperation, row: Row) -> None:
+        """An FPDU that was placed at an earlier frame is delivered now."""
+        self._events.add((*self._where(operation, row), 1, row[8]))
+
+    def _sink(self, _operation: FullOperation, _row: Row, frames: tuple[int, ...]) -> None:
+        # The frames of what :meth:`placed` is told next, in the same order.
+        self._frames.append(frames)
+
+    def _where(self, operation: FullOperation, row: Row) -> tuple[int, int, int]:
+        mpa = operation.mpa
+        serial = self._serials.get(id(mpa))
+        if serial is None:
+            serial = self._serials[id(mpa)] = len(self._mpas)
+            self._mpas.append(mpa)
+        return serial, DIRECTIONS.index(operation.direction), operation.stream.offset_of(row[0])
+
+    def _in_stream_order(self) -> Iterator[_Turn]:
+        """The turns, half connection by half connection."""
+        half: tuple[int, int] | None = None
+        turn = end = 0
+        last: _Turn | None = None
+        for event in self._events:
+            serial, side, offset = event[:3]
+            if len(event) == 5:
+                if last is not None and last[1:4] == event[:3]:
+                    row = last[4]
+                    last = (*last[:4], (*row[:8], event[4], *row[9:]), *last[5:])
+                continue
+            if (serial, side) != half:
+                half, turn, end = (serial, side), 0, offset
+            if last is not None and last[1:4] == event[:3]:
+                last = None  # its octets had been withdrawn, and came again
+            elif offset < end:
+                continue
+            _, _, _, _, row, frames, complete, place, length = event
+            turn = max(turn, complete)
+            end = offset + length
+            if last is not None:
+                yield last
+            last = (turn if self._order == "delivered" else row[7] or complete), *event[:3], row, frames, place, length
+        if last is not None:
+            yield last
+
+
+def _weight(frames: tuple[int, ...]) -> int:
+    return 1 + len(frames) // _FRAMES_A_WEIGHT

@@ -1,0 +1,250 @@
+"""What is to be said of each frame of a capture, gathered in one reading of it and sorted by frame.
+
+An FPDU is told of with every frame that brought octets of it, with the one that placed it and with the one that
+delivered it; a finding with the frame it is dated to, each time that its rule is broken.  Memory does not follow the
+capture: what there is to say waits in temporary files.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple, Protocol
+
+from scapy_mpa.capture.files import CaptureSource
+from scapy_mpa.receive.assumptions import NOTHING, Assumptions
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.receive.records import FPDURecord, Row, record_of
+from scapy_mpa.receive.startup import FoundFrame
+from scapy_mpa.receive.tcp import MPAConnection
+from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
+from scapy_mpa.report.model import DIRECTIONS, Connection
+from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.rules.rule import Rule
+from scapy_mpa.rules.table import RULES
+from scapy_mpa.wireshark.spill import Sorted
+
+#: Of each kind so much is said of a frame; what is more is counted.
+MOST_TOLD = 24
+
+#: Kinds of notes, in the order in which they are told.
+_STARTUP, _FPDU, _DELIVERED, _FINDING = range(4)
+
+#: (frame, kind, connection or -1, direction or -1, stream offset or sequence number, what the kind needs ...).
+_Note = tuple[object, ...]
+
+
+class Delivery(NamedTuple):
+    """An FPDU delivered at another frame than the one that placed it: its sequence number and both frames."""
+
+    seq: int
+    placed: int
+    delivered: int
+
+
+class Dated(NamedTuple):
+    """A rule broken at a frame."""
+
+    rule: Rule
+    direction: Direction | None
+    detail: str
+
+
+class HalfNotes(NamedTuple):
+    """What a frame means to a half connection.
+
+    ``startup``: it completes its startup frame.  ``fpdus`` have octets in it, or were placed by it; ``deliveries`` say
+    of some of these when they are delivered, and which others the frame delivers.  Not all of them, if there are very
+    many: then ``fpdu_count`` and ``delivery_count`` say how many.
+    """
+
+    connection: Connection
+    direction: Direction
+    startup: bool
+    fpdus: list[FPDURecord]
+    fpdu_count: int
+    deliveries: list[Delivery]
+    delivery_count: int
+
+
+class FrameNotes(NamedTuple):
+    """What there is to say of a frame."""
+
+    frame: int
+    halves: list[HalfNotes]
+    findings: list[Dated]
+
+
+class _Tell(Protocol):
+    def __call__(self, rule_id: str, direction: str | None, frame: int, detail: str) -> None: ...
+
+
+class _DatedFindings(Findings):
+    """Findings, each breach of which is told of when it is added."""
+
+    def __init__(self, quota: Quota | None, tell: _Tell) -> None:
+        super().__init__(quota)
+        self._tell = tell
+
+    def add(
+        self,
+        rule_id: str,
+        direction: str | None,
+        frame: int,
+        time_ns: int,
+        seq: int,
+        detail: str,
+        *,
+        count: int = 1,
+        last_frame: int = 0,
+    ) -> None:
+        super().add(rule_id, direction, frame, time_ns, seq, detail, count=count, last_frame=last_frame)
+        self._tell(rule_id, direction, frame, detail)
+
+
+class _Receiver(Receiver):
+    def __init__(self, notes: Notes, assumptions: Assumptions, limits: Limits) -> None:
+        super().__init__(sink=notes.sink, observer=notes, assumptions=assumptions, limits=limits)
+        self._tell = notes.finding
+        self.findings = _DatedFindings(None, self._tell)
+
+    def new_findings(self) -> Findings:
+        return _DatedFindings(self._quota, self._tell)
+
+
+class Notes:
+    """Reads a capture; then iterating yields what there is to say, frame by frame.
+
+    ``report`` is the report without FPDUs: only of connections that are left in it something is said, besides
+    findings.  Use as a context manager: what waits in files is dropped at its end.  Raises
+    :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be
+    written.
+    """
+
+    def __init__(
+        self,
+        capture: CaptureSource,
+        *,
+        selection: Selection = EVERYTHING,
+        assumptions: Assumptions = NOTHING,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._notes: Sorted[_Note] = Sorted()
+        self._frames: deque[tuple[int, ...]] = deque()
+        self._serials: dict[int, int] = {}
+        self._mpas: list[MPAConnection] = []
+        receiver = _Receiver(self, assumptions, limits)
+        try:
+            self.report = read_into(receiver, capture, selection)
+        except BaseException:
+            self._notes.close()
+            raise
+        there = dict(zip(map(id, receiver.connections), self.report.connections, strict=True))
+        self._connections = [there.get(id(mpa)) for mpa in self._mpas]
+        self._mpas = []
+
+    def __enter__(self) -> Notes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._notes.close()
+
+    def __iter__(self) -> Iterator[FrameNotes]:
+        """Yield the notes of each frame that has any."""
+        shown = {id(connection) for connection in self.report.connections}
+        for frame, notes in groupby(self._notes, itemgetter(0)):
+            gathering = _Gathering(self._connections, shown)
+            for note in notes:
+                gathering.take(note)
+            assert isinstance(frame, int)
+            found = gathering.found(frame)
+            if found.halves or found.findings:
+                yield found
+
+    # --- what the receiver tells ---
+
+    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+        """A startup frame is complete."""
+        self._notes.add((found.frame, _STARTUP, self._serial(mpa), DIRECTIONS.index(direction), 0))
+
+    def sink(self, _operation: FullOperation, _row: Row, frames: tuple[int, ...]) -> None:
+        """The frames of what :meth:`placed` is told next, in the same order."""
+        self._frames.append(frames)
+
+    def placed(self, operation: FullOperation, row: Row, _octets: bytes) -> None:
+        """An FPDU was placed, or found bad."""
+        frames, where = self._frames.popleft(), self._where(operation, row)
+        placed = row[7]
+        for frame in frames if not placed or placed in frames else (*frames, placed):
+            self._notes.add((frame, _FPDU, *where, row))
+
+    def delivered(self, operation: FullOperation, row: Row) -> None:
+        """An FPDU that was placed at an earlier frame is delivered now."""
+        where = self._where(operation, row)
+        placed, delivered = row[7], row[8]
+        for frame in {placed, delivered}:
+            self._notes.add((frame, _DELIVERED, *where, row[0], placed, delivered))
+
+    def finding(self, rule_id: str, direction: str | None, frame: int, detail: str) -> None:
+        """A rule was broken."""
+        side = -1 if direction is None else int(direction == "responder")
+        self._notes.add((frame, _FINDING, -1, side, 0, rule_id, detail))
+
+    def _where(self, operation: FullOperation, row: Row) -> tuple[int, int, int]:
+        side = DIRECTIONS.index(operation.direction)
+        return self._serial(operation.mpa), side, operation.stream.offset_of(row[0])
+
+    def _serial(self, mpa: MPAConnection) -> int:
+        serial = self._serials.get(id(mpa))
+        if serial is None:
+            serial = self._serials[id(mpa)] = len(self._mpas)
+            self._mpas.append(mpa)
+        return serial
+
+
+class _Gathering:
+    """The notes of one frame, as they come."""
+
+    def __init__(self, connections: list[Connection | None], shown: set[int]) -> None:
+        self._connections = connections
+        self._shown = shown
+        self._halves: dict[tuple[int, int], HalfNotes] = {}
+        self._findings: list[Dated] = []
+
+    def take(self, note: _Note) -> None:
+        """Take one more."""
+        kind, serial, side = note[1:4]
+        assert isinstance(serial, int) and isinstance(side, int)
+        if kind == _FINDING:
+            rule_id, detail = note[5:]
+            if len(self._findings) < MOST_TOLD:
+                direction = None if side < 0 else DIRECTIONS[side]
+                self._findings.append(Dated(RULES[str(rule_id)], direction, str(detail)))
+            return
+        connection = self._connections[serial]
+        if connection is None or id(connection) not in self._shown:
+            return
+        half = self._halves.get((serial, side))
+        if half is None:
+            half = HalfNotes(connection, DIRECTIONS[side], False, [], 0, [], 0)
+        if kind == _STARTUP:
+            half = half._replace(startup=True)
+        elif kind == _FPDU:
+            row = note[5]
+            assert isinstance(row, tuple)
+            if len(half.fpdus) < MOST_TOLD:
+                half.fpdus.append(record_of(row, (), connection.number, DIRECTIONS[side]))
+            half = half._replace(fpdu_count=half.fpdu_count + 1)
+        else:
+            if len(half.deliveries) < MOST_TOLD:
+                half.deliveries.append(Delivery(*note[5:]))  # type: ignore[arg-type]
+            half = half._replace(delivery_count=half.delivery_count + 1)
+        self._halves[serial, side] = half
+
+    def found(self, frame: int) -> FrameNotes:
+        """All of them."""
+        return FrameNotes(frame, list(self._halves.values()), self._findings)

@@ -1,0 +1,119 @@
+"""More than fits in memory, kept in temporary files: tuples in one order in and in another one out, and octets.
+
+What a capture tells of a frame, or of an FPDU, is known at another place than where it is wanted, perhaps at the other
+end of the capture.  So it is sorted.  Memory follows the limits given here, the files the number of FPDUs.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterator
+from heapq import merge
+from itertools import chain, islice
+from tempfile import SpooledTemporaryFile, TemporaryFile
+from typing import IO, Any, Generic, TypeVar
+
+#: Weight of the tuples held in memory; one of a few numbers weighs 1 and takes some 300 octets.
+_HELD = 1 << 14
+#: Tuples of a file that are read at a time.
+_CHUNK = 256
+#: Files that are merged at a time: each takes a buffer and one of the operating system's file descriptors.
+_MOST_RUNS = 32
+#: Octets kept in memory before they go into a file.
+_HELD_OCTETS = 1 << 22
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+class Sorted(Generic[T]):
+    """Takes tuples of what :mod:`marshal` knows, in any order; iterating yields them in theirs.
+
+    No two may be equal as far as they cannot be compared.  Iterating ends the taking; it may be done again.
+    """
+
+    def __init__(self) -> None:
+        self._weight = 0
+        self._held: list[T] = []
+        #: Sorted files; those of each list are made of as many of the list before as are merged at a time.
+        self._runs: list[list[IO[bytes]]] = []
+
+    def add(self, item: T, weight: int = 1) -> None:
+        """Take a tuple; ``weight`` tells how many ordinary ones it is worth.
+
+        Raises OSError if a file cannot be written.
+        """
+        self._held.append(item)
+        self._weight += weight
+        if self._weight >= _HELD:
+            self._held.sort()
+            run = _written(iter(self._held))
+            self._held, self._weight = [], 0
+            for runs in self._runs:
+                runs.append(run)
+                if len(runs) < _MOST_RUNS:
+                    return
+                run = _written(merge(*map(_read, runs)))
+                _close(runs)
+            self._runs.append([run])
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield all that was taken, sorted."""
+        self._held.sort()
+        return merge(*map(_read, chain.from_iterable(self._runs)), self._held)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._held = []
+        for runs in self._runs:
+            _close(runs)
+
+
+def _close(runs: list[IO[bytes]]) -> None:
+    for run in runs:
+        run.close()
+    runs.clear()
+
+
+def _written(items: Iterator[T]) -> IO[bytes]:
+    file = TemporaryFile()  # noqa: SIM115
+    while chunk := list(islice(items, _CHUNK)):
+        marshal.dump(chunk, file)
+    return file
+
+
+def _read(file: IO[bytes]) -> Iterator[Any]:
+    place = 0
+    while True:
+        # Another one may be reading the same file.
+        file.seek(place)
+        try:
+            chunk = marshal.load(file)
+        except EOFError:
+            return
+        place = file.tell()
+        yield from chunk
+
+
+class OctetStore:
+    """Octets, kept until they are wanted again."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(max_size=_HELD_OCTETS)  # noqa: SIM115
+        self._end = 0
+
+    def keep(self, octets: bytes) -> int:
+        """Keep octets; returns their place."""
+        place = self._end
+        self._file.seek(place)
+        self._file.write(octets)
+        self._end += len(octets)
+        return place
+
+    def at(self, place: int, length: int) -> bytes:
+        """So many octets from a place on."""
+        self._file.seek(place)
+        return self._file.read(length)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._file.close()

@@ -1,0 +1,281 @@
+"""A capture of the same TCP connections as if nobody had asked for Markers, which every Wireshark dissects.
+
+Each half connection is sent anew in the order of its stream: an FPDU a segment, at the time when it and all before it
+had been captured.  Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
+bad one stays bad), sequence and acknowledgement numbers are those of the shorter stream, checksums are right.  Octets
+that were not captured, and those of FPDUs that were captured in part, are a gap of the length that they would have had.
+
+Addresses and ports, SYN with its options, FIN, RST and acknowledgements without data are the captured ones, but that
+nothing is acknowledged before it is sent here, and nothing twice; link layer and tunnels, other IP and TCP options,
+retransmissions and fragments are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
+from typing import BinaryIO, NamedTuple
+
+from scapy_mpa.capture.files import Captures, CaptureSource
+from scapy_mpa.capture.index import rewind
+from scapy_mpa.capture.link import RAW
+from scapy_mpa.craft.packets import Endpoint, FrameMaker
+from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.segment import (
+    ACK,
+    ACK_FLAG,
+    BUFFER,
+    END,
+    FIN,
+    FLAGS,
+    FRAME,
+    KEY,
+    LENGTH,
+    PSH,
+    RST,
+    SEQ,
+    START,
+    SYN,
+    TCP,
+    TIME,
+    Segment,
+)
+from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.report.model import Connection
+from scapy_mpa.report.show import startup_of
+from scapy_mpa.wireshark.found import Extent, FoundFPDU, FoundFPDUs
+from scapy_mpa.wireshark.unmarked import Unmarked, unmarked_fpdu, unmarked_startup
+
+#: Octets of payload that a packet of either IP version has room for, whatever the TCP options.
+_MOST_PAYLOAD = 65160
+_NO_MAC = bytes(6)
+_ETHERNET_HEADER = 14
+_TCP_HEADER, _MOST_OPTIONS = 20, 40
+_WINDOW = Struct(">H")
+_WINDOW_AT = 14
+#: SYNs of a half connection that are written: the rest repeats them.
+_MOST_SYNS = 8
+
+#: When, and the octets of an IP packet.
+_Packet = tuple[int, bytes]
+
+
+class Stripped(NamedTuple):
+    """How many packets were written, with how many FPDUs."""
+
+    packets: int
+    fpdus: int
+
+
+def strip_markers(
+    capture: CaptureSource | Sequence[CaptureSource],
+    found: FoundFPDUs,
+    file: BinaryIO,
+    selection: Selection = EVERYTHING,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Stripped:
+    """Write the MPA connections that were found in captures, without Markers, as a pcapng file (raw IP).
+
+    ``found`` are their FPDUs in the order of delivery.  Raises :class:`~scapy_mpa.errors.CaptureError` if the captures
+    cannot be read again, and OSError if the file cannot be written.
+    """
+    rewind(capture)
+    stripping = _Stripping(found)
+    packets = PcapngWriter(file, linktype=RAW).write(stripping.packets(_segments(capture, selection, limits)))
+    return Stripped(packets, stripping.fpdus)
+
+
+def _segments(
+    capture: CaptureSource | Sequence[CaptureSource], selection: Selection, limits: Limits
+) -> Iterator[Segment]:
+    with Captures(capture, limits=limits) as captures:
+        for segments in captures.batches():
+            yield from segments if selection is EVERYTHING else selection.of(segments)
+
+
+class _Half:
+    """One direction of a connection, as it is sent anew."""
+
+    def __init__(self, connection: Connection, direction: Direction, fpdus: int) -> None:
+        self.direction = direction
+        half = connection.half(direction)
+        self.numbers = Unmarked(half)
+        self.frames = _frame_maker(half.key)
+        #: FPDUs that are still to be sent, and the FIN that waits for them: its acknowledgement and window.
+        self.left = fpdus
+        self.fin_waits = False
+        self.startup: tuple[StartupFrame, int, int] | None = startup_of(connection, direction)
+        self.startup_seq = self.startup[1] if self.startup is not None else None
+        self.syns: set[int] = set()
+        #: The next sequence number, None if nothing was sent; the last acknowledgement and window of a packet.
+        self.next: int | None = None
+        self.ack = 0
+        self.window = 0
+        self.acks = False
+        #: The acknowledgement and window that were sent last.
+        self.said: tuple[int, int] | None = None
+
+    def packet(self, payload: bytes, flags: int, seq: int, options: bytes = b"") -> bytes:
+        """A packet, with the last acknowledgement."""
+        if self.acks:
+            flags |= ACK_FLAG
+        self.said = self.ack, self.window
+        frame = self.frames.frame(
+            payload,
+            seq=seq,
+            ack=self.ack if flags & ACK_FLAG else 0,
+            flags=flags,
+            window=self.window,
+            options=options,
+        )
+        return frame[_ETHERNET_HEADER:]
+
+    def data(self, seq: int, payload: bytes) -> Iterator[bytes]:
+        """Packets with octets of the stream."""
+        for at in range(0, len(payload), _MOST_PAYLOAD):
+            piece = payload[at : at + _MOST_PAYLOAD]
+            yield self.packet(piece, PSH | ACK_FLAG, seq + at & 0xFFFFFFFF)
+        self.next = seq + len(payload) & 0xFFFFFFFF
+
+    def fin(self) -> Iterator[bytes]:
+        """The FIN, if it waits for nothing any more."""
+        if self.fin_waits and not self.left and self.numbers.fin is not None:
+            self.fin_waits = False
+            seq = self.numbers.seq_at(self.numbers.fin)
+            yield self.packet(b"", FIN | ACK_FLAG, seq)
+            self.next = seq + 1 & 0xFFFFFFFF
+
+
+class _Sent:
+    """A connection as it is sent anew."""
+
+    def __init__(self, connection: Connection, extent: Extent) -> None:
+        self.extent = extent
+        self.halves = {
+            connection.half("initiator").key: _Half(connection, "initiator", extent.initiator),
+            connection.half("responder").key: _Half(connection, "responder", extent.responder),
+        }
+
+    def fpdu(self, found: FoundFPDU) -> Iterator[bytes]:
+        """An FPDU, and what waited for it."""
+        half = self.halves[found.half.key]
+        half.left -= 1
+        half.numbers.near = max(half.numbers.near, found.offset + len(found.octets))
+        yield from half.data(half.numbers.seq_at(found.offset), unmarked_fpdu(found))
+        yield from half.fin()
+
+    def segment(self, seg: Segment) -> Iterator[bytes]:
+        """What a captured segment gives besides FPDUs."""
+        half = self.halves[seg[KEY]]
+        peer = next(other for other in self.halves.values() if other is not half)
+        flags, length = seg[FLAGS], seg[LENGTH]
+        if flags & ACK_FLAG:
+            half.acks = True
+            half.ack = peer.numbers.seq(seg[ACK])
+            if peer.left and peer.next is not None and seq_diff(half.ack, peer.next) > 0:
+                half.ack = peer.next  # the segments of an FPDU are sent when the last of them has come
+        half.window = _window(seg)
+        if flags & SYN:
+            if seg[SEQ] not in half.syns and len(half.syns) < _MOST_SYNS:
+                half.syns.add(seg[SEQ])
+                yield half.packet(b"", SYN | (flags & ACK_FLAG), seg[SEQ], _options(seg))
+                half.next = seg[SEQ] + 1 & 0xFFFFFFFF
+            return
+        yield from self._startup(half, seg)
+        if flags & FIN and half.numbers.fin is None:
+            half.numbers.fin = half.numbers.offset_of(seg[SEQ] + length & 0xFFFFFFFF)
+            half.fin_waits = True
+            yield from half.fin()
+        elif flags & RST:
+            yield half.packet(b"", RST | (flags & ACK_FLAG), half.numbers.seq(seg[SEQ]))
+        elif not length and half.said != (half.ack, half.window):
+            yield half.packet(b"", ACK_FLAG, half.numbers.seq(seg[SEQ]) if half.next is None else half.next)
+
+    def _startup(self, half: _Half, seg: Segment) -> Iterator[bytes]:
+        """Streaming data before the startup frame as it was captured, and the startup frame when it is complete."""
+        if half.startup_seq is not None and half.next != half.startup_seq and seg[END] > seg[START]:
+            before = min(seq_diff(half.startup_seq, seg[SEQ]), seg[END] - seg[START])
+            if before > 0:
+                yield from half.data(seg[SEQ], bytes(seg[BUFFER][seg[START] : seg[START] + before]))
+        if half.startup is not None and seg[FRAME] >= half.startup[2]:
+            startup, seq, _ = half.startup
+            half.startup = None
+            yield from half.data(seq, unmarked_startup(startup))
+            half.startup_seq = None
+
+
+class _Stripping:
+    """All connections, one packet after the other."""
+
+    def __init__(self, found: FoundFPDUs) -> None:
+        self._found = found
+        self.fpdus = 0
+        self._sent = {id(one): _Sent(one, found.extent(one)) for one in found.report.connections}
+        #: The connections of a key, in the order of time.
+        self._by_key: dict[bytes, list[_Sent]] = {}
+        for sent in sorted(self._sent.values(), key=lambda sent: sent.extent.first):
+            for key in sent.halves:
+                self._by_key.setdefault(key, []).append(sent)
+
+    def packets(self, segments: Iterable[Segment]) -> Iterator[_Packet]:
+        """Yield the packets, given the segments of the capture."""
+        fpdus = iter(self._found)
+        waiting = next(fpdus, None)
+        time = 0
+        for seg in segments:
+            sent = self._of(seg)
+            if sent is None:
+                continue
+            time = seg[TIME]
+            for packet in sent.segment(seg):
+                yield time, packet
+            while waiting is not None and waiting.turn <= seg[FRAME]:
+                yield from self._fpdu(time, waiting)
+                waiting = next(fpdus, None)
+        while waiting is not None:
+            yield from self._fpdu(time, waiting)
+            waiting = next(fpdus, None)
+
+    def _fpdu(self, time: int, found: FoundFPDU) -> Iterator[_Packet]:
+        self.fpdus += 1
+        for packet in self._sent[id(found.connection)].fpdu(found):
+            yield time, packet
+
+    def _of(self, seg: Segment) -> _Sent | None:
+        """The connection of a segment: of several on the same addresses and ports the one of its time."""
+        there = self._by_key.get(seg[KEY])
+        if there is None:
+            return None
+        # A SYN behind the last frame of one begins the next.
+        while len(there) > 1 and (
+            seg[FRAME] >= there[1].extent.first or (seg[FLAGS] & SYN and seg[FRAME] > there[0].extent.last)
+        ):
+            for key in there[0].halves:
+                del self._by_key[key][0]
+        return there[0]
+
+
+def _frame_maker(key: bytes) -> FrameMaker:
+    from ipaddress import ip_address
+
+    size = (len(key) - 4) // 2
+    addresses = str(ip_address(key[:size])), str(ip_address(key[size : 2 * size]))
+    ports = int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")
+    source, destination = (Endpoint(address, port, _NO_MAC) for address, port in zip(addresses, ports, strict=True))
+    return FrameMaker(source, destination)
+
+
+def _window(seg: Segment) -> int:
+    tcp = seg[TCP]
+    return 0 if tcp < 0 else int(_WINDOW.unpack_from(seg[BUFFER], tcp + _WINDOW_AT)[0])
+
+
+def _options(seg: Segment) -> bytes:
+    """The TCP options of a segment, as far as they were captured: whole words."""
+    tcp = seg[TCP]
+    options = b"" if tcp < 0 else bytes(seg[BUFFER][tcp + _TCP_HEADER : seg[START]])[:_MOST_OPTIONS]
+    return options[: len(options) & ~3]
