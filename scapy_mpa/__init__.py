@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from scapy_mpa.report.analysis import analyze as analyze
     from scapy_mpa.report.analysis import iter_fpdus as iter_fpdus
     from scapy_mpa.report.model import Report as Report
+    from scapy_mpa.wireshark.crosscheck import crosscheck as crosscheck
+    from scapy_mpa.wireshark.enrich import enrich as enrich
 
 __version__ = "0.1.0"
 
@@ -58,6 +60,8 @@ _WHERE = {
     "analyze": "scapy_mpa.report.analysis",
     "iter_fpdus": "scapy_mpa.report.analysis",
     "Report": "scapy_mpa.report.model",
+    "crosscheck": "scapy_mpa.wireshark.crosscheck",
+    "enrich": "scapy_mpa.wireshark.enrich",
     **dict.fromkeys(
         (
             "FPDU",

@@ -1,0 +1,104 @@
+"""``scapy-mpa crosscheck``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from scapy_mpa.capture.files import STANDARD_INPUT
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.report.analysis import EVERYTHING
+
+if TYPE_CHECKING:
+    from scapy_mpa.wireshark.crosscheck import CrossCheck
+
+#: Seconds between two lines of progress.
+_SECONDS = 0.5
+
+
+@click.command("crosscheck")
+@reads_captures
+@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+def crosscheck_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
+    """Compare every startup frame and FPDU with what Wireshark finds.
+
+    Each difference is told with the known limit of Wireshark that explains it. Exit status: 1 if there is one that
+    nothing explains. Needs tshark and pyshark.
+    """
+    from scapy_mpa.wireshark.crosscheck import crosscheck
+
+    if len(reading.captures) > 1:
+        raise click.UsageError("crosscheck takes one capture; put several together first (mergecap)")
+    (capture,) = reading.captures
+    if capture == STANDARD_INPUT:
+        raise click.UsageError("crosscheck hands the capture to tshark: name the file")
+    if reading.selection is not EVERYTHING or reading.connection is not None or len(reading.directions) == 1:
+        raise click.UsageError("crosscheck compares all of a capture; extract one connection first")
+    progress = _Progress() if sys.stderr.isatty() else None
+    result = crosscheck(
+        capture,
+        assumptions=reading.assumptions,
+        limits=reading.limits,
+        progress=None if progress is None else progress.told,
+    )
+    if progress is not None:
+        progress.clear()
+    if output_format == "json":
+        click.echo(json.dumps(result.as_dict(), indent=2))
+    else:
+        _print(result)
+    warn_of_damage(result.report)
+    if result.failure is not None:
+        click.echo(f"scapy-mpa: {capture}: {result.failure}", err=True)
+    return 1 if result.unexplained else 0
+
+
+class _Progress:
+    """A line on the terminal that says how far Wireshark has come."""
+
+    def __init__(self) -> None:
+        self._next = monotonic() + _SECONDS
+
+    def told(self, frame: int, frames: int) -> None:
+        """Wireshark has come to a frame of so many."""
+        now = monotonic()
+        if now >= self._next:
+            self._next = now + _SECONDS
+            print(f"\rframe {frame} of {frames}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Have the line disappear."""
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _print(result: CrossCheck) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from scapy_mpa.wireshark.limits import LIMITS
+
+    console = Console(highlight=False, markup=False)
+    console.print(
+        f"FPDUs: {result.ours} ours, {result.wireshark} of Wireshark {result.version}, {result.agreed} agreed; "
+        f"startup frames: {result.startup_ours}, {result.startup_wireshark}, {result.startup_agreed}",
+        soft_wrap=True,
+    )
+    if result.not_compared:
+        console.print(f"not compared, for want of a field: {', '.join(result.not_compared)}", soft_wrap=True)
+    if not result.counts:
+        console.print("no difference")
+        return
+    table = Table("difference", "number", "first frame", "explained by")
+    for kind, limit, count, first in result.groups():
+        why = "UNEXPLAINED: " + _values(first.ours, first.wireshark) if limit is None else f"{limit}: {LIMITS[limit]}"
+        table.add_row(kind, str(count), str(first.frame), why)
+    console.print(table)
+    console.print(f"{result.unexplained} unexplained")
+
+
+def _values(ours: str | None, theirs: str | None) -> str:
+    return f"ours {ours or 'none'}, Wireshark's {theirs or 'none'}"

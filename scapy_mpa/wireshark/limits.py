@@ -1,0 +1,103 @@
+"""What Wireshark is known not to see, or to see wrongly: which of the differences it explains.
+
+Each limit was found by running the version that is named, none is supposed.  A difference that no limit explains is
+worth a look: at the capture, at Wireshark, and at us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.receive.segment import SEQ_MASK
+from scapy_mpa.report.model import Connection
+from scapy_mpa.wireshark.dissected import DissectedFPDU
+from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
+
+#: The version by which the limits were found.
+SEEN_IN = "4.0.17"
+
+LIMITS: dict[str, str] = {
+    "request-not-seen": "a connection of which Wireshark has seen no MPA Request is not dissected",
+    "startup-in-pieces": "a startup frame that comes in several segments is not recognised",
+    "shares-startup-segment": "an FPDU in the same segment as a startup frame is missed",
+    "markers-shared-segment": "with Markers in use, an FPDU is missed unless it is the only one in its segment",
+    "markers-segments": "with Markers in use, an FPDU of several segments, or in the middle of one, is missed",
+    "markers-two": "the ULPDU of an FPDU with two or more Markers keeps some of them and loses octets; many are missed",
+    "markers-behind": "a Marker right behind an FPDU is taken for one of its own, so that the FPDU seems to be cut",
+    "markers-both": "Markers are taken to be in use in both directions if one side asks for them",
+    "markers-grid": "Markers are counted from the first FPDU that is seen: behind a missed one others are missed",
+    "markers-misread": "with Markers in use, what is no FPDU is taken for one",
+    "packet-cut": "an FPDU of which the capture has a part is shown as one",
+    "behind-gap": "behind octets that were not captured FPDUs are missed",
+}
+
+
+class Seen(NamedTuple):
+    """What Wireshark showed: the connections whose Request it did, the frames in which startup frames end."""
+
+    requests: frozenset[int]
+    startup_frames: frozenset[int]
+
+
+def uses_markers(connection: Connection) -> bool:
+    """Whether either direction carries Markers."""
+    return bool(connection.initiator.markers or connection.responder.markers)
+
+
+def explain_missing(fpdus: OurFPDUs, seen: Seen) -> Iterator[tuple[OurFPDU, str | None]]:
+    """Yield the FPDUs that Wireshark does not show, each with the limit that explains it, or None."""
+    #: The half connections of which Wireshark has missed an FPDU.
+    missed: set[tuple[int, bytes]] = set()
+    for ours in fpdus.left():
+        half = ours.connection.number, ours.key
+        yield ours, _missing(ours, fpdus, seen, half in missed)
+        missed.add(half)
+
+
+def _missing(ours: OurFPDU, fpdus: OurFPDUs, seen: Seen, missed_before: bool) -> str | None:
+    connection, record = ours.connection, ours.record
+    if connection.number not in seen.requests:
+        return "request-not-seen"
+    if seen.startup_frames.intersection(record.frames):
+        return "shares-startup-segment"
+    if uses_markers(connection):
+        if len(record.frames) > 1:
+            return "markers-segments"
+        if fpdus.in_frame[record.frames[0]] > 1:
+            return "markers-shared-segment"
+        if not connection.half(record.direction).markers:
+            return "markers-both"
+        if record.markers > 1:
+            return "markers-two"
+        if _ends_at_marker(ours):
+            return "markers-behind"
+        if missed_before:
+            return "markers-grid"
+    if ours.is_behind_gap:
+        return "behind-gap"
+    return None
+
+
+def _ends_at_marker(ours: OurFPDU) -> bool:
+    seq_start = ours.connection.half(ours.record.direction).seq_start or 0
+    return (ours.record.seq + ours.record.wire_length - seq_start & SEQ_MASK) % MARKER_INTERVAL == 0
+
+
+def explain_extra(theirs: DissectedFPDU, connections: Iterable[Connection]) -> str | None:
+    """The limit that explains an FPDU which only Wireshark shows, on the addresses of these connections; or None."""
+    if any(map(uses_markers, connections)):
+        return "markers-misread"
+    if not theirs.crc:
+        return "packet-cut"
+    return None
+
+
+def explain_difference(ours: OurFPDU) -> str | None:
+    """The limit that explains why Wireshark shows an FPDU of ours with other contents; or None."""
+    if ours.record.markers > 1:
+        return "markers-two"
+    if uses_markers(ours.connection) and not ours.connection.half(ours.record.direction).markers:
+        return "markers-both"
+    return None
