@@ -17,7 +17,19 @@ from scapy_mpa import __version__
 from scapy_mpa.errors import MPAError
 
 #: Each is ``NAME_command`` of the module ``scapy_mpa.cli.NAME``, imported when it is asked for.
-COMMANDS = ("analyze", "annotate", "craft", "crosscheck", "export", "extract", "fpdus", "rules", "shell", "show", "ulpdus")
+COMMANDS = (
+    "analyze",
+    "annotate",
+    "craft",
+    "crosscheck",
+    "export",
+    "extract",
+    "fpdus",
+    "rules",
+    "shell",
+    "show",
+    "ulpdus",
+)
 
 
 class _Commands(click.Group):

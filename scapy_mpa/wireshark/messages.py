@@ -65,10 +65,9 @@ class Message(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON lines; ``octets`` in hexadecimal."""
         values = self._asdict()
-        del values["time_ns"]
+        del values["time_ns"], values["octets"], values["note"]
         values.update(length=len(self.octets), complete=self.complete, time=self.time_ns / 1_000_000_000)
-        values["octets"] = self.octets.hex()
-        return values
+        return values | {"note": self.note, "octets": self.octets.hex()}
 
 
 @dataclass

@@ -99,11 +99,15 @@ class _DatedFindings(Findings):
         seq: int,
         detail: str,
         *,
+        expected: str = "",
+        seen: str = "",
         count: int = 1,
         last_frame: int = 0,
     ) -> None:
-        super().add(rule_id, direction, frame, time_ns, seq, detail, count=count, last_frame=last_frame)
-        self._tell(rule_id, direction, frame, detail)
+        values = {"expected": expected, "seen": seen}
+        super().add(rule_id, direction, frame, time_ns, seq, detail, count=count, last_frame=last_frame, **values)
+        for when in {frame, max(frame, last_frame)}:
+            self._tell(rule_id, direction, when, detail)
 
 
 class _Receiver(Receiver):
@@ -146,6 +150,11 @@ class Notes:
         there = dict(zip(map(id, receiver.connections), self.report.connections, strict=True))
         self._connections = [there.get(id(mpa)) for mpa in self._mpas]
         self._mpas = []
+        told = {found.rule.id for found in receiver.findings.sorted()}
+        for found in self.report.findings:
+            if found.rule.id not in told:  # what reading the capture left to be said
+                for frame in {found.frame, found.last_frame}:
+                    self.finding(found.rule.id, found.direction, frame, found.detail)
 
     def __enter__(self) -> Notes:
         return self
