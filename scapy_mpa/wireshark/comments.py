@@ -131,4 +131,5 @@ def _first(seg: Segment) -> int:
 def _finding(dated: Dated) -> str:
     detail = dated.detail if len(dated.detail) <= _LONGEST_DETAIL else f"{dated.detail[:_LONGEST_DETAIL]}..."
     who = f" {dated.direction}" if dated.direction is not None else ""
-    return f"{dated.rule.severity} {dated.rule.id}{who}: {detail}"
+    times = f" ({dated.times} times)" if dated.times > 1 else ""
+    return f"{dated.rule.severity} {dated.rule.id}{who}{times}: {detail}"

@@ -25,7 +25,7 @@ from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
 from scapy_mpa.report.model import DIRECTIONS, Connection
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
-from scapy_mpa.rules.table import RULES
+from scapy_mpa.rules.table import RULES, SEVERITIES
 from scapy_mpa.wireshark.spill import Sorted
 
 #: Of each kind so much is said of a frame; what is more is counted.
@@ -47,11 +47,12 @@ class Delivery(NamedTuple):
 
 
 class Dated(NamedTuple):
-    """A rule broken at a frame."""
+    """A rule broken at a frame, so many times; ``detail`` is of one of them."""
 
     rule: Rule
     direction: Direction | None
     detail: str
+    times: int
 
 
 class HalfNotes(NamedTuple):
@@ -222,17 +223,18 @@ class _Gathering:
         self._connections = connections
         self._shown = shown
         self._halves: dict[tuple[int, int], HalfNotes] = {}
-        self._findings: list[Dated] = []
+        self._findings: dict[tuple[str, int], Dated] = {}
 
     def take(self, note: _Note) -> None:
         """Take one more."""
         kind, serial, side = note[1:4]
         assert isinstance(serial, int) and isinstance(side, int)
         if kind == _FINDING:
-            rule_id, detail = note[5:]
-            if len(self._findings) < MOST_TOLD:
-                direction = None if side < 0 else DIRECTIONS[side]
-                self._findings.append(Dated(RULES[str(rule_id)], direction, str(detail)))
+            rule_id, detail = map(str, note[5:])
+            dated = self._findings.get((rule_id, side))
+            if dated is None:
+                dated = Dated(RULES[rule_id], None if side < 0 else DIRECTIONS[side], detail, 0)
+            self._findings[rule_id, side] = dated._replace(times=dated.times + 1)
             return
         connection = self._connections[serial]
         if connection is None or id(connection) not in self._shown:
@@ -256,4 +258,5 @@ class _Gathering:
 
     def found(self, frame: int) -> FrameNotes:
         """All of them."""
-        return FrameNotes(frame, list(self._halves.values()), self._findings)
+        gravest = sorted(self._findings.values(), key=lambda dated: SEVERITIES.index(dated.rule.severity))
+        return FrameNotes(frame, list(self._halves.values()), gravest)
