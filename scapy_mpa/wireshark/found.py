@@ -8,7 +8,6 @@ placed it (RFC 5044 §6).  Memory does not follow the capture: what waits is in 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -21,10 +20,9 @@ from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
-from scapy_mpa.receive.startup import FoundFrame
-from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
 from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection
+from scapy_mpa.wireshark.listener import Listener
 from scapy_mpa.wireshark.spill import OctetStore, Sorted
 
 Order: TypeAlias = Literal["delivered", "placed"]
@@ -78,7 +76,7 @@ def marker_phase(half: HalfConnection, offset: int) -> int | None:
     return None if 0 < phase < MARKER_LENGTH else phase  # no FPDU can begin inside a Marker
 
 
-class FoundFPDUs:
+class FoundFPDUs(Listener):
     """Reads a capture, or several merged by time; then iterating yields its FPDUs, as often as one likes.
 
     ``report`` is the report without FPDUs: only those of the connections that are left in it are yielded, of these
@@ -97,6 +95,7 @@ class FoundFPDUs:
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
+        super().__init__()
         self._order = order
         self._directions = directions
         #: The frames between which an MPA connection is known to be there, and how many FPDUs each direction has.
@@ -104,9 +103,6 @@ class FoundFPDUs:
         self._octets = OctetStore()
         self._events: Sorted[_Event] = Sorted()
         self._turns: Sorted[_Turn] = Sorted()
-        self._frames: deque[tuple[int, ...]] = deque()
-        self._serials: dict[int, int] = {}
-        self._mpas: list[MPAConnection] = []
         try:
             self._read(capture, selection, assumptions, limits)
         except BaseException:
@@ -120,12 +116,9 @@ class FoundFPDUs:
         assumptions: Assumptions,
         limits: Limits,
     ) -> None:
-        receiver = Receiver(sink=self._sink, observer=self, assumptions=assumptions, limits=limits)
+        receiver = Receiver(sink=self.sink, observer=self, assumptions=assumptions, limits=limits)
         self.report = read_into(receiver, capture, selection)
-        there = dict(zip(map(id, receiver.connections), self.report.connections, strict=True))
-        #: The connections by their number here; None for one that the report has not.
-        self._connections = [there.get(id(mpa)) for mpa in self._mpas]
-        self._mpas = []
+        self.connect(receiver, self.report)
         for turn in self._in_stream_order():
             self._turns.add(turn, _weight(turn[5]))
             self._note(turn)
@@ -147,7 +140,7 @@ class FoundFPDUs:
         """Yield the FPDUs in the order asked for."""
         shown = {id(connection) for connection in self.report.connections}
         for turn, serial, side, offset, row, frames, place, length in self._turns:
-            connection, direction = self._connections[serial], DIRECTIONS[side]
+            connection, direction = self.connections[serial], DIRECTIONS[side]
             if connection is None or id(connection) not in shown or direction not in self._directions:
                 continue
             half = connection.half(direction)
@@ -159,7 +152,7 @@ class FoundFPDUs:
         frames = [frame for frame in (connection.request_frame, connection.reply_frame) if frame is not None]
         counts = [0, 0]
         for serial, found in self._extents.items():
-            if self._connections[serial] is connection:
+            if self.connections[serial] is connection:
                 frames += found[:2]
                 counts = found[2:]
         return Extent(min(frames, default=1), max(frames, default=1), counts[0], counts[1])
@@ -173,31 +166,16 @@ class FoundFPDUs:
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
-        """A startup frame is complete; the report has it too."""
-
     def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
-        frames = self._frames.popleft()
+        frames = self.next_frames()
         complete = max(frames[-1], operation.floor[0])
-        where = self._where(operation, row)
+        where = self.where(operation, row)
         self._events.add((*where, 0, row, frames, complete, self._octets.keep(octets), len(octets)), _weight(frames))
 
     def delivered(self, operation: FullOperation, row: Row) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
-        self._events.add((*self._where(operation, row), 1, row[8]))
-
-    def _sink(self, _operation: FullOperation, _row: Row, frames: tuple[int, ...]) -> None:
-        # The frames of what :meth:`placed` is told next, in the same order.
-        self._frames.append(frames)
-
-    def _where(self, operation: FullOperation, row: Row) -> tuple[int, int, int]:
-        mpa = operation.mpa
-        serial = self._serials.get(id(mpa))
-        if serial is None:
-            serial = self._serials[id(mpa)] = len(self._mpas)
-            self._mpas.append(mpa)
-        return serial, DIRECTIONS.index(operation.direction), operation.stream.offset_of(row[0])
+        self._events.add((*self.where(operation, row), 1, row[8]))
 
     def _in_stream_order(self) -> Iterator[_Turn]:
         """The turns, half connection by half connection."""

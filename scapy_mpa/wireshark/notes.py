@@ -7,7 +7,6 @@ capture: what there is to say waits in temporary files.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -26,6 +25,7 @@ from scapy_mpa.report.model import DIRECTIONS, Connection
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
+from scapy_mpa.wireshark.listener import Listener
 from scapy_mpa.wireshark.spill import Sorted
 
 #: Of each kind so much is said of a frame; what is more is counted.
@@ -121,7 +121,7 @@ class _Receiver(Receiver):
         return _DatedFindings(self._quota, self._tell)
 
 
-class Notes:
+class Notes(Listener):
     """Reads a capture; then iterating yields what there is to say, frame by frame.
 
     ``report`` is the report without FPDUs: only of connections that are left in it something is said, besides
@@ -138,19 +138,15 @@ class Notes:
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
+        super().__init__()
         self._notes: Sorted[_Note] = Sorted()
-        self._frames: deque[tuple[int, ...]] = deque()
-        self._serials: dict[int, int] = {}
-        self._mpas: list[MPAConnection] = []
         receiver = _Receiver(self, assumptions, limits)
         try:
             self.report = read_into(receiver, capture, selection)
         except BaseException:
             self._notes.close()
             raise
-        there = dict(zip(map(id, receiver.connections), self.report.connections, strict=True))
-        self._connections = [there.get(id(mpa)) for mpa in self._mpas]
-        self._mpas = []
+        self.connect(receiver, self.report)
         told = {found.rule.id for found in receiver.findings.sorted()}
         for found in self.report.findings:
             if found.rule.id not in told:  # what reading the capture left to be said
@@ -167,7 +163,7 @@ class Notes:
         """Yield the notes of each frame that has any."""
         shown = {id(connection) for connection in self.report.connections}
         for frame, notes in groupby(self._notes, itemgetter(0)):
-            gathering = _Gathering(self._connections, shown)
+            gathering = _Gathering(self.connections, shown)
             for note in notes:
                 gathering.take(note)
             assert isinstance(frame, int)
@@ -179,22 +175,18 @@ class Notes:
 
     def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
-        self._notes.add((found.frame, _STARTUP, self._serial(mpa), DIRECTIONS.index(direction), 0))
+        self._notes.add((found.frame, _STARTUP, self.serial(mpa), DIRECTIONS.index(direction), 0))
 
-    def sink(self, _operation: FullOperation, _row: Row, frames: tuple[int, ...]) -> None:
-        """The frames of what :meth:`placed` is told next, in the same order."""
-        self._frames.append(frames)
-
-    def placed(self, operation: FullOperation, row: Row, _octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
-        frames, where = self._frames.popleft(), self._where(operation, row)
+        frames, where = self.next_frames(), self.where(operation, row)
         placed = row[7]
         for frame in frames if not placed or placed in frames else (*frames, placed):
             self._notes.add((frame, _FPDU, *where, row))
 
     def delivered(self, operation: FullOperation, row: Row) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
-        where = self._where(operation, row)
+        where = self.where(operation, row)
         placed, delivered = row[7], row[8]
         for frame in {placed, delivered}:
             self._notes.add((frame, _DELIVERED, *where, row[0], placed, delivered))
@@ -203,17 +195,6 @@ class Notes:
         """A rule was broken."""
         side = -1 if direction is None else int(direction == "responder")
         self._notes.add((frame, _FINDING, -1, side, 0, rule_id, detail))
-
-    def _where(self, operation: FullOperation, row: Row) -> tuple[int, int, int]:
-        side = DIRECTIONS.index(operation.direction)
-        return self._serial(operation.mpa), side, operation.stream.offset_of(row[0])
-
-    def _serial(self, mpa: MPAConnection) -> int:
-        serial = self._serials.get(id(mpa))
-        if serial is None:
-            serial = self._serials[id(mpa)] = len(self._mpas)
-            self._mpas.append(mpa)
-        return serial
 
 
 class _Gathering:
