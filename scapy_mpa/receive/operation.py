@@ -158,7 +158,7 @@ class FullOperation:
         #: Octets of the longest segment, as far as that was looked at.
         self.longest_segment = 0
         #: The first octets of Full Operation, until the first FPDU is complete.
-        self._beginning = b""
+        self.beginning = b""
         #: How many RDMA Reads and Atomics were asked for before the first error, -1 without one.
         self.requests_before_error = -1
         #: TTL or Hop Limit of its packets, None if that is not known.
@@ -174,9 +174,8 @@ class FullOperation:
         self.first_frame = NEVER
         #: The first octets of the ULPDU of the FPDU with which Full Operation began, if that was captured.
         self.first_ulpdu: bytes | None = None
-        #: Its ULPDU_Length and end, whether its CRC is bad, and the moment at which it was complete and located.
+        #: Its ULPDU_Length and end, and the moment at which it was complete and located.
         self.first_ulpdu_length = self.first_end = 0
-        self.begins_badly = False
         self.opened: Moment | None = None
         #: The segment that brought the first octet of Full Operation, without its octets.
         self.opening: Segment | None = None
@@ -274,7 +273,7 @@ class FullOperation:
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
         if not self.complete and stream.base == 0:
-            self._beginning = stream.read(0, min(stream.next, LOOKED_AT))
+            self.beginning = stream.read(0, min(stream.next, LOOKED_AT))
         self._account(self._placement.work(now, new))
         limits = self._limits
         while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
@@ -352,7 +351,7 @@ class FullOperation:
         begun = stream.next - placement.at if placement.is_inside_fpdu else 0
         counts.unlocated_octets = max(0, stream.captured - self._located_octets - begun)
         self._judge_passed(stream.highest)
-        if self._beginning and not self.complete:
+        if self.beginning and not self.complete:
             self._find_beginning(now)
         self.sizes.finish(self.ddp, self.longest_segment)
         self.alignment.finish(counts, self.sizes.fits(self.longest_segment), now)
@@ -579,10 +578,9 @@ class FullOperation:
         self.first_frame = min(self.first_frame, located.known[0])
         if located.offset == 0:
             self.begin(located.beginning, located.extent.ulpdu_length, located.end, located.known)
-            self.begins_badly = located.placed is None
             if located.placed is None or not begins_with_header(located.beginning, located.extent.ulpdu_length):
                 self._find_beginning(located.known)
-            self._beginning = b""
+            self.beginning = b""
         if self.first_error is not None and self.requests_before_error < 0 and located.offset >= self.first_error[1]:
             self.requests_before_error = self.ddp.requests
         self.starts.append(located.offset)
@@ -602,7 +600,7 @@ class FullOperation:
 
     def _find_beginning(self, when: Moment) -> None:
         """The first octets are no FPDU as was agreed on: report what they are."""
-        wrong = wrong_beginning(self._beginning, self.markers, self.crc)
+        wrong = wrong_beginning(self.beginning, self.markers, self.crc)
         if wrong is not None:
             self.find(wrong[0], 0, *when, wrong[1])
 

@@ -147,7 +147,8 @@ def test_a_scenario_that_is_not_impaired_is_clean(name: str) -> None:
     if name in KNOWN:
         assert any(severity == "error" for severity, _ in found), "it is clean now: take it off the list"
         pytest.xfail(KNOWN[name])
-    assert found <= {("note", "terminate")}
+    # What notes there are is a matter of tests/rules.
+    assert {severity for severity, _ in found} <= {"note"}
     assert not report.findings
     assert len(report.connections) == len(scenario.conversations)
     assert true or name in ("startup-rejected",)

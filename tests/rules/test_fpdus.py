@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -13,8 +14,8 @@ from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send, untagge
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import marker_positions
-from scapy_mpa.receive.segment import BUFFER, END, START, TCP
-from tests.receive.cases import Talk, feed, started
+from scapy_mpa.receive.segment import BUFFER, END, START, TCP, Segment
+from tests.receive.cases import Side, Talk, feed, started
 from tests.rules.talks import HOWS, How, Teller, begun, findings, put, told
 
 MARKERS = [(0, 0), (1, 1)]
@@ -157,7 +158,8 @@ def announcing(m: tuple[int, int] = (0, 0), mss: int | None = MSS, stamps: bool 
     options = struct.pack("!BBH", 2, 4, mss) if mss is not None else b""
     if stamps:
         options += b"\x01\x01" + struct.pack("!BBII", 8, 10, 1, 0)
-    for side, flags in (("a", 2), ("b", 0x12)):
+    opening: tuple[tuple[Side, int], ...] = (("a", 2), ("b", 0x12))
+    for side, flags in opening:
         talk.put(side, talk.next[side], options, flags=flags)
         talk.next[side] += 1
         seg = talk.tap.segments[-1]
@@ -344,7 +346,8 @@ def test_packets_that_come_another_way(changes: bool) -> None:
             seg = talk.tap.segments[-1]
             octets = bytearray(seg[BUFFER])
             octets[seg[TCP] - 12] -= 5
-            talk.tap.segments[-1] = (*seg[:BUFFER], memoryview(bytes(octets)), *seg[BUFFER + 1 :])
+            changed = (*seg[:BUFFER], memoryview(bytes(octets)), *seg[BUFFER + 1 :])
+            talk.tap.segments[-1] = cast("Segment", changed)
     for batches in ([talk.segments], [[seg] for seg in talk.segments]):
         found = [(one.rule.id, one.direction, one.count) for one in findings(feed(batches))]
         assert found == ([("attack-hijack", "initiator", 1)] if changes else [])

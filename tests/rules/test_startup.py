@@ -188,7 +188,7 @@ def test_a_frame_that_ends_too_soon(kind: str, kept: int, rule: str) -> None:
 
 
 def test_pd_length_that_is_too_small() -> None:
-    request = StartupFrame("request", 0, 1, 0, 0, 0, 1, 4, b"all of this is private").encode()
+    request = StartupFrame("request", 0, 1, 0, 0, 0, 1, 4, b"all of this, to its end, is private data").encode()
     talk = Talk().open()
     talk.say("a", request)
     talk.say("b", REPLY)
@@ -228,7 +228,7 @@ def test_a_reply_before_the_request_was_received() -> None:
         talk = Talk().open()
         begin = talk.next["a"]
         talk.greet("a", REQUEST)
-        talk.greet("b", REPLY, **({"ack": begin} if early else {}))
+        talk.greet("b", REPLY, ack=begin if early else None)
         talk.operate()
         put(talk, "a", FIRST)
         assert told(talk) == ({("startup-reply-first", "responder")} if early else set())
@@ -245,7 +245,7 @@ def test_octets_before_the_reply(received: bool) -> None:
     talk = Talk().open()
     begin = talk.next["a"]
     talk.greet("a", REQUEST)
-    talk.say("b", b"one moment", **({} if received else {"ack": begin}))
+    talk.say("b", b"one moment", ack=None if received else begin)
     talk.greet("b", REPLY)
     talk.operate()
     put(talk, "a", FIRST)
@@ -262,7 +262,7 @@ def test_an_fpdu_before_the_reply(received: bool) -> None:
     talk.greet("b", REPLY)
     talk.operate()
     octets, _ = talk.streams["a"].lay([FIRST])
-    talk.say("a", octets, **({} if received else {"ack": begin}))
+    talk.say("a", octets, ack=None if received else begin)
     assert told(talk) == (set() if received else {("startup-fpdu-before-reply", "initiator")})
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
+from scapy_mpa.receive.evidence import HEADER_OCTETS
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.segment import (
@@ -52,6 +54,8 @@ def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None
     assert request is not None and reply is not None
     seen = reply.frame, reply.time, reply.seq
     request_end = end_of(request)
+    if not reply.ack or not request.ack:
+        return  # nobody knows what they had received
     if is_before(reply.ack, request_end):
         received = max((reply.ack - request.seq + 0x80000000 & SEQ_MASK) - 0x80000000, 0)
         detail = f"the Reply acknowledges {received} of the {request.end - request.start} octets of the Request"
@@ -96,10 +100,10 @@ def find_first_octets(mpa: MPAConnection) -> None:
         return
     opening = initiator.opening
     answered = mpa.request is not None and not is_before(mpa.reply.ack, end_of(mpa.request))
-    if answered and opening is not None and opening[FLAGS] & ACK_FLAG and is_before(opening[ACK], end_of(mpa.reply)):
+    if answered and opening is not None and _tells(opening) and is_before(opening[ACK], end_of(mpa.reply)):
         _find_before_reply(mpa, initiator, opening)
     opening = responder.opening
-    if opening is None or not opening[FLAGS] & ACK_FLAG:
+    if opening is None or not _tells(opening):
         return
     # What the Responder must have received by then: an FPDU, or at least an octet of it.
     needed = initiator.stream.seq_of(initiator.first_end or 1)
@@ -112,6 +116,11 @@ def find_first_octets(mpa: MPAConnection) -> None:
                 detail += f", which came at frame {initiator.opened[0]}"
             seq = responder.stream.seq_of(0)
             mpa.findings.add("startup-responder-first", "responder", opening[FRAME], opening[TIME], seq, detail)
+
+
+def _tells(seg: Segment) -> bool:
+    """Whether a segment says what its sender had received."""
+    return bool(seg[FLAGS] & ACK_FLAG) and seg[ACK] != 0
 
 
 def _find_before_reply(mpa: MPAConnection, initiator: FullOperation, opening: Segment) -> None:
@@ -131,11 +140,14 @@ def is_part_of_frame(operation: FullOperation, opening: Segment) -> bool:
 
 
 def begins_with_fpdu(operation: FullOperation) -> bool:
-    """Whether the first octets are an FPDU: by its CRC if there is one, else by its DDP header."""
+    """Whether the first octets may be those of an FPDU, be it damaged, or not complete: by length and DDP header."""
     ulpdu = operation.first_ulpdu
-    if ulpdu is None or operation.crc:
-        return ulpdu is not None and not operation.begins_badly
-    return begins_with_header(ulpdu, operation.first_ulpdu_length)
+    if ulpdu is not None:
+        return operation.crc or begins_with_header(ulpdu, operation.first_ulpdu_length)
+    octets = operation.beginning[MARKER_LENGTH if operation.markers else 0 :]
+    if len(octets) < 2 + HEADER_OCTETS:
+        return True  # nobody knows
+    return begins_with_header(octets[2:], octets[0] << 8 | octets[1])
 
 
 def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
