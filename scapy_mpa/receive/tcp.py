@@ -358,8 +358,10 @@ class TCPConnection:
 
         mpa, direction, receiver = old.mpa, old.direction, self.receiver
         old.is_replaced = True
-        mpa.findings.forget(direction, old.broken)
         dialect = diagnosis.candidate.dialect
+        # Whether there are Markers where none were asked for, or none where some were, was not misread.
+        right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
+        mpa.findings.forget(direction, old.broken - right)
         reader = FPDUReader(Stream(old.stream.origin, True), dialect.markers, dialect.crc, dialect.origin)
         log, sink = receiver.new_log(), receiver.sink
         operation = DeviatingOperation(

@@ -135,7 +135,7 @@ def test_findings_stand_under_their_connection() -> None:
     assert lines[0].startswith("#0 ")
     assert lines[1].startswith("  error deviating-sender: frame 25, responder, ")
     assert "RFC 5044 §4.1" in lines[2]
-    assert lines[-1] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors"
+    assert lines[-1] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors, 1 warning"
     report = analyze(PCAPS / "faulty-pad.pcap")
     report.select(0, ("initiator",))
     # One error and the warning are the Responder's, of two lines each.
