@@ -104,9 +104,23 @@ class _DatedFindings(Findings):
         seen: str = "",
         count: int = 1,
         last_frame: int = 0,
+        code: int | None = None,
+        topic: str = "",
     ) -> None:
-        values = {"expected": expected, "seen": seen}
-        super().add(rule_id, direction, frame, time_ns, seq, detail, count=count, last_frame=last_frame, **values)
+        super().add(
+            rule_id,
+            direction,
+            frame,
+            time_ns,
+            seq,
+            detail,
+            expected=expected,
+            seen=seen,
+            count=count,
+            last_frame=last_frame,
+            code=code,
+            topic=topic,
+        )
         for when in {frame, max(frame, last_frame)}:
             self._tell(rule_id, direction, when, detail)
 
