@@ -158,7 +158,7 @@ class FullOperation:
         #: Octets of the longest segment, as far as that was looked at.
         self.longest_segment = 0
         #: The first octets of Full Operation, until the first FPDU is complete.
-        self.beginning = b""
+        self.first_octets = b""
         #: How many RDMA Reads and Atomics were asked for before the first error, -1 without one.
         self.requests_before_error = -1
         #: TTL or Hop Limit of its packets, None if that is not known.
@@ -273,7 +273,7 @@ class FullOperation:
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
         if not self.complete and stream.base == 0:
-            self.beginning = stream.read(0, min(stream.next, LOOKED_AT))
+            self.first_octets = stream.read(0, min(stream.next, LOOKED_AT))
         self._account(self._placement.work(now, new))
         limits = self._limits
         while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
@@ -351,7 +351,7 @@ class FullOperation:
         begun = stream.next - placement.at if placement.is_inside_fpdu else 0
         counts.unlocated_octets = max(0, stream.captured - self._located_octets - begun)
         self._judge_passed(stream.highest)
-        if self.beginning and not self.complete:
+        if self.first_octets and not self.complete:
             self._find_beginning(now)
         self.sizes.finish(self.ddp, self.longest_segment)
         self.alignment.finish(counts, self.sizes.fits(self.longest_segment), now)
@@ -580,7 +580,7 @@ class FullOperation:
             self.begin(located.beginning, located.extent.ulpdu_length, located.end, located.known)
             if located.placed is None or not begins_with_header(located.beginning, located.extent.ulpdu_length):
                 self._find_beginning(located.known)
-            self.beginning = b""
+            self.first_octets = b""
         if self.first_error is not None and self.requests_before_error < 0 and located.offset >= self.first_error[1]:
             self.requests_before_error = self.ddp.requests
         self.starts.append(located.offset)
@@ -600,7 +600,7 @@ class FullOperation:
 
     def _find_beginning(self, when: Moment) -> None:
         """The first octets are no FPDU as was agreed on: report what they are."""
-        wrong = wrong_beginning(self.beginning, self.markers, self.crc)
+        wrong = wrong_beginning(self.first_octets, self.markers, self.crc)
         if wrong is not None:
             self.find(wrong[0], 0, *when, wrong[1])
 

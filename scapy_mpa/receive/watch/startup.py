@@ -144,7 +144,7 @@ def begins_with_fpdu(operation: FullOperation) -> bool:
     ulpdu = operation.first_ulpdu
     if ulpdu is not None:
         return operation.crc or begins_with_header(ulpdu, operation.first_ulpdu_length)
-    octets = operation.beginning[MARKER_LENGTH if operation.markers else 0 :]
+    octets = operation.first_octets[MARKER_LENGTH if operation.markers else 0 :]
     if len(octets) < 2 + HEADER_OCTETS:
         return True  # nobody knows
     return begins_with_header(octets[2:], octets[0] << 8 | octets[1])
