@@ -187,14 +187,16 @@ def test_the_same_connections_without_markers(capture: Path, tmp_path: Path) -> 
         assert (old.initiator.key, old.responder.key) == (new.initiator.key, new.responder.key)
         for one, other in ((old.request, new.request), (old.reply, new.reply)):
             assert other == (None if one is None else one._replace(m=0))
-        if old.inferred:
-            continue
+        if old.inferred or any(old.half(direction).deviation is not None for direction in DIRECTIONS):
+            continue  # of a sender that deviates the FPDUs are exported that a conforming receiver finds
         assert told(new) == told(old)
         for direction in DIRECTIONS:
             half = new.half(direction)
             assert not half.markers and half.counts.out_of_order_segments == half.counts.retransmitted_segments == 0
             if old.half(direction).counts.missing_octets == 0 and not old.half(direction).counts.unlocated_octets:
                 assert half.counts.missing_octets == 0
+    if any(half.deviation is not None for one in before.connections for half in (one.initiator, one.responder)):
+        return
     rules = {finding.rule.id for finding in before.all_findings()}
     # Without M the ends may be of other kinds than they were.
     new_ones = {finding.rule.id for finding in after.all_findings()} - rules
