@@ -27,7 +27,6 @@ from scapy_mpa.receive.segment import (
     FRAME,
     LENGTH,
     SEQ,
-    SEQ_MASK,
     START,
     TIME,
     Segment,
@@ -74,8 +73,6 @@ REMEMBERED_BOUNDARIES = 4096
 MOST_UNJUDGED = 65536
 #: So far behind the last octet captured an RST is believed to tell what was sent.
 _MOST_UNSEEN = 1 << 24
-#: So far an acknowledgement number may move before it is looked at: much less than sequence numbers can tell apart.
-_UNSEEN_ACKS = 1 << 24
 #: No segment is longer on the wire; a longer one was cut into several after it was captured.
 LARGEST_SEGMENT = 9216
 #: Octets from the first of Full Operation in which something must not fit to be looked into.
@@ -179,9 +176,6 @@ class FullOperation:
         self.opened: Moment | None = None
         #: The segment that brought the first octet of Full Operation, without its octets.
         self.opening: Segment | None = None
-        #: The peer's acknowledgement number that was looked at last, and the highest offset acknowledged.
-        self._last_ack = -1
-        self._acked = 0
         #: Octets that FPDUs hold, and the end of the last one.
         self._located_octets = 0
         self._located_end = 0
@@ -299,8 +293,6 @@ class FullOperation:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
             del self._ends[:-REMEMBERED_BOUNDARIES]
-        if self.half.peer.ack - self._last_ack & SEQ_MASK > _UNSEEN_ACKS:
-            self._acknowledged()
         self._look_at_path()
         stream = self.stream
         stream.release()
@@ -409,11 +401,7 @@ class FullOperation:
     def _acknowledged(self) -> int:
         """The offset up to which the peer has acknowledged, as far as was captured."""
         ack = self.half.peer.ack
-        if ack > 0 and ack != self._last_ack:
-            # Looked at long before it can be more than a window away.
-            self._last_ack = ack
-            self._acked = max(self._acked, self.stream.offset_of(ack))
-        return self._acked
+        return self.stream.offset_of(ack) if ack > 0 else 0
 
     def _sent_end(self) -> int:
         """The end of what this side says it sent, captured or not: by its FIN, its RST and packets that were cut."""
