@@ -249,8 +249,8 @@ class FullOperation:
         keep_alive = seg[LENGTH] == 1 and end == stream.next
         if start < end and self._agrees(seg, start, end, keep_alive):
             new = stream.commit(seg, start, end)
-        if new and new[0][0] == 0:
-            self.opening = bare(seg)
+        if self.opening is None and stream.starts and stream.starts[0] == 0:
+            self.opening = bare(stream.pieces[0][3])
         rst = self.half.rst
         if new and rst is not None and rst[1] < seg[FRAME] and end > stream.offset_of(rst[0]):
             detail = f"{end - start} octets after the RST of frame {rst[1]}"
