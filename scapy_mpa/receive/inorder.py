@@ -266,23 +266,22 @@ class PlainOperation(InOrderOperation):
             if after > end:
                 need = after + shift
                 break
-            if (
-                control & 0x0F == TERMINATE_OPCODE
-                or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH
-                or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
-            ):
+            if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
                 del starts[known:]
                 return False
-            if (
-                control != quiet
-                or not shortest <= ulpdu_length <= longest
-                or (ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
-                or (writing and place(octets, at + 4) != (stag, to))
-            ):
+            if control != quiet or not shortest <= ulpdu_length <= longest:
+                if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+                    del starts[known:]
+                    return False
                 if unwatched < 0:
                     unwatched, quiet = len(starts), -1
+            elif ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]:
+                unwatched, quiet = len(starts), -1
             elif writing:
-                to += ulpdu_length - TAGGED_HEADER_LENGTH
+                if place(octets, at + 4) != (stag, to):
+                    unwatched, quiet = len(starts), -1
+                else:
+                    to += ulpdu_length - TAGGED_HEADER_LENGTH
             fpdus += 1
             ulpdu_octets += ulpdu_length
             starts.append(at + shift)
@@ -380,28 +379,23 @@ class MarkerOperation(InOrderOperation):
                 if (phase or not any(octets[at : at + 4])) and markers_agree(octets, header, end, shift, counted_from):
                     need = after + shift
                 break
-            if (
-                control & 0x0F == TERMINATE_OPCODE
-                or not size
-                or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
-                or read(octets, at) != expected
-            ):
+            if not size or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE) or read(octets, at) != expected:
                 break
-            if (
-                control != quiet
-                or -(header + shift) & 511 < HEAD_OCTETS
-                or not shortest <= ulpdu_length <= longest
-                or (
-                    ulpdu_length & 3 != NO_PAD
-                    and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
-                    & PAD_BITS[ulpdu_length & 3]
-                )
-                or (writing and place(octets, header + 4) != (stag, to))
-            ):
+            if control != quiet or not shortest <= ulpdu_length <= longest or -(header + shift) & 511 < HEAD_OCTETS:
+                if control & 0x0F == TERMINATE_OPCODE:
+                    break
                 if unwatched < 0:
                     unwatched, quiet = len(starts), -1
+            elif (
+                ulpdu_length & 3 != NO_PAD
+                and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0] & PAD_BITS[ulpdu_length & 3]
+            ):
+                unwatched, quiet = len(starts), -1
             elif writing:
-                to += ulpdu_length - TAGGED_HEADER_LENGTH
+                if place(octets, header + 4) != (stag, to):
+                    unwatched, quiet = len(starts), -1
+                else:
+                    to += ulpdu_length - TAGGED_HEADER_LENGTH
             fpdus += 1
             ulpdu_octets += ulpdu_length
             marker_count += markers
