@@ -79,14 +79,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]
 
 #: Calls and lines for a packet, by `analyze`.
 MOST: dict[str, tuple[float, float]] = {
-    "plain": (9.5, 75),
-    "markers": (10.2, 86),
-    "reordered": (18, 94),
-    "small": (40, 302),
-    "fifty": (12, 84),
+    "plain": (11.6, 84),
+    "markers": (12.8, 95),
+    "reordered": (22.8, 109),
+    "small": (68.1, 302),
+    "fifty": (17.4, 108),
 }
 #: The same for an FPDU, by `fpdus`: many of few octets.
-MOST_FOR_A_LINE = (8.3, 38)
+MOST_FOR_A_LINE = (10.4, 38)
 
 
 def extra(run: Callable[[Path], int], small: Path, large: Path) -> tuple[float, float]:
