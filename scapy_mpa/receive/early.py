@@ -146,6 +146,7 @@ class EarlyOperation(WatchedOperation):
         early = start - stream.next
         if (
             not 0 <= early <= FARTHEST
+            or self.half.rst is not None
             or len(stream.pieces) > _MOST_READ_AGAIN
             or seg[END] - seg[START] != length
             or not self.complete

@@ -32,7 +32,8 @@ class InOrderOperation(EarlyOperation):
         """Hand back to the fast path if nothing is out of order."""
         stream = self.stream
         self.half.next_seq = -1
-        if not self._placement.in_order:
+        # What comes after a RST is looked at one by one.
+        if not self._placement.in_order or self.half.rst is not None:
             return
         extent = self._reader.extent(stream.base, stream.next)
         # The fast path has no memory: what Markers of this FPDU said already must not be forgotten.
