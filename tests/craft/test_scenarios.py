@@ -190,10 +190,10 @@ def test_figure_4_has_its_marker_where_it_is_drawn() -> None:
 
 #: SHA-256 of captures and truths, by scenario: the same on every Python.
 DIGESTS = {
-    "lossy-network": "b2b18f900eb332120d2aff540d68a19a717af4bdd37582a784805660bba56066",
-    "corrupted-by-a-middlebox": "6ba847604fa8f2bb2293773c190e354a84f4c366575e977901af0d20ef6062b0",
-    "many-connections": "835744fcc83e3bee15996430f9dde383af40a8f2cba69bdb8de4be18fa30c2fe",
-    "middlebox": "ffe751c9f43707b19bfcb58d72d8708555abc7739a0edfc569a4c2f604167952",
+    "lossy-network": "9f09f1cfbf57efe6dbdd7e8f3a14aeffde281ff8c87bb5c4dafbffa4597c47e3",
+    "corrupted-by-a-middlebox": "38e01077a184277808264e7d61b1e5f95b0b22f51f45acb4162447aa44ee7ad8",
+    "many-connections": "be5a44827e035a9665b8f481529efc4a2f40ffc2515e31c05a93812567142836",
+    "middlebox": "35c8af2fc3c54b4f36e61e2e5b97daa9df8569e987ceebe7c44a0a7c27e5c81c",
 }
 
 
