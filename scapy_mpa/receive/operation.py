@@ -176,6 +176,9 @@ class FullOperation:
         self.opened: Moment | None = None
         #: The segment that brought the first octet of Full Operation, without its octets.
         self.opening: Segment | None = None
+        #: The peer's acknowledgement number that was looked at last, and the offset it means.
+        self._last_ack = -1
+        self._acked = 0
         #: Octets that FPDUs hold, and the end of the last one.
         self._located_octets = 0
         self._located_end = 0
@@ -293,6 +296,7 @@ class FullOperation:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
             del self._ends[:-REMEMBERED_BOUNDARIES]
+        self._acknowledged()
         self._look_at_path()
         stream = self.stream
         stream.release()
@@ -401,7 +405,10 @@ class FullOperation:
     def _acknowledged(self) -> int:
         """The offset up to which the peer has acknowledged, as far as was captured."""
         ack = self.half.peer.ack
-        return self.stream.offset_of(ack) if ack > 0 else 0
+        if ack > 0 and ack != self._last_ack:
+            # Looked at once in each block: long before it can be more than a window away.
+            self._last_ack, self._acked = ack, self.stream.offset_of(ack)
+        return self._acked
 
     def _sent_end(self) -> int:
         """The end of what this side says it sent, captured or not: by its FIN, its RST and packets that were cut."""
