@@ -6,7 +6,7 @@ import click
 
 from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, written
+from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.fields import plural
 
 
@@ -34,8 +34,7 @@ def annotate_command(reading: Reading, output: str) -> int:
         reading.select(notes.report)
         with written(output) as file:
             packets, comments, no_room = annotate(capture, notes, file, reading.limits)
-    if output != STANDARD_OUTPUT:
-        click.echo(f"{output}: {plural(packets, 'packet')}, {plural(comments, 'comment')}")
+    tell_written(output, f"{plural(packets, 'packet')}, {plural(comments, 'comment')}")
     if no_room:
         click.echo(f"scapy-mpa: {capture}: {plural(no_room, 'simple packet block')} cannot hold a comment", err=True)
     warn_of_damage(notes.report)

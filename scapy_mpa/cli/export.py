@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, written
+from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.fields import plural
 
 
@@ -48,7 +48,6 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
             ulpdus, bad = export_ulpdus(found, file)
             left_out = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
             said = f"{plural(ulpdus, 'ULPDU')} in {order} order{left_out}"
-    if output != STANDARD_OUTPUT:
-        click.echo(f"{output}: {said}")
+    tell_written(output, said)
     warn_of_damage(found.report)
     return 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from tempfile import NamedTemporaryFile
-from typing import BinaryIO, cast
+from types import FrameType
+from typing import BinaryIO, NoReturn, cast
 
 import click
 
@@ -16,6 +18,8 @@ from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.capture.index import is_pipe
 
 STANDARD_OUTPUT = "-"
+#: Signals that would end the command with a part of the file left behind, where the system has them.
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def check_output(captures: Sequence[str], output: str, *, again: str = "") -> None:
@@ -38,7 +42,7 @@ def written(output: str) -> Iterator[BinaryIO]:
     """A file to be written; it gets its name when all is written, and what had the name stays if that fails.
 
     ``-`` is standard output; what is no ordinary file is written at once.  Raises :class:`click.UsageError` if the
-    file cannot be made, and OSError if it cannot be written.
+    file cannot be made or one of that name is protected, and OSError if it cannot be written.
     """
     if output == STANDARD_OUTPUT:
         yield sys.stdout.buffer
@@ -50,13 +54,15 @@ def written(output: str) -> Iterator[BinaryIO]:
             with open(output, "wb") as special:
                 yield special
             return
+        if mode is not None and not os.access(output, os.W_OK):
+            raise click.UsageError(f"{output}: Permission denied")
         target = os.path.realpath(output)
         folder, name = os.path.split(target)
         file = NamedTemporaryFile(dir=folder, prefix=f".{name}.", delete=False)  # noqa: SIM115
     except OSError as error:
         raise click.UsageError(f"{output}: {error.strerror or error}") from None
     try:
-        with file:
+        with file, _ends_orderly():
             yield cast("BinaryIO", file)
         os.chmod(file.name, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
         os.replace(file.name, target)
@@ -64,6 +70,32 @@ def written(output: str) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(file.name)
         raise
+
+
+def tell_written(output: str, what: str) -> None:
+    """Say on stdout what was written, unless that is where it went, by whatever name."""
+    if output != STANDARD_OUTPUT and not _is_stdout(output):
+        click.echo(f"{output}: {what}")
+
+
+@contextmanager
+def _ends_orderly() -> Iterator[None]:
+    """Have signals that end the command do so by an exception, unless somebody else sees to them."""
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in taken:
+            signal.signal(number, end)
+    except ValueError:  # only the main thread may; what others write is not a command's
+        taken = []
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _mode_of(path: str) -> int | None:
@@ -87,3 +119,11 @@ def _is_same(capture: str, output: str) -> bool:
     except (OSError, ValueError):
         return False
     return os.path.samestat(read, into)
+
+
+def _is_stdout(output: str) -> bool:
+    """Whether a name, such as /dev/stdout, is that of what stdout goes to."""
+    try:
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), os.stat(output))
+    except (OSError, ValueError):
+        return False
