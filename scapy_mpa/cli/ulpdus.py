@@ -43,8 +43,10 @@ def ulpdus_command(
     from scapy_mpa.wireshark.messages import DEFAULT_HELD, Messages
 
     if directory is not None:
-        _make(directory)
+        _check_empty(directory)
     with reading.found_fpdus("delivered") as found:
+        if directory is not None:
+            _make(directory)
         messages = Messages(DEFAULT_HELD if held is None else held).of(found)
         write = sys.stdout.write
         for values in _kept(messages, directory):
@@ -53,11 +55,21 @@ def ulpdus_command(
     return 0
 
 
+def _check_empty(directory: Path) -> None:
+    """Told before the capture is read; what is not there is made when there is something to put into it."""
+    try:
+        if any(directory.iterdir()):
+            raise click.UsageError(f"{directory}: there are files in it, which might be lost")
+    except FileNotFoundError:
+        if not directory.parent.is_dir():
+            raise click.UsageError(f"{directory}: there is no folder {directory.parent}") from None
+    except OSError as error:
+        raise click.UsageError(f"{directory}: {error.strerror or error}") from None
+
+
 def _make(directory: Path) -> None:
     try:
         directory.mkdir(exist_ok=True)
-        if any(directory.iterdir()):
-            raise click.UsageError(f"{directory}: there are files in it, which might be lost")
     except OSError as error:
         raise click.UsageError(f"{directory}: {error.strerror or error}") from None
 

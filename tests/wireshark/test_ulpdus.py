@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.ulpdus import rdma_write, send
+from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.fpdu import Fpdu
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.wireshark.found import FoundFPDU, FoundFPDUs
@@ -20,6 +21,7 @@ from scapy_mpa.wireshark.messages import Message, Messages
 from tests.conftest import PCAPS, captures, truth
 from tests.hostile.files import LAYOUTS, Case
 
+RPING = PCAPS / "siw-rping.pcap"
 WITH_TRUTH = captures(with_truth=True)
 
 
@@ -173,6 +175,18 @@ def test_files(tmp_path: Path) -> None:
     assert len([*folder.iterdir()]) == len(rows) == 35
     with pytest.raises(UsageError, match="there are files in it"):
         invoke(capture, "-d", folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"), [(("{folder}/none",), CaptureError), ((RPING, "--connection", "7"), UsageError)]
+)
+def test_no_directory_is_made_in_vain(arguments: tuple[object, ...], error: type[Exception], tmp_path: Path) -> None:
+    words = (str(word).format(folder=tmp_path) for word in arguments)
+    with pytest.raises(error):
+        invoke(*words, "-d", tmp_path / "out")
+    with pytest.raises(UsageError, match="there is no folder"):
+        invoke(RPING, "-d", tmp_path / "none" / "out")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_text_is_one_line_a_message() -> None:
