@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.report.analysis import EVERYTHING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from scapy_mpa.wireshark.crosscheck import CrossCheck
 
 #: Seconds between two lines of progress.
@@ -34,8 +35,6 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
     if len(reading.captures) > 1:
         raise click.UsageError("crosscheck takes one capture; put several together first (mergecap)")
     (capture,) = reading.captures
-    if capture == STANDARD_INPUT:
-        raise click.UsageError("crosscheck hands the capture to tshark: name the file")
     if reading.selection is not EVERYTHING or reading.connection is not None or len(reading.directions) == 1:
         raise click.UsageError("crosscheck compares all of a capture; extract one connection first")
     progress = _Progress() if sys.stderr.isatty() else None
@@ -50,7 +49,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
     if output_format == "json":
         click.echo(json.dumps(result.as_dict(), indent=2))
     else:
-        _print(result)
+        click.echo(_table(result), nl=False)
     warn_of_damage(result.report)
     if result.failure is not None:
         click.echo(f"scapy-mpa: {capture}: {result.failure}", err=True)
@@ -75,13 +74,21 @@ class _Progress:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _print(result: CrossCheck) -> None:
+def _table(result: CrossCheck) -> str:
+    """What people read; it is not rich that prints it, since that ends with status 1 when stdout is closed."""
     from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    with console.capture() as printed:
+        _print(result, console)
+    return printed.get()
+
+
+def _print(result: CrossCheck, console: Console) -> None:
     from rich.table import Table
 
     from scapy_mpa.wireshark.limits import LIMITS
 
-    console = Console(highlight=False, markup=False)
     console.print(
         f"FPDUs: {result.ours} ours, {result.wireshark} of Wireshark {result.version}, {result.agreed} agreed; "
         f"startup frames: {result.startup_ours}, {result.startup_wireshark}, {result.startup_agreed}",

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.capture.files import STANDARD_INPUT
+from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
@@ -157,8 +160,11 @@ def crosscheck(
 
     ``progress`` is told of the frame Wireshark has come to, and of how many there are.  Raises
     :class:`~scapy_mpa.wireshark.tshark.ToolMissing` without tshark or pyshark, and
-    :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does.  Memory follows the number of FPDUs.
+    :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and for a pipe, which tshark could not
+    read again.  Memory follows the number of FPDUs.
     """
+    if os.fspath(capture) == STANDARD_INPUT or is_pipe(capture):
+        raise CaptureError(f"{os.fspath(capture)}: tshark reads the capture too, so it must be a file with a name")
     tshark = find_tshark()
     if not tshark.fields.issuperset(NEEDED):
         raise ToolMissing(f"tshark {tshark.version_text} does not dissect MPA: it has no field {', '.join(NEEDED)}")

@@ -34,7 +34,7 @@ def enrich(
     """Yield the packets of a ``pyshark.FileCapture`` with our records of the same frame.
 
     The capture may have a display filter, ``keep_packets=False`` and any preferences: packets are matched by their
-    number.  Raises :class:`~scapy_mpa.errors.MPAError` for what is no capture of a file, and
+    number.  Raises :class:`~scapy_mpa.errors.MPAError` for what is no capture of a file or gives only summaries, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does.
     """
     path = getattr(capture, "input_filepath", None)
@@ -54,5 +54,7 @@ def _enriched(capture: Any, report: Report) -> Iterator[EnrichedPacket]:
                 for frame in record.frames:
                     brought[frame].append(record)
     for packet in capture:
+        if not hasattr(packet, "number"):
+            raise MPAError("enrich takes whole packets: leave only_summaries out")
         number = int(packet.number)
         yield EnrichedPacket(packet, tuple(placed.get(number, ())), tuple(brought.get(number, ())), report)

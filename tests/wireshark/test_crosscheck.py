@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -195,11 +198,19 @@ def test_what_cannot_be_read(make: Callable[[Path], Path], error: type[Exception
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
-    [(("a", "b"), "one capture"), (("-",), "name the file"), (("a", "--frames", "1-3"), "all of a capture")],
+    [(("a", "b"), "one capture"), (("a", "--frames", "1-3"), "all of a capture")],
 )
 def test_what_is_not_compared(arguments: tuple[str, ...], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         invoke(*arguments)
+
+
+def test_pipes_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # nobody writes: reading it would wait for ever
+    for capture in ("-", pipe):
+        with pytest.raises(CaptureError, match="must be a file"):
+            crosscheck(capture)
 
 
 def test_a_capture_that_is_cut(tmp_path: Path) -> None:
@@ -262,6 +273,15 @@ def test_status_and_table(monkeypatch: pytest.MonkeyPatch, said: list[Dissected]
     assert "1 unexplained" in result.stdout
 
 
+def test_a_closed_stdout_is_no_difference() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as stdout:
+        command = [sys.executable, "-m", "scapy_mpa", "crosscheck", str(CRC_RPING)]
+        done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 # --- enrich ---
 
 
@@ -295,3 +315,10 @@ def test_packets_come_with_the_records_of_their_frame() -> None:
 def test_live_captures_are_refused() -> None:
     with pytest.raises(MPAError, match="FileCapture"):
         enrich([])
+
+
+def test_summaries_are_refused() -> None:
+    summaries = FakeCapture(CRC_RPING, range(1, 3))
+    del summaries[0].number
+    with pytest.raises(MPAError, match="only_summaries"):
+        list(enrich(summaries))
