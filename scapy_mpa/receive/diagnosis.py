@@ -152,9 +152,7 @@ class Hypothesis:
     def _deviates(self, fpdu: SpokenFPDU, octets: bytes) -> bool:
         """Whether an FPDU, with these octets, is not what a conformant sender would have sent at its place."""
         agreed = self._agreed
-        if agreed.markers and self.due != agreed.due_at(fpdu.offset):
-            return True
-        right = read_fpdu(agreed, octets, fpdu.offset, self.due)
+        right = read_fpdu(agreed, octets, fpdu.offset, agreed.due_at(fpdu.offset) if agreed.markers else self.due)
         by_crc = verified_by_crc(self.candidate.dialect)
         if right is None or (right.end, right.crc_at) != (fpdu.end, fpdu.crc_at):
             self._is_told_by_crc |= by_crc
