@@ -6,8 +6,8 @@ bad one stays bad), sequence and acknowledgement numbers are those of the shorte
 that were not captured, and those of FPDUs that were captured in part, are a gap of the length that they would have had.
 
 Addresses and ports, SYN with its options, FIN, RST and acknowledgements without data are the captured ones, but that
-nothing is acknowledged before it is sent here, and nothing twice; link layer and tunnels, other IP and TCP options,
-retransmissions and fragments are not kept.
+nothing is acknowledged before it is sent here, and nothing twice or late; link layer and tunnels, other IP and TCP
+options, retransmissions and fragments are not kept.
 """
 
 from __future__ import annotations
@@ -173,12 +173,15 @@ class _Sent:
         half = self.halves[seg[KEY]]
         peer = next(other for other in self.halves.values() if other is not half)
         flags, length = seg[FLAGS], seg[LENGTH]
+        ack = half.ack
         if flags & ACK_FLAG:
-            half.acks = True
-            half.ack = peer.numbers.seq(seg[ACK])
-            if peer.left and peer.next is not None and seq_diff(half.ack, peer.next) > 0:
-                half.ack = peer.next  # the segments of an FPDU are sent when the last of them has come
-        half.window = _window(seg)
+            ack = peer.numbers.seq(seg[ACK])
+            if peer.left and peer.next is not None and seq_diff(ack, peer.next) > 0:
+                ack = peer.next  # the segments of an FPDU are sent when the last of them has come
+        if flags & SYN or not half.acks or seq_diff(ack, half.ack) >= 0:
+            # What is older came out of order: in the order of the stream there is no going back.
+            half.ack, half.window = ack, _window(seg)
+            half.acks = half.acks or bool(flags & ACK_FLAG)
         if flags & SYN:
             if seg[SEQ] not in half.syns and len(half.syns) < _MOST_SYNS:
                 half.syns.add(seg[SEQ])

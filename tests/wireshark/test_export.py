@@ -228,6 +228,17 @@ def test_tshark_finds_all_of_them_with_good_crcs(capture: Path, tmp_path: Path) 
     assert not any("Bad CRC32" in line or "Malformed" in line for line in said)
 
 
+@needs_tshark
+def test_acknowledgements_do_not_go_back(tmp_path: Path) -> None:
+    """Segments were captured out of order; what they acknowledge late has been acknowledged."""
+    last: dict[str, int] = {}
+    for port, ack, acks in fields(stripped(REORDERED, tmp_path), "tcp.srcport", "tcp.ack", "tcp.flags.ack"):
+        if acks == "1":
+            assert int(ack) >= last.get(port, 0)
+            last[port] = int(ack)
+    assert len(last) == 2 and all(last.values())
+
+
 def test_a_bad_crc_stays_bad(tmp_path: Path) -> None:
     octets = bytearray(REORDERED.read_bytes())
     octets[octets.index(b"MPA ID Rep") + 4000] ^= 1
