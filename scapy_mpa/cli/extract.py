@@ -7,7 +7,7 @@ from array import array
 import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, written
+from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.model import Connection, Report
 
 
@@ -41,9 +41,8 @@ def extract_command(reading: Reading, output: str) -> int:
     frames = array("Q", found.between(*extent(report, connection, found)))
     with written(output) as file:
         copy_frames(connection.index, frames, file)
-    if output != STANDARD_OUTPUT:
-        who = f"{connection.initiator.endpoint} > {connection.responder.endpoint}"
-        click.echo(f"{output}: {len(frames)} packets of connection {connection.number}, {who}")
+    who = f"{connection.initiator.endpoint} > {connection.responder.endpoint}"
+    tell_written(output, f"{len(frames)} packets of connection {connection.number}, {who}")
     warn_of_damage(report)
     return 0
 
