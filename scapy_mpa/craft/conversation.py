@@ -332,7 +332,7 @@ def _role(side: str) -> Role:
     for role in ROLES:
         if side == role:
             return role
-    raise ConversationError(f"{side!r} is no side: initiator or responder")
+    raise ConversationError(f"{side!r:.40} is no side: initiator or responder")
 
 
 def _unsigned(value: int, bits: int) -> int:

@@ -370,3 +370,9 @@ def test_a_conversation_can_be_sent_again_and_goes_on() -> None:
     before = len(made(c)[0])
     c.send("responder", 5)
     assert len(made(c)[0]) > before
+
+
+def test_octets_in_place_of_a_side_are_not_repeated_at_length() -> None:
+    with pytest.raises(ConversationError, match="is no side: initiator or responder") as raised:
+        Conversation().send(bytes(3000), b"")  # type: ignore[arg-type]
+    assert len(str(raised.value)) < 100
