@@ -65,6 +65,11 @@ class DialectPlacement:
         return False
 
     @property
+    def knows_next(self) -> bool:
+        """Nobody asks: what the sender does is known."""
+        return False
+
+    @property
     def is_inside_fpdu(self) -> bool:
         """Whether a part of an FPDU is there."""
         return self.state is CHAIN and self.at < self._stream.next

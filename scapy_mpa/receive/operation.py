@@ -367,7 +367,7 @@ class FullOperation:
     def _be_wary(self) -> None:
         """Look at the FPDU of which a part is there; keep what is let go of now as long as it may be read again."""
         stream, purse = self.stream, self.half.connection.receiver.purse
-        if not self.crc and stream.pieces and self._placement.in_order:
+        if not self.crc and stream.base < stream.next and self._placement.knows_next:
             extent = self._reader.extent(stream.base, stream.next)
             control = self._reader.control(extent) if extent is not None else b""
             if len(control) == 2 and (control[0] << 8 | control[1]) not in PLAUSIBLE_CONTROLS:

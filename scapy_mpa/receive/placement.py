@@ -135,12 +135,15 @@ class Placement:
     @property
     def in_order(self) -> bool:
         """Whether nothing is out of order: the chain has its next start, and nothing lies beyond a gap."""
+        return self.knows_next and not self._ahead and not self._stream.islands
+
+    @property
+    def knows_next(self) -> bool:
+        """Whether the chain has its next start, and nothing speaks against it."""
         return (
             self.state is CHAIN
             # What an FPDU that was placed is made of may have been withdrawn since.
             and self.at <= self._stream.next
-            and not self._ahead
-            and not self._stream.islands
             and not self._suspects
             and not self._doubtful
         )

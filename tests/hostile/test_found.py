@@ -6,6 +6,8 @@ import pytest
 
 from scapy_mpa.craft.packets import ACK, SYN
 from scapy_mpa.craft.stream import lay_stream
+from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
 from tests.hostile.examine import TIGHT, examine
 from tests.hostile.flow import Flow, file_of
@@ -45,3 +47,13 @@ def test_octets_of_an_fpdu_in_a_syn() -> None:
     flow = Flow()
     flow.put("a", 999, _FPDUS, flags=SYN | ACK)
     assert examine([file_of(flow.frames)], octets_again=True).fpdus == 4
+
+
+def test_a_deviating_sender_and_a_hole_before_anything_else_shows_it() -> None:
+    """Whoever looks beyond a hole at once and whoever waits for it have the same reason to doubt a sender."""
+    candidate = spoken(["pad-plus-2"], Dialect(False, False), Bases(None, None))
+    assert candidate is not None
+    octets, fpdus = DialectWriter(candidate.dialect).write_all(ulpdus(42, 1015, 1015, 1015, 42))
+    flow = Flow().open().start()
+    flow.bring("b", octets, ((fpdus[number].offset, fpdus[number].end) for number in (0, 1, 2, 4)))
+    assert examine([file_of(flow.frames)]).deviations == {"pad-plus-2"}
