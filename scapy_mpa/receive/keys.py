@@ -9,6 +9,8 @@ from scapy_mpa.receive.stream import UNANCHORED, Stream
 
 #: Places at which a startup frame may begin that are remembered.
 _MOST_CANDIDATES = 64
+#: So many octets of a Key may be wrong; by chance no more than one in 2^80 begins like that.
+_MOST_WRONG = 4
 
 
 class KeySearch:
@@ -74,3 +76,14 @@ def beginning_of_key(octets: bytes) -> int:
         if octets.endswith(KEY_PREFIX[:length]):
             return length
     return 0
+
+
+def is_garbled_key(octets: bytes) -> bool:
+    """Whether octets begin with what was meant for a Key and is none: but for a few octets, or but for case."""
+    key = octets[:KEY_LENGTH]
+    if len(key) < KEY_LENGTH or key in (REQUEST_KEY, REPLY_KEY):
+        return False
+    return any(
+        key.lower() == right.lower() or sum(a != b for a, b in zip(key, right, strict=True)) <= _MOST_WRONG
+        for right in (REQUEST_KEY, REPLY_KEY)
+    )

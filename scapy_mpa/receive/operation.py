@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from scapy_mpa.framing.ddp import decode_terminate
+from scapy_mpa.framing.ddp import DDPUntagged, decode_ddp, decode_terminate
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.counts import Counts
@@ -179,6 +179,8 @@ class FullOperation:
         #: The peer's acknowledgement number that was looked at last, and the offset it means.
         self._last_ack = -1
         self._acked = 0
+        #: Octets between the FIN and others that came with sequence numbers beyond it.
+        self._not_sent = 0
         #: Octets that FPDUs hold, and the end of the last one.
         self._located_octets = 0
         self._located_end = 0
@@ -269,8 +271,7 @@ class FullOperation:
 
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
-        if not self.complete and stream.base == 0:
-            self.first_octets = stream.read(0, min(stream.next, LOOKED_AT))
+        self._keep_first_octets()
         self._account(self._placement.work(now, new))
         limits = self._limits
         while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
@@ -279,6 +280,10 @@ class FullOperation:
                 detail = f"more than {limits.held_segments} segments held back for a gap (held_segments)"
             self.find("limit", stream.next, *now, detail)
             self._skip_gap(now)
+
+    def _keep_first_octets(self) -> None:
+        if not self.complete and self.stream.base == 0:
+            self.first_octets = self.stream.read(0, min(self.stream.next, LOOKED_AT))
 
     def resume(self) -> None:
         """Decide whether the next segment may take the fast path."""
@@ -315,6 +320,7 @@ class FullOperation:
             instead.finish(now)
             return
         self.forget_beginning()
+        self._keep_first_octets()
         while stream.islands:
             self._skip_gap(now)
         self._know_start()
@@ -343,7 +349,7 @@ class FullOperation:
             self.log.mark_after(self.first_error, self.stream.origin, self.floor[0])
         counts.cut_fpdus = placement.cut
         counts.stream_octets = stream.captured
-        counts.missing_octets = stream.highest - stream.first - stream.captured
+        counts.missing_octets = stream.highest - stream.first - stream.captured - self._not_sent
         begun = stream.next - placement.at if placement.is_inside_fpdu else 0
         counts.unlocated_octets = max(0, stream.captured - self._located_octets - begun)
         self._judge_passed(stream.highest)
@@ -534,6 +540,16 @@ class FullOperation:
         self.resume()
 
     def _find_gap(self, start: int, end: int, when: Moment) -> None:
+        fin = self.half.fin
+        if fin is not None and (self._not_sent or start <= self.stream.offset_of(fin[0]) < end):
+            # The octets beyond are none of this half connection.
+            detail = f"octets behind the FIN of frame {fin[1]}, with which the half connection ends"
+            self.find("outside-window", end, *when, detail)
+            sent = max(start, self.stream.offset_of(fin[0]))
+            self._not_sent += end - sent
+            end = sent
+            if start == end:
+                return
         detail = f"{end - start} octets were not captured"
         acknowledged = self._acknowledged() >= end
         if acknowledged:
@@ -572,7 +588,9 @@ class FullOperation:
         self._note_located(located.offset, located.end)
         self.first_frame = min(self.first_frame, located.known[0])
         if located.offset == 0:
-            self.begin(located.beginning, located.extent.ulpdu_length, located.end, located.known)
+            # Of one that is damaged nobody knows where it ends.
+            end = located.end if located.placed is not None else 0
+            self.begin(located.beginning, located.extent.ulpdu_length, end, located.known)
             if located.placed is None or not begins_with_header(located.beginning, located.extent.ulpdu_length):
                 self._find_beginning(located.known)
             self.first_octets = b""
@@ -638,9 +656,12 @@ class FullOperation:
 
     def _find_terminate(self, located: Located) -> None:
         terminate = decode_terminate(located.terminate)
-        if terminate is None:
-            return
         place = located.offset, *(located.placed or located.complete)
+        if terminate is None:
+            header = decode_ddp(located.terminate)
+            if isinstance(header, DDPUntagged):
+                self.find("terminate-layout", *place, f"a body of {header.payload_length} octets has no control word")
+            return
         detail = f"{terminate.meaning} (layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x})"
         self.find("terminate", *place, detail)
         if names_buffer(terminate):

@@ -27,7 +27,7 @@ from scapy_mpa.framing.startup import (
 from scapy_mpa.receive.decision import FIRST_LOOK, Decision
 from scapy_mpa.receive.evidence import may_begin_with_fpdu
 from scapy_mpa.receive.inference import CONNECTION_BITS, Run, infer
-from scapy_mpa.receive.keys import KeySearch, beginning_of_key
+from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.segment import (
     ACK,
@@ -173,6 +173,8 @@ class StartupPhase:
             self.half.connection.find("capture-cut", seg, f"{cut} octets of the payload are not captured")
         if self._is_damaged(seg, start, end):
             return
+        if stream.anchored and start == 0 and seg[SEQ] == self.half.origin:
+            self._look_at_first(seg)
         if self.half.rejected is not None and start == 0:
             find_fpdu_after_rejection(self.half, seg)
         if start + seg[LENGTH] > self._keep_from() and (end > start or self.found is not None):
@@ -192,6 +194,25 @@ class StartupPhase:
             if answers and not self._keys.candidates and stream.base == stream.next:
                 self.unexpected = detached(seg)
         self._set_next()
+
+    def _look_at_first(self, seg: Segment) -> None:
+        """The first segment behind the SYN: does it begin with what was meant for a Key?"""
+        octets = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + STARTUP_HEADER_LENGTH)])
+        is_header = len(octets) == STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
+        if is_header and is_garbled_key(octets) and not checksum_is_wrong(seg):
+            octets = octets[:KEY_LENGTH]
+            self.half.garbled = seg[FRAME], seg[TIME], seg[SEQ], f"no startup frame: it begins with {octets!r}"
+
+    def octets_without_key(self, ack: int) -> int:
+        """How many octets there are from the first behind the SYN up to ``ack``, if no startup frame can be in them.
+
+        0 if not all of them were captured.
+        """
+        stream, origin = self.stream, self.half.origin
+        if not stream.anchored or origin is None or self._keys.candidates:
+            return 0
+        whole = stream.seq_of(0) == origin and 0 < stream.offset_of(ack) <= stream.next
+        return stream.offset_of(ack) if whole else 0
 
     def _is_damaged(self, seg: Segment, start: int, end: int) -> bool:
         """Whether a segment differs from what it repeats, and has been dealt with.
@@ -252,13 +273,17 @@ class StartupPhase:
         """Whether a segment begins what was sent knowing the Request: nothing before it is missing."""
         if self._answers is None:
             return False
-        request_end, begins = self._answers
-        if (seg[ACK] - request_end) & SEQ_MASK >= 0x80000000:
+        begins = self._answers[1]
+        if not self._knows_request(seg):
             return False
         if self.stream.anchored:
             return start == self.stream.next
         octets = bytes(seg[BUFFER][seg[START] : seg[END]][:KEY_LENGTH])
         return seg[SEQ] == begins and not (REPLY_KEY.startswith(octets) or REQUEST_KEY.startswith(octets))
+
+    def _knows_request(self, seg: Segment) -> bool:
+        """Whether a segment was sent when the Request had been received."""
+        return self._answers is not None and (seg[ACK] - self._answers[0]) & SEQ_MASK < 0x80000000
 
     def release(self) -> bool:
         """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
@@ -425,6 +450,8 @@ class StartupPhase:
             return False
         self._frame_segments = list({id(piece[3]): piece[3] for piece in pieces}.values())
         latest = max(self._frame_segments, key=lambda seg: seg[FRAME])
+        if self.unexpected is None and not at_segment and self._knows_request(pieces[0][3]):
+            self.unexpected = detached(pieces[0][3])
         seq = stream.seq_of(offset)
         self.found = FoundFrame(startup, offset, end, seq, latest[FRAME], latest[TIME], latest[ACK])
         self.wait_behind(end)

@@ -58,6 +58,7 @@ class Half:
         "announced",
         "connection",
         "fin",
+        "garbled",
         "held",
         "in_order",
         "key",
@@ -87,6 +88,8 @@ class Half:
         self.announced: Announced | None = None
         #: Sequence number of the FIN, its frame and time (nanoseconds).
         self.fin: tuple[int, int, int] | None = None
+        #: Where its first octets are nearly a Key (frame, nanoseconds, sequence number), and what they are.
+        self.garbled: tuple[int, int, int, str] | None = None
         #: The MPA connection that was rejected last, until it is known what follows it here.
         self.rejected: MPAConnection | None = None
         #: A SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
@@ -141,6 +144,8 @@ class MPAConnection:
         self.request: FoundFrame | None = None
         self.reply: FoundFrame | None = None
         self.rejected = False
+        #: How many octets, none of them of a Request, a Reply without one acknowledges; 0 if that is not known.
+        self.answered_octets = 0
         #: Whether something that a startup frame says had to be inferred, and what each half connection was found
         #: to be where there was none at all.
         self.inferred = False
@@ -244,6 +249,7 @@ class TCPConnection:
             if kind == "request":
                 other.expect_reply((found.seq + found.end - found.start) & SEQ_MASK, found.ack)
             else:
+                mpa.answered_octets = other.octets_without_key(found.ack)
                 # The Responder acknowledged the whole Request before it replied.
                 other.wait_behind(other.stream.offset_of(found.ack))
 
@@ -418,7 +424,15 @@ class TCPConnection:
             seq, octets = pending
             how, (frame, time) = closed
             detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[7:10] == b'Req' else 'Reply'}"
+            if mpa is None:
+                source, destination = endpoints(half.key)
+                detail = f"{source} > {destination}: {detail}"
             findings.add(rule_of_part(octets), role, frame, time, seq, detail)
+        elif mpa is None and half.garbled is not None:
+            source, destination = endpoints(half.key)
+            *place, detail = half.garbled
+            frame, time, seq = place
+            findings.add("startup-key", None, frame, time, seq, f"{source} > {destination}: {detail}")
         elif mpa is not None and phase.unexpected is not None and mpa.reply is None and not phase.has_gap:
             seg = phase.unexpected
             begins = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + 16)])

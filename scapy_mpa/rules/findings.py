@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from scapy_mpa.framing.profiles import clause
 from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 
 
@@ -67,7 +66,7 @@ class Finding:
     @property
     def clause(self) -> str | None:
         """The clause of the connection's specification, None where no specification speaks."""
-        return clause(self.profile, self.topic) if self.topic else self.rule.clause_in(self.profile)
+        return self.rule.clause_about(self.profile, self.topic) if self.topic else self.rule.clause_in(self.profile)
 
     @property
     def expected(self) -> str:
@@ -189,6 +188,10 @@ class Findings:
             count=other.count,
             last_frame=other.last_frame,
         )
+
+    def has(self, direction: str | None, *rules: str) -> bool:
+        """Whether one of these rules was found broken in a direction."""
+        return any((rule, direction) in self._found for rule in rules)
 
     def forget(self, direction: str | None, rules: set[str]) -> None:
         """Forget what was found of these rules in a direction: what it rests on was misread."""

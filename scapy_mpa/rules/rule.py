@@ -47,7 +47,15 @@ class Rule(NamedTuple):
 
     def clause_in(self, profile: str) -> str | None:
         """The clause under ``profile``, None where no specification speaks."""
-        return clause(profile, self.topic) if self.topic else self.clause or None
+        return self.clause_about(profile, self.topic) if self.topic else self.clause or None
+
+    def clause_about(self, profile: str, topic: str) -> str:
+        """The clause about ``topic`` under ``profile``.
+
+        Where the rule does not hold for that, it is the clause of the newest it holds for: that the Reply has Rev 1
+        does not make RFC 5044 say what becomes of an enhanced Request.
+        """
+        return clause(profile if profile in self.profiles else self.profiles[-1], topic)
 
     def clauses(self) -> tuple[str, ...]:
         """The clause in each specification that the rule holds for, oldest first, each once."""

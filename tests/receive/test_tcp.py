@@ -609,6 +609,28 @@ def test_a_forged_segment_within_the_window_costs_a_gap_at_most() -> None:
     assert errors(receiver) == []
 
 
+@pytest.mark.parametrize("distance", [0, 1, 500_000])
+@pytest.mark.parametrize("lost", [0, 100])
+@pytest.mark.parametrize("m", [(0, 0), (1, 1)])
+def test_octets_behind_the_fin_are_none_that_were_lost(distance: int, lost: int, m: tuple[int, int]) -> None:
+    talk = started(m=m)
+    octets = talk.lay("a", 300, 600, 64, 900)
+    talk.at("a", 0, octets[: len(octets) - lost])
+    end = talk.origin["a"] + len(octets)
+    fin = talk.put("a", end, flags=FIN | ACK)
+    frame = talk.put("a", end + 1 + distance, b"behind" * 10)
+    mpa = follow(talk.segments).connections[0]
+    found = {
+        one.rule.id: one for one in mpa.findings.sorted() if one.rule.id in ("gap", "capture-gap", "outside-window")
+    }
+    assert set(found) == {"outside-window"} | ({"gap"} if lost else set())
+    beyond = found["outside-window"]
+    assert (beyond.frame, beyond.seq, beyond.count) == (frame, (end + 1 + distance) & 0xFFFFFFFF, 1)
+    assert f"the FIN of frame {fin}" in beyond.detail
+    assert not lost or found["gap"].detail == f"{lost} octets were not captured"
+    assert mpa.operations["initiator"].counts.missing_octets == lost
+
+
 # --- cuts by the snap length ---
 
 

@@ -96,6 +96,11 @@ CASES: tuple[tuple[str, Ulpdus, Ulpdus], ...] = (
         (untagged(TERMINATE, 2, 1, b"\x11\x00\xc0\x00" + bytes(16)),),
     ),
     (
+        "terminate-layout",
+        (untagged(TERMINATE, 2, 1, b"\x20\x02\x00"),),
+        (untagged(TERMINATE, 2, 1, b"\x20\x02\x00\x00"),),
+    ),
+    (
         "mulpdu-minimum",
         (rdma_write(1, 0, bytes(113), last=False), rdma_write(1, 113, b"")),
         (rdma_write(1, 0, bytes(114), last=False), rdma_write(1, 114, b"")),

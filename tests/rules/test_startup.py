@@ -205,6 +205,64 @@ def test_pd_length_that_is_too_large() -> None:
     assert {("startup-pd-length", "initiator"), ("startup-reply-first", "responder")} & told(talk)
 
 
+@pytest.mark.parametrize("side", ["a", "b"])
+@pytest.mark.parametrize("then", [b"", b"as was said", bytes(100)])
+def test_octets_behind_a_frame_that_are_no_fpdu(side: Side, then: bytes) -> None:
+    """They are few; what they are is told by all that follows them."""
+    frame = StartupFrame("request" if side == "a" else "reply", 0, 1, 0, 0, 0, 1, 4, b"all of this").encode()
+    talk = Talk().open()
+    talk.say("a", frame if side == "a" else REQUEST)
+    talk.say("b", frame if side == "b" else REPLY)
+    talk.say("a" if side == "b" else "b")
+    talk.say(side, then * 9)
+    who = "initiator" if side == "a" else "responder"
+    found = told(talk)
+    # Seven octets alone may be the beginning of anything.
+    assert (("startup-pd-length", who) in found) == bool(then)
+    assert not then or not {rule for rule, _ in found} & {"startup-fpdu-before-reply", "startup-responder-first"}
+
+
+def test_pd_length_of_the_reply_that_is_too_large() -> None:
+    """The Initiator takes what there is for the whole, and the Responder's first FPDU seems to be Private Data."""
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    talk.greet("b", StartupFrame("reply", 0, 1, 0, 0, 0, 1, 12, b"hell").encode())
+    talk.operate()
+    put(talk, "a", FIRST)
+    put(talk, "b", ANSWER)
+    found = told(talk)
+    assert ("startup-pd-length", "responder") in found
+    assert not {rule for rule, who in found if who == "initiator"} & {"startup-fpdu-before-reply", "startup-pd-length"}
+
+
+@pytest.mark.parametrize(
+    "key", [b"MPA ID Req Framf", b"mpa id req frame", b"MPA ID Req\0\0\0\0\0\0", b"MPA ID Frame Req"]
+)
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_key_that_is_nearly_right(key: bytes, answered: bool) -> None:
+    talk = Talk().open()
+    frame = talk.greet("a", key + REQUEST[16:])
+    is_nearly_right = key[:10].upper() == b"MPA ID REQ" and key[10:] != bytes(6)
+    if not answered:
+        talk.say("b", flags=RST | ACK)
+        found = feed([talk.segments]).findings.sorted()
+        assert [(one.rule.id, one.frame) for one in found] == ([("startup-key", frame)] if is_nearly_right else [])
+        return
+    talk.greet("b", REPLY)
+    talk.operate()
+    put(talk, "a", FIRST)
+    put(talk, "b", ANSWER)
+    wrong = {("startup-key", "initiator"), ("startup-invalid-answered", "responder")}
+    assert told(talk) == (wrong if is_nearly_right else {("startup-reply-first", "responder")})
+
+
+def test_text_that_begins_like_a_key() -> None:
+    talk = Talk().open()
+    talk.say("a", b"MPA ID Req Frames are what this is about")
+    talk.say("b", flags=FIN | ACK)
+    assert not feed([talk.segments]).findings.sorted()
+
+
 def test_both_in_the_same_role() -> None:
     for kinds, rule in ((("request", "request"), "startup-role"), (("request", "reply"), None)):
         talk = Talk().open()
@@ -217,7 +275,8 @@ def test_something_else_in_place_of_the_reply() -> None:
     talk = Talk().open()
     talk.greet("a", REQUEST)
     talk.say("b", b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    assert ("startup-key", "responder") in told(talk)
+    talk.say("a", flags=RST | ACK)
+    assert told(talk) == {("startup-key", "responder")}
 
 
 # --- their order ---
@@ -234,10 +293,30 @@ def test_a_reply_before_the_request_was_received() -> None:
         assert told(talk) == ({("startup-reply-first", "responder")} if early else set())
 
 
-def test_a_reply_without_a_request() -> None:
+@pytest.mark.parametrize("before", [b"", b"GET / HTTP/1.1\r\n\r\n"])
+def test_a_reply_without_a_request(before: bytes) -> None:
     talk = Talk().open()
+    if before:
+        talk.say("a", before)
     talk.greet("b", REPLY)
     assert told(talk) == {("startup-reply-first", "responder")}
+
+
+def test_a_reply_before_all_of_the_request() -> None:
+    """Who answers what has not come cannot have looked at PD_Length."""
+    talk = Talk().open()
+    talk.greet("b", REPLY)
+    talk.greet("a", REQUEST)
+    talk.operate()
+    put(talk, "a", FIRST)
+    assert told(talk) == {("startup-reply-first", "responder")}
+
+
+def test_the_clause_of_a_rule_is_of_a_specification_that_has_it() -> None:
+    """The Reply has Rev 1; that an enhanced Request gets an enhanced Reply is RFC 6581's all the same."""
+    talk = negotiated(enhanced("request"), plain("reply"), FIRST, ANSWER)
+    found = {one.rule.id: one.clause for one in findings(feed([talk.segments]))}
+    assert found == {"enhanced-reply": "RFC 6581 §10", "startup-revision-differs": "RFC 5044 §7.1.1"}
 
 
 @pytest.mark.parametrize("received", [True, False])
@@ -251,6 +330,36 @@ def test_octets_before_the_reply(received: bool) -> None:
     put(talk, "a", FIRST)
     rule = "startup-octets-before-reply" if received else "startup-stream-data"
     assert told(talk) == {(rule, "responder")}
+
+
+@pytest.mark.parametrize("received", [True, False])
+def test_octets_before_the_reply_in_its_segment(received: bool) -> None:
+    talk = Talk().open()
+    begin = talk.next["a"]
+    talk.greet("a", REQUEST)
+    talk.say("b", b"junk", ack=None if received else begin)
+    talk.greet("b", b"more" + REPLY)
+    talk.operate()
+    put(talk, "a", FIRST)
+    found = findings(feed([talk.segments]))
+    details = {"startup-octets-before-reply": "8 octets between the Request and the Reply"}
+    if not received:
+        details = {"startup-octets-before-reply": "4 octets between the Request and the Reply"}
+    assert {one.rule.id: one.detail for one in found} == details
+
+
+def test_the_responder_is_not_accused_behind_a_damaged_fpdu() -> None:
+    """Of an FPDU whose CRC is bad nobody knows where it ends: its ULPDU_Length may count too much."""
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    talk.greet("b", REPLY)
+    talk.operate()
+    octets, _ = talk.streams["a"].lay([FIRST])
+    length = int.from_bytes(octets[:2], "big") + 4
+    talk.say("a", length.to_bytes(2, "big") + octets[2:])
+    put(talk, "b", ANSWER)
+    talk.say("a", bytes(400))
+    assert "startup-responder-first" not in {rule for rule, _ in told(talk)}
 
 
 @pytest.mark.parametrize("received", [True, False])

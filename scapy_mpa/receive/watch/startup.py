@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: How long the answer to a startup frame, or a close, is waited for: longer than any stack's own timeout (nanoseconds).
 PATIENCE = 10_000_000_000
+#: What is told of a Responder that answers, if not by a Reply.
+_IN_PLACE_OF_REPLY = "startup-key", "startup-role", "startup-frame", "startup-pd-length"
 
 
 def is_before(one: int, other: int) -> bool:
@@ -56,19 +58,20 @@ def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None
     request_end = end_of(request)
     if not reply.ack or not request.ack:
         return  # nobody knows what they had received
+    received = max((reply.ack - request.seq + 0x80000000 & SEQ_MASK) - 0x80000000, 0)
     if is_before(reply.ack, request_end):
-        received = max((reply.ack - request.seq + 0x80000000 & SEQ_MASK) - 0x80000000, 0)
         detail = f"the Reply acknowledges {received} of the {request.end - request.start} octets of the Request"
         mpa.findings.add("startup-reply-first", "responder", *seen, detail)
     elif unexpected is not None:
-        detail = f"{unexpected[LENGTH]} octets between the Request and the Reply"
+        detail = f"{reply.seq - unexpected[SEQ] & SEQ_MASK} octets between the Request and the Reply"
         where = unexpected[FRAME], unexpected[TIME], unexpected[SEQ]
         mpa.findings.add("startup-octets-before-reply", "responder", *where, detail)
     elif is_before(request.ack, reply.seq):
         under_way = (reply.seq - request.ack) & SEQ_MASK
         detail = f"{under_way} octets of the Responder were under way when the Initiator sent its Request"
         mpa.findings.add("startup-stream-data", "responder", *seen, detail)
-    if not is_before(request.ack, end_of(reply)):
+    # Who replied before the header was there did not look at PD_Length.
+    if received >= STARTUP_HEADER_LENGTH and not is_before(request.ack, end_of(reply)):
         detail = f"PD_Length {request.startup.pd_length}: the last octets of its Private Data were sent after the Reply"
         mpa.findings.add("startup-pd-length", "initiator", request.frame, request.time, request.seq, detail)
 
@@ -86,9 +89,17 @@ def find_reply_alone(mpa: MPAConnection) -> None:
     """No Request was captured: was there one?"""
     reply, half = mpa.reply, mpa.halves["initiator"]
     assert reply is not None
+    place = reply.frame, reply.time, reply.seq
     if half.origin is not None and reply.ack == half.origin:
         detail = "the Reply acknowledges no octet: there was no Request"
-        mpa.findings.add("startup-reply-first", "responder", reply.frame, reply.time, reply.seq, detail)
+        mpa.findings.add("startup-reply-first", "responder", *place, detail)
+    elif half.garbled is not None:
+        mpa.findings.add("startup-key", "initiator", *half.garbled)
+        detail = "a Reply to what is no Request: its Key is another"
+        mpa.findings.add("startup-invalid-answered", "responder", *place, detail)
+    elif mpa.answered_octets:
+        detail = f"the Reply acknowledges {mpa.answered_octets} octets, and there is no Request in them"
+        mpa.findings.add("startup-reply-first", "responder", *place, detail)
 
 
 def find_first_octets(mpa: MPAConnection) -> None:
@@ -101,7 +112,12 @@ def find_first_octets(mpa: MPAConnection) -> None:
     opening = initiator.opening
     answered = mpa.request is not None and not is_before(mpa.reply.ack, end_of(mpa.request))
     if answered and opening is not None and _tells(opening) and is_before(opening[ACK], end_of(mpa.reply)):
-        _find_before_reply(mpa, initiator, opening)
+        if _took_for_whole(opening, mpa.reply):
+            found = mpa.reply
+            detail = f"PD_Length {found.startup.pd_length}: the last octets of its Private Data were sent after an FPDU"
+            mpa.findings.add("startup-pd-length", "responder", found.frame, found.time, found.seq, detail)
+        else:
+            _find_before_reply(mpa, initiator, opening)
     opening = responder.opening
     if opening is None or not _tells(opening):
         return
@@ -116,6 +132,15 @@ def find_first_octets(mpa: MPAConnection) -> None:
                 detail += f", which came at frame {initiator.opened[0]}"
             seq = responder.stream.seq_of(0)
             mpa.findings.add("startup-responder-first", "responder", opening[FRAME], opening[TIME], seq, detail)
+
+
+def _took_for_whole(opening: Segment, reply: FoundFrame) -> bool:
+    """Whether the Initiator's first octets follow a part of the Reply, which went on when these had arrived.
+
+    Then it was the Private Data that was shorter than PD_Length, and what went on something else.
+    """
+    begun = not is_before(opening[ACK], (reply.seq + STARTUP_HEADER_LENGTH) & SEQ_MASK)
+    return begun and is_before(opening[SEQ], reply.ack)
 
 
 def _tells(seg: Segment) -> bool:
@@ -172,6 +197,8 @@ def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -
         if close.code == 4 and not close.terminate and waited and receiver.fin is None and receiver.rst is None:
             detail = f"not closed {(now[1] - request.time) // 1_000_000_000} s later: {close.reason}"
             mpa.findings.add("startup-not-closed", close.by, *now, request.ack, detail)
+        return
+    if mpa.findings.has("responder", *_IN_PLACE_OF_REPLY):
         return
     if mpa.reply is None and (closed is not None or waited) and not startup_frame_problems(request.startup):
         how, when = closed if closed is not None else ("no answer", now)
