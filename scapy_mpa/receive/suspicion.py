@@ -14,7 +14,7 @@ from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, candidates
 from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis
 from scapy_mpa.receive.located import Doubt, Purse
-from scapy_mpa.receive.segment import END, FRAME, SEQ, SEQ_MASK, START, Segment, small_copy
+from scapy_mpa.receive.segment import END, FRAME, SEQ, SEQ_MASK, START, Segment, checksum_is_wrong, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Suspicion:
             self._frames.add(seg[FRAME])
             self.segments.append(seg)
             self.held += seg[END] - seg[START] + PIECE_WEIGHT
+            if checksum_is_wrong(seg):
+                continue  # its receiver dropped it
             start = self._stream.offset_of(seg[SEQ])
             self._stream.commit(seg, start, start + seg[END] - seg[START])
 

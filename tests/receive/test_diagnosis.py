@@ -213,6 +213,25 @@ def test_out_of_order(scenario: str, deviation: str, impair: tuple[str, ...]) ->
     assert [fpdu._replace(delivered_frame=None) for fpdu in streamed] == kept
 
 
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("scenario", "deviation"),
+    [
+        ("stack-siw-crc", "markers-not-asked"),
+        ("every-pad-and-marker-place", "fpduptr-little-endian"),
+        ("rddp-01", "crc-not-in-spacing"),
+    ],
+)
+def test_segments_that_their_receiver_dropped(scenario: str, deviation: str, direction: str) -> None:
+    """Octets whose TCP checksum is wrong say nothing of their sender: they come again."""
+    deviations = (deviation, "") if direction == "initiator" else ("", deviation)
+    talk = Made(scenario, deviations, ("corrupt:probability=0.2",), seed=2)
+    (connection,) = report_of(talk.octets).connections
+    half = getattr(connection, direction)
+    assert half.deviation == deviation
+    assert [fpdu.seq for fpdu in half.fpdus] == [record["seq"] for record in talk.of(direction)]
+
+
 @pytest.mark.parametrize(
     ("scenario", "deviation", "found_again"),
     [
