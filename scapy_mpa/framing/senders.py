@@ -68,7 +68,11 @@ DEVIATIONS: tuple[SenderDeviation, ...] = (
     ),
     SenderDeviation("markers-from-syn", "Markers counted from the SYN", "markers", {"base": None}, "markers"),
     SenderDeviation(
-        "markers-not-asked", "Markers though the peer did not ask for them", "markers", {"markers": True}, "no markers"
+        "markers-not-asked",
+        "Markers though the peer did not ask for them",
+        "startup-fields",
+        {"markers": True},
+        "no markers",
     ),
     SenderDeviation("crc-big-endian", "CRC in big-endian order", "crc", {"crc_order": "big"}, "crc"),
     SenderDeviation("crc-without-markers", "CRC that leaves out Markers", "crc", {"crc_covers_markers": False}, "crc"),

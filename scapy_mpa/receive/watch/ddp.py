@@ -158,7 +158,7 @@ class DDPWatch:
                 detail = f"MO {mo} in the first segment of {OPCODE_NAMES[opcode]} {msn}"
                 self._find("ddp-mo", offset, frame, time, detail)
         if before is not None and msn != before + 1 & 0xFFFFFFFF and not (mo and msn == before):
-            self._find("ddp-msn", offset, frame, time, f"MSN {msn} of queue {queue} after {before}")
+            self._find("ddp-msn", offset, frame, time, f"MSN {msn} of queue {queue} after {before or 'none'}")
         self._messages[queue] = msn
         if control & _LAST:
             if self._open:
@@ -247,7 +247,10 @@ class DDPWatch:
             self._find("ddp-last", offset, frame, time, detail)
             return before
         if mo != expected:
-            self._find("ddp-mo", offset, frame, time, f"MO {mo}, where {expected} octets of the message went before")
+            detail = f"MO {mo}, where {expected} octets of the message went before"
+            if int.from_bytes(mo.to_bytes(4, "little"), "big") == expected:
+                detail += ", which it is in the other order"
+            self._find("ddp-mo", offset, frame, time, detail)
         return None
 
     def _part(self, ulpdu_length: int, offset: int, frame: int, time: int) -> None:
