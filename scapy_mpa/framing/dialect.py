@@ -49,6 +49,9 @@ class Dialect(NamedTuple):
     """ULPDU_Length counts its own two octets."""
     length_counts_pad: bool = False
     """ULPDU_Length counts PAD."""
+    length_counts_crc: bool = False
+    """ULPDU_Length counts the CRC field."""
+    length_order: Literal["big", "little"] = "big"
 
     @property
     def between(self) -> int:
@@ -83,14 +86,19 @@ class Dialect(NamedTuple):
             return pad_length(ulpdu_length)
         return (ulpdu_length + LENGTH_FIELD_LENGTH) % 4 if self.pad_rule == "plus-2" else 0
 
+    @property
+    def _counted_too(self) -> int:
+        """Octets of the FPDU, but for PAD, that ULPDU_Length counts beside the ULPDU."""
+        return LENGTH_FIELD_LENGTH * self.length_counts_itself + CRC_LENGTH * self.length_counts_crc
+
     def length_field(self, ulpdu_length: int) -> int:
         """What is sent as ULPDU_Length, modulo 2^16."""
-        sent = ulpdu_length + LENGTH_FIELD_LENGTH * self.length_counts_itself
+        sent = ulpdu_length + self._counted_too
         return sent + self.pad(ulpdu_length) * self.length_counts_pad & 0xFFFF
 
     def lengths(self, field: int) -> tuple[int, int]:
         """Octets of ULPDU and of PAD behind a ULPDU_Length field; of PAD that it counts the ULPDU has all."""
-        ulpdu_length = max(0, field - LENGTH_FIELD_LENGTH * self.length_counts_itself)
+        ulpdu_length = max(0, field - self._counted_too)
         return ulpdu_length, 0 if self.length_counts_pad else self.pad(ulpdu_length)
 
 
@@ -174,7 +182,7 @@ def read_fpdu(dialect: Dialect, octets: Octets, offset: int, due: int) -> Spoken
     first = octets[way.at]
     way.over(1)
     way.meet()
-    return lay_out(dialect, offset, due, first << 8 | octets[way.at])
+    return lay_out(dialect, offset, due, int.from_bytes((first, octets[way.at]), dialect.length_order))
 
 
 def without_markers(fpdu: SpokenFPDU, octets: Octets, start: int, end: int) -> bytes:
@@ -268,10 +276,13 @@ class DialectWriter:
         field = dialect.length_field(len(ulpdu))
         # The room is that of what is sent, whatever the length field makes of it.
         fpdu = lay_out(
-            dialect._replace(length_counts_itself=False, length_counts_pad=False), self.offset, self._due, len(ulpdu)
+            dialect._replace(length_counts_itself=False, length_counts_pad=False, length_counts_crc=False),
+            self.offset,
+            self._due,
+            len(ulpdu),
         )
         field_octets = CRC_LENGTH if dialect.crc_field else 0
-        plain = b"".join((field.to_bytes(LENGTH_FIELD_LENGTH, "big"), ulpdu, bytes(pad + field_octets)))
+        plain = b"".join((field.to_bytes(LENGTH_FIELD_LENGTH, dialect.length_order), ulpdu, bytes(pad + field_octets)))
         octets = self._with_markers(fpdu, plain)
         if dialect.crc_field:
             crc = crc_of(dialect, fpdu, octets)

@@ -88,6 +88,14 @@ DEVIATIONS: tuple[SenderDeviation, ...] = (
         {"length_counts_itself": True},
     ),
     SenderDeviation("length-with-pad", "ULPDU_Length that counts PAD", "fpdu-format", {"length_counts_pad": True}),
+    # Where nobody looks at the CRC field it might as well be the end of a ULPDU, and no CRC field behind it.
+    SenderDeviation(
+        "length-with-crc", "ULPDU_Length that counts the CRC field", "fpdu-format", {"length_counts_crc": True}, "crc"
+    ),
+    # A short first FPDU seems to be a long one then; only its CRC tells soon enough.
+    SenderDeviation(
+        "length-little-endian", "ULPDU_Length in little-endian order", "fpdu-format", {"length_order": "little"}, "crc"
+    ),
 )
 """All that are tried.  `length-with-pad` alone makes FPDUs that conform, with a longer ULPDU: nothing of it shows."""
 

@@ -85,6 +85,9 @@ BY_HAND: list[tuple[str, Dialect, list[bytes], int, str]] = [
     ("length-with-itself", CRC_OFF, [b"abc"], 0, "0005616263000000" + "00000000"),
     ("length-with-itself+length-with-pad", CRC_OFF, [b"abc"], 0, "0008616263000000" + "00000000"),
     ("crc-zero", Dialect(False, True), [b"ab"], 0, "0002616200000000"),
+    ("length-little-endian+crc-zero", Dialect(False, True), [b"ab", bytes(256)], 0, "0200616200000000" + "000100"),
+    ("length-with-crc+crc-zero", Dialect(False, True), [b"abc", b"d"], 0, "0007616263000000" + "00000000" + "000564"),
+    ("length-with-crc+length-with-itself+crc-zero", Dialect(False, True), [b"ab"], 0, "0008616200000000"),
     # FPDUs of 8 octets: the Marker stands behind the CRC of the 63rd or, CRCs not counted, behind the 127th.
     ("markers-not-in-spacing", Dialect(True, False), [b"ab"] * 80, 508, "0002616200000000" + "00000000" + "00026162"),
     ("markers-from-startup-frame", Dialect(True, False), [b"ab"] * 80, 464, "0002616200000000" + "00000000" + "0002"),

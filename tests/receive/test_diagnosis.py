@@ -356,7 +356,10 @@ def test_ulpdus_that_are_not_ddp_are_no_deviation() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """Not more than the limits allow, however long it goes on, and nothing once it is clear."""
+    """Not more than the limits allow, however long it goes on, and nothing once it is clear.
+
+    The first length read backwards is that of an FPDU of 30725 octets: so long it may be one of little-endian order.
+    """
     receiver = Receiver()
     talk = Talk().open()
     talk.greet("a", REQUEST)
@@ -371,8 +374,9 @@ def test_what_is_kept_is_bounded() -> None:
         receiver.feed(talk.segments[-4 if not number else -1 :] if number else talk.segments)
         receiver.release()
         operation = receiver.connections[0].operations["initiator"]
-        most = max(most, operation.suspicion.held if operation.suspicion is not None else 0)
-    assert most == 0, "no dialect has such a CRC"
+        held = operation.suspicion.held if operation.suspicion is not None else 0
+        most = max(most, held)
+    assert most < 2 * 30725 and held == 0, "no dialect has such a CRC"
 
 
 def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
