@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.judging import complete_rule
-from scapy_mpa.rules.choice import UnknownRule, near
+from scapy_mpa.rules.choice import named
 from scapy_mpa.rules.table import RULES
 
 
@@ -16,15 +16,14 @@ from scapy_mpa.rules.table import RULES
 @click.argument("rule_id", metavar="[ID]", required=False, shell_complete=complete_rule)
 @click.option("--format", "output_format", type=click.Choice(("text", "json", "md")), default="text", show_default=True)
 def rules_command(rule_id: str | None, output_format: Literal["text", "json", "md"]) -> int:
-    """List the rules that traffic is judged by, or explain the one with this ID.
+    """List the rules that traffic is judged by, or explain the one with this ID; of its beginning, list the rules.
 
     The list has severity, error code, requirement word and what is expected; the JSON and the Markdown also have each
     requirement of the specifications and which rule it is.
     """
     from scapy_mpa.report.rules import as_dict, explanation, list_lines
 
-    if rule_id is not None and rule_id not in RULES:
-        raise UnknownRule(f"no rule is called {rule_id!r}; {near(rule_id)}")
+    chosen = [RULES[name] for name in named(rule_id)] if rule_id is not None else list(RULES.values())
     if output_format == "md":
         if rule_id is not None:
             raise click.UsageError("--format md gives the whole table; leave the ID out")
@@ -32,10 +31,9 @@ def rules_command(rule_id: str | None, output_format: Literal["text", "json", "m
 
         lines = markdown_lines()
     elif output_format == "json":
-        rules = RULES.values() if rule_id is None else (RULES[rule_id],)
-        lines = iter((json.dumps(as_dict(rules), indent=2),))
+        lines = iter((json.dumps(as_dict(chosen), indent=2),))
     else:
-        lines = list_lines() if rule_id is None else explanation(RULES[rule_id])
+        lines = explanation(RULES[rule_id]) if rule_id in RULES else list_lines(chosen)
     for line in lines:
         click.echo(line)
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from scapy_mpa.framing.profiles import PROFILES
@@ -65,16 +65,19 @@ def requirements_of(rule: Rule) -> list[Requirement]:
 # --- text ---
 
 
-def list_lines() -> Iterator[str]:
-    """One line a rule, by topic."""
+def list_lines(chosen: Sequence[Rule]) -> Iterator[str]:
+    """One line for each of these rules, by topic; below all of them, how many there are."""
     width = max(map(len, RULES))
     yield f"{'':{width + 2}}  severity  code  requirement  expected"
     for group, rules in GROUPS.items():
-        yield group
-        for rule in rules:
+        listed = [rule for rule in rules if rule in chosen]
+        if listed:
+            yield group
+        for rule in listed:
             code = str(rule.code) if rule.code is not None else "-"
             yield f"  {rule.id:{width}}  {rule.severity:8}  {code:4}  {rule.requirement or '-':11}  {rule.expected}"
-    yield _summary()
+    if len(chosen) == len(RULES):
+        yield _summary()
 
 
 def _summary() -> str:
@@ -99,7 +102,7 @@ def explanation(rule: Rule) -> Iterator[str]:
         if found.row.like is None:
             yield f"    {found.clause}, {_ordinal(found)} {found.row.word}: {found.row.asks}"
     if rule.observable == "capture":
-        yield f"  look for it: scapy-mpa analyze --rules {rule.id} CAPTURE"
+        yield f"  look for it: scapy-mpa analyze --rules {rule.told_as or rule.id} CAPTURE"
     else:
         yield "  look for it: not in a capture; a peer that tests the implementation sees it"
 

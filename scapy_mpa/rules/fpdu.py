@@ -58,7 +58,9 @@ FPDU_RULES = (
     Rule(
         "crc-field", "error", "MUST", None, "crc",
         "the CRC field is there, and takes its four octets, also where CRCs are not in use",
-        "Without it every FPDU is four octets shorter than its receiver thinks, and the second one is never found.",
+        "Without it every FPDU is four octets shorter than its receiver thinks, and the second one is never found. The "
+        "finding is deviating-sender.",
+        told_as="deviating-sender",
     ),
     Rule(
         "crc-off", "note", "MUST", None, "crc",

@@ -25,7 +25,8 @@ MARKER_RULES = (
         "marker-position", "error", "MUST", 3, "markers",
         "a Marker stands at each 512th octet of the stream, counted from the first, Markers included",
         "A receiver of segments out of order knows where Markers are by sequence number alone; what stands elsewhere "
-        "cannot be found.",
+        "cannot be found. The finding is deviating-sender where it is known how the sender counts.",
+        told_as="deviating-sender",
     ),
     Rule(
         "marker-length", "error", "MUST", 3, "markers",

@@ -31,7 +31,8 @@ class Rule(NamedTuple):
 
     ``requirement`` is the word of the clause, "" where the clause states a fact; ``code`` is the error code of
     RFC 5044 §8 or RFC 6581 §8, None where the breach has none.  ``expected`` is a phrase that follows "expected:",
-    ``why`` one or two sentences.
+    ``why`` one or two sentences.  ``told_as`` is the rule that findings name where a capture shows a breach of this
+    one by what its sender does throughout, "" where they name this one.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Rule(NamedTuple):
     clause: str = ""
     profiles: tuple[str, ...] = ALL
     observable: Observable = "capture"
+    told_as: str = ""
 
     def clause_in(self, profile: str) -> str | None:
         """The clause under ``profile``, None where no specification speaks."""

@@ -111,8 +111,18 @@ def test_each_is_explained(rule: str) -> None:
     assert text.startswith(f"{rule}: {RULES[rule].severity}")
     for part in (RULES[rule].expected, RULES[rule].why, *RULES[rule].clauses()):
         assert part in text
-    assert (f"scapy-mpa analyze --rules {rule} CAPTURE" in text) == (RULES[rule].observable == "capture")
+    found = RULES[rule].told_as or rule
+    assert (f"scapy-mpa analyze --rules {found} CAPTURE" in text) == (RULES[rule].observable == "capture")
     assert ("error code" in text.splitlines()[0]) == (RULES[rule].code is not None)
+
+
+def test_the_beginning_of_ids_lists_these() -> None:
+    lines = invoke("rules", "ddp-m").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["DDP", "ddp-msn", "ddp-mo"]
+    (whole,) = (line for line in invoke("rules").stdout.splitlines() if line.startswith("  ddp-mo "))
+    assert lines[-1] == whole
+    result = json.loads(invoke("rules", "ddp-m", "--format", "json").stdout)
+    assert [rule["rule"] for rule in result["rules"]] == ["ddp-msn", "ddp-mo"]
 
 
 @pytest.mark.parametrize(("name", "near"), [("marker-lenght", "marker-length"), ("origin", "fpduptr-origin")])

@@ -32,7 +32,8 @@ def test_unknown(name: str) -> None:
 def test_chosen() -> None:
     assert chosen() == set(RULES)
     assert chosen(["crc", "pad"]) == {"crc", "pad"}
-    assert chosen(["crc", "crc-"], ["crc-off"]) == {"crc", "crc-field"}
+    assert chosen(["crc", "crc-"], ["crc-off"]) == {"crc", "crc-field", "deviating-sender"}
+    assert chosen(["marker-position"], ["deviating-sender"]) == {"marker-position"}
     left_out = ["receiver-", "startup-timeout", "startup-rejected-closed", "crc-off"]
     assert chosen([], left_out) == {r.id for r in RULES.values() if r.observable == "capture"}
     assert chosen(["crc"], ["crc"]) == set()
