@@ -236,6 +236,8 @@ class StartupPhase:
         if differences and checksum_is_wrong(seg):
             return True
         if not wrong:
+            if differences and self.found is not None:
+                self.half.connection.repeats_frame_otherwise(self.half, seg, differences[0])
             return False
         kept = [other for other in (*self._frame_segments, *self.waiting) if not any(other is bad for bad in wrong)]
         self._begin_again([*kept, seg])

@@ -253,6 +253,13 @@ class TCPConnection:
                 # The Responder acknowledged the whole Request before it replied.
                 other.wait_behind(other.stream.offset_of(found.ack))
 
+    def repeats_frame_otherwise(self, half: Half, seg: Segment, before: Segment) -> None:
+        """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
+        if self.mpa is not None:
+            direction = "initiator" if self.mpa.halves["initiator"] is half else "responder"
+            detail = f"a startup frame differs from what frame {before[FRAME]} brought; the first copy is kept"
+            self.mpa.findings.add("overlap", direction, seg[FRAME], seg[TIME], seg[SEQ], detail)
+
     def forget_frame(self, phase: StartupPhase) -> None:
         """The startup frame that a half connection had found was damaged on its way."""
         mpa = self.mpa

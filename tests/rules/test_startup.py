@@ -256,6 +256,19 @@ def test_a_key_that_is_nearly_right(key: bytes, answered: bool) -> None:
     assert told(talk) == (wrong if is_nearly_right else {("startup-reply-first", "responder")})
 
 
+def test_a_request_that_is_repeated_otherwise() -> None:
+    """Who sees the second copy first takes other Private Data for it."""
+    for octets, rules in ((b"data", set()), (b"Data", {("overlap", "initiator")})):
+        talk = Talk().open()
+        seq = talk.next["a"]
+        talk.greet("a", plain("request", private_data=b"data"))
+        talk.put("a", seq, plain("request", private_data=octets))
+        talk.greet("b", REPLY)
+        talk.operate()
+        put(talk, "a", FIRST)
+        assert told(talk) == rules
+
+
 def test_text_that_begins_like_a_key() -> None:
     talk = Talk().open()
     talk.say("a", b"MPA ID Req Frames are what this is about")
