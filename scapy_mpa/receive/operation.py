@@ -271,7 +271,8 @@ class FullOperation:
 
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         stream = self.stream
-        self._keep_first_octets()
+        if not self.complete and stream.base == 0:
+            self._keep_first_octets()
         self._account(self._placement.work(now, new))
         limits = self._limits
         while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
@@ -282,8 +283,7 @@ class FullOperation:
             self._skip_gap(now)
 
     def _keep_first_octets(self) -> None:
-        if not self.complete and self.stream.base == 0:
-            self.first_octets = self.stream.read(0, min(self.stream.next, LOOKED_AT))
+        self.first_octets = self.stream.read(0, min(self.stream.next, LOOKED_AT))
 
     def resume(self) -> None:
         """Decide whether the next segment may take the fast path."""
@@ -320,7 +320,8 @@ class FullOperation:
             instead.finish(now)
             return
         self.forget_beginning()
-        self._keep_first_octets()
+        if not self.complete and stream.base == 0:
+            self._keep_first_octets()
         while stream.islands:
             self._skip_gap(now)
         self._know_start()
