@@ -466,24 +466,33 @@ class FullOperation:
             offset, other = min(differences, key=lambda place: place[0])
             detail = f"an octet differs from what frame {other[FRAME]} brought; the first copy is kept"
             self.find("overlap", offset, seg[FRAME], seg[TIME], detail)
-            self._look_at_copy(seg, start, offset, other)
+            self._look_at_copy(seg, offset, other)
         return True
 
-    def _look_at_copy(self, seg: Segment, start: int, offset: int, other: Segment) -> None:
+    def _look_at_copy(self, seg: Segment, offset: int, other: Segment) -> None:
         """Of two copies that differ at ``offset``, each with a TCP checksum that is right: does one fit no FPDU?"""
         if not self.crc or not (checksum_is_right(seg) and checksum_is_right(other)):
             return
         index = bisect_right(self.starts, offset) - 1
         first = self.starts[index] if index >= 0 else -1
-        octets = seg[BUFFER][seg[START] + max(first - start, 0) : seg[END]]
-        if self.counts.crc_errors and start <= first and is_good_fpdu(octets, first, self.markers):
-            bad, good = other, seg
-        elif not self.counts.crc_errors and offset < self.stream.base:
-            bad, good = seg, other
+        if self._placement.is_inside_fpdu and first < self._placement.at <= offset:
+            first = self._placement.at  # what is held has not become an FPDU
+        is_good = self._has_good_fpdu(seg, first)
+        was_good = self._has_good_fpdu(other, first) or (not self.counts.crc_errors and offset < self.stream.base)
+        if is_good and was_good:
+            detail = f"frames {other[FRAME]} and {seg[FRAME]} brought different FPDUs, both with good CRCs"
+        elif is_good or was_good:
+            bad, good = (other, seg) if is_good else (seg, other)
+            detail = f"what frame {bad[FRAME]} brought fits TCP and no FPDU, unlike what frame {good[FRAME]} brought"
         else:
             return
-        detail = f"what frame {bad[FRAME]} brought fits TCP and no FPDU, unlike what frame {good[FRAME]} brought"
         self.find("attack-injection", offset, seg[FRAME], seg[TIME], detail)
+
+    def _has_good_fpdu(self, seg: Segment, offset: int) -> bool:
+        """Whether a segment holds, from an offset of the stream on, an FPDU whose CRC is good."""
+        start = self.stream.offset_of(seg[SEQ])
+        octets = seg[BUFFER][seg[START] + max(offset - start, 0) : seg[END]]
+        return start <= offset and is_good_fpdu(octets, offset, self.markers)
 
     def _look_at_boundaries(self, seg: Segment, start: int, end: int) -> None:
         """A retransmission: does it cut an FPDU where the segment before did not?"""

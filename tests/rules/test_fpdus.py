@@ -317,6 +317,28 @@ def test_octets_that_someone_wrote_into_the_stream(first: bool) -> None:
     assert told(talk) == expected | ({("crc", "initiator")} if first else set())
 
 
+def test_octets_that_someone_wrote_in_place_of_a_length() -> None:
+    """What they begin seems to be an FPDU that is not complete yet; the copy that comes then is a whole one."""
+    talk = begun()
+    seq = talk.next["a"]
+    good = talk.streams["a"].lay([send(2, bytes(300))])[0]
+    frame = talk.say("a", b"EVIL" * 20)
+    talk.put("a", seq, good)
+    found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}
+    assert f"what frame {frame} brought fits TCP and no FPDU" in found["attack-injection"]
+
+
+def test_two_copies_that_are_both_fpdus() -> None:
+    talk = begun()
+    seq = talk.next["a"]
+    one = talk.streams["a"].lay([send(2, b"one" * 30)])[0]
+    other = HalfStream(markers=False).lay([send(2, b"two" * 30)])[0]
+    frame = talk.say("a", one)
+    again = talk.put("a", seq, other)
+    found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}
+    assert f"frames {frame} and {again} brought different FPDUs" in found["attack-injection"]
+
+
 def test_nobody_knows_who_wrote_it_where_there_is_no_crc() -> None:
     talk = begun(c=(0, 0))
     seq = talk.next["a"]
