@@ -110,7 +110,7 @@ class EarlyOperation(WatchedOperation):
     _waiting: EarlySegments | None = None
     #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
     _need = 0
-    #: Where the fast path took over last.
+    #: Up to where segments are judged, or will be; what the fast path took since is not.
     _resumed = 0
 
     def _receive(self, seg: Segment) -> None:
@@ -129,6 +129,7 @@ class EarlyOperation(WatchedOperation):
             for start, end, _, _ in stream.pieces[max(1, bisect_left(stream.starts, self._resumed)) :]:
                 heappush(self._unjudged, (end, start))
         super()._receive(seg)
+        self._resumed = self.stream.next
 
     def _stop_waiting(self) -> None:
         """Take what waits as if it had never done so."""
@@ -209,7 +210,7 @@ class EarlyOperation(WatchedOperation):
             if len(unjudged) < MOST_UNJUDGED:
                 heappush(unjudged, (last, first))
         stream.captured += end - start
-        stream.next = stream.highest = end
+        stream.next = stream.highest = self._resumed = end
         if found:
             self._settle_all(found, pieces, octets)
         stream.advance(pieces, found[-1].end if found else stream.base)
@@ -220,7 +221,6 @@ class EarlyOperation(WatchedOperation):
                 return True
         self._waiting = None
         self.half.next_seq = stream.seq_of(end)
-        self._resumed = end
         return True
 
     def _read(self, octets: bytes, end: int) -> list[Extent] | None:

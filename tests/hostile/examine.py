@@ -178,6 +178,11 @@ def _check_half(half: HalfConnection, packets: int) -> None:
     )
     if told != counted:
         raise Violation(f"counts {told}, records {counted}")
+    if not counts.segments >= counts.header_aligned_segments >= counts.fpdu_aligned_segments:
+        raise Violation(
+            f"{counts.header_aligned_segments} of {counts.segments} segments begin with an FPDU, "
+            f"{counts.fpdu_aligned_segments} hold whole ones"
+        )
     for record in records:
         _check_record(record, packets)
     for before, record in pairwise(records):

@@ -57,3 +57,12 @@ def test_a_deviating_sender_and_a_hole_before_anything_else_shows_it() -> None:
     flow = Flow().open().start()
     flow.bring("b", octets, ((fpdus[number].offset, fpdus[number].end) for number in (0, 1, 2, 4)))
     assert examine([file_of(flow.frames)]).deviations == {"pad-plus-2"}
+
+
+def test_segments_that_waited_inside_an_fpdu_with_a_wrong_length() -> None:
+    """Whether a segment begins with an FPDU is judged once, however often it waits."""
+    octets = bytearray(lay_stream(ulpdus(*9 * [34]), markers=False)[0])
+    octets[40:42] = (190).to_bytes(2, "big")
+    flow = Flow().open().start(crc=True)
+    flow.bring("a", bytes(octets), ((40 * number, 40 * number + 40) for number in (0, 8, 1, 3, 2, 5, 4)))
+    assert examine([file_of(flow.frames)]).fpdus == 7
