@@ -7,7 +7,8 @@ class Counts:
     """FPDUs, octets and segments of one half connection.
 
     ``delivered_late`` and ``undelivered`` are FPDUs that were placed before they were delivered, and placed but
-    never delivered; ``cut_fpdus`` those known to begin but cut by a gap.
+    never delivered; ``cut_fpdus`` those known to begin but cut by a gap.  ``whole_segments`` are those in order that hold
+    nothing but whole FPDUs and are not among the other segments yet: see :meth:`settle`.
     """
 
     __slots__ = (
@@ -26,6 +27,7 @@ class Counts:
         "ulpdu_octets",
         "undelivered",
         "unlocated_octets",
+        "whole_segments",
     )
 
     def __init__(self) -> None:
@@ -45,9 +47,18 @@ class Counts:
         self.fpdu_aligned_segments = 0
         self.out_of_order_segments = 0
         self.retransmitted_segments = 0
+        self.whole_segments = 0
+
+    def settle(self) -> None:
+        """Count the segments of whole FPDUs as what they are: segments, which begin and end with an FPDU."""
+        whole, self.whole_segments = self.whole_segments, 0
+        self.segments += whole
+        self.header_aligned_segments += whole
+        self.fpdu_aligned_segments += whole
 
     def take_segments(self, other: Counts) -> None:
         """Take over how many segments came, which does not depend on how FPDUs are read."""
+        other.settle()
         self.segments = other.segments
         self.out_of_order_segments = other.out_of_order_segments
         self.retransmitted_segments = other.retransmitted_segments

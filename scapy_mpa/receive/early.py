@@ -209,8 +209,7 @@ class EarlyOperation(WatchedOperation):
             self.longest_segment = max(self.longest_segment, last - first)
             if len(unjudged) < MOST_UNJUDGED:
                 heappush(unjudged, (last, first))
-        stream.captured += end - start
-        stream.next = stream.highest = self._resumed = end
+        stream.next = self._resumed = end
         if found:
             self._settle_all(found, pieces, octets)
         stream.advance(pieces, found[-1].end if found else stream.base)

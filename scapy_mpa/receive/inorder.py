@@ -8,6 +8,7 @@ untouched and hands it to the slow path, which hands back when order is restored
 from __future__ import annotations
 
 from heapq import heappush
+from typing import TypeAlias
 
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
@@ -22,7 +23,11 @@ from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK,
 from scapy_mpa.receive.shapes import SHAPES
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
-from scapy_mpa.receive.watched import HEAD_OCTETS, LONGEST_TAIL, LOOKED_AT, NO_PAD, PAD_BITS, TO_MASK, head, place, tail
+from scapy_mpa.receive.watched import HEAD_OCTETS, LONGEST_TAIL, LOOKED_AT, NO_PAD, PAD_BITS, TO_MASK, again, head, place, tail
+
+#: An FPDU that is not as it has to be next: the indices of its first octet, its ULPDU_Length field and its end in the
+#: buffer of a segment, and ULPDU_Length; only the first is told of one of which a part is held.
+Odd: TypeAlias = tuple[int, int, int, int]
 
 
 class InOrderOperation(EarlyOperation):
@@ -58,8 +63,7 @@ class InOrderOperation(EarlyOperation):
             self.find("attack-path-mtu", stream.next, seg[FRAME], seg[TIME], detail)
         self._goes_on(seg)
         stream.hold(seg, stream.next, stream.next + length, seg[START])
-        stream.next = stream.highest = stream.next + length
-        stream.captured += length
+        stream.next += length
         self.counts.segments += 1
         self.half.next_seq = seg[SEQ] + length & SEQ_MASK
 
@@ -87,8 +91,7 @@ class InOrderOperation(EarlyOperation):
                 stream.consume_all()
             stream.consumed.append(seg)
             stream.base = stream.next + at - seg[START]
-        stream.next = stream.highest = stream.next + length
-        stream.captured += length
+        stream.next += length
         if at < seg[END]:
             stream.hold(seg, stream.base, stream.next, at)
             if aligned:
@@ -102,28 +105,16 @@ class InOrderOperation(EarlyOperation):
         self._need = need
         self.half.next_seq = seg[SEQ] + length & SEQ_MASK
 
-    def _watch(self, seg: Segment, first: int) -> None:
-        """Look at FPDUs that the segment completed: those from the one at ``first`` in ``starts`` on."""
+    def _watch(self, seg: Segment, odd: list[Odd]) -> None:
+        """Look at FPDUs that the segment completed."""
         frame, time, octets = seg[FRAME], seg[TIME], seg[BUFFER]
         begin, with_markers = seg[START] - self.stream.next, self.markers
         ddp, sizes = self.ddp, self.sizes
-        for offset in self.starts[first:]:
-            index = offset + begin
+        for index, header, ulpdu_length, after in odd:
+            offset = index - begin
             if index < seg[START]:
                 self._watch_held(seg, offset)
                 continue
-            header = index
-            if with_markers:
-                if not offset & 511:
-                    header += MARKER_LENGTH
-                ulpdu_length = octets[header] << 8 | octets[header + 1]
-                body = ulpdu_length + 9 & ~3
-                after = index + body + MARKER_LENGTH * marker_count(offset, body)
-                at = after - 8 if after - 8 - begin & 511 else after - 12
-            else:
-                ulpdu_length = octets[header] << 8 | octets[header + 1]
-                after = header + (ulpdu_length + 9 & ~3)
-                at = after - 8
             if ulpdu_length > sizes.longest:
                 sizes.grows(ulpdu_length, after - index, offset, frame, time)
             if with_markers and -(header - begin) & 511 < 2 + WATCHED_OCTETS:
@@ -131,9 +122,12 @@ class InOrderOperation(EarlyOperation):
                 ddp.follow(plain, 2, ulpdu_length, offset, frame, time)
             else:
                 ddp.follow(octets, header + 2, ulpdu_length, offset, frame, time)
-            if tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]:
-                pad = octets[at + 4 - pad_length(ulpdu_length) : at + 4]
-                self.find("pad", offset, frame, time, pad_detail(ulpdu_length, pad))
+            if ulpdu_length & 3 != NO_PAD:
+                at = after - 12 if with_markers and not after - 8 - begin & 511 else after - 8
+                if tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]:
+                    pad = octets[at + 4 - pad_length(ulpdu_length) : at + 4]
+                    self.find("pad", offset, frame, time, pad_detail(ulpdu_length, pad))
+        self.expect()
 
     def _watch_held(self, seg: Segment, offset: int) -> None:
         """Look at the FPDU that the segment completed, and of which the first part is held."""
@@ -222,17 +216,45 @@ class PlainOperation(InOrderOperation):
 
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it holds a surprise."""
-        _, _, _, _, _, _, octets, start, end, _, length = seg
+        frame, _, _, seq, _, _, octets, start, end, _, length = seg
+        if length == self.again_length:
+            stream, watch = self.stream, self.ddp
+            first, to = again(octets, start)
+            if (
+                first == self.again_head
+                and to == watch.to
+                and end - start == length
+                and not stream.pieces
+                and (not self.crc or crc32c(octets[start:end]) == CRC_RESIDUE)
+            ):
+                watch.to = to + self.again_octets & TO_MASK
+                at = stream.next
+                self.starts.append(at)
+                counts = self.counts
+                counts.whole_segments += 1
+                counts.fpdus += 1
+                counts.ulpdu_octets += self.again_octets + TAGGED_HEADER_LENGTH
+                if self.gapped:
+                    counts.undelivered += 1
+                if not self._touched:
+                    self.touch()
+                self.complete = frame
+                stream.consumed.append(seg)
+                stream.base = stream.next = at + length
+                if self._unjudged:
+                    self._judge_passed(stream.base)
+                self.half.next_seq = seq + length & SEQ_MASK
+                return True
         if end - start != length:
             return False
         stream, starts, crc_used, watch = self.stream, self.starts, self.crc, self.ddp
         pieces, shift, known = stream.pieces, stream.next - start, len(starts)
         found: list[int] | None = [] if self.wants_records else None
         at = start
-        fpdus = ulpdu_octets = need = 0
+        ulpdu_octets = need = 0
         quiet, writing, stag, shortest, longest = self.expects
         to = watch.to
-        unwatched = -1
+        odd: list[Odd] | None = None
         if pieces:
             at = self._need - shift
             if at > end:
@@ -254,10 +276,10 @@ class PlainOperation(InOrderOperation):
                 or (ulpdu_length & 3 != NO_PAD and tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
                 or (writing and place(held[BUFFER], index + 4) != (stag, to))
             ):
-                unwatched, quiet = known, -1
+                odd, quiet = [(offset - shift, 0, 0, 0)], -1
             elif writing:
                 to += ulpdu_length - TAGGED_HEADER_LENGTH
-            fpdus, ulpdu_octets = 1, ulpdu_length
+            ulpdu_octets = ulpdu_length
             starts.append(offset)
             if found is not None:
                 found.append(ulpdu_length | (control & 0x0F) << 16)
@@ -270,20 +292,20 @@ class PlainOperation(InOrderOperation):
             if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
                 del starts[known:]
                 return False
-            if control != quiet or not shortest <= ulpdu_length <= longest:
+            if (
+                control != quiet
+                or not shortest <= ulpdu_length <= longest
+                or (ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
+                or (writing and place(octets, at + 4) != (stag, to))
+            ):
                 if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                     del starts[known:]
                     return False
-                if unwatched < 0:
-                    unwatched, quiet = len(starts), -1
-            elif ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]:
-                unwatched, quiet = len(starts), -1
+                if odd is None:
+                    odd, quiet = [], -1
+                odd.append((at, at, ulpdu_length, after))
             elif writing:
-                if place(octets, at + 4) != (stag, to):
-                    unwatched, quiet = len(starts), -1
-                else:
-                    to += ulpdu_length - TAGGED_HEADER_LENGTH
-            fpdus += 1
+                to += ulpdu_length - TAGGED_HEADER_LENGTH
             ulpdu_octets += ulpdu_length
             starts.append(at + shift)
             if found is not None:
@@ -291,11 +313,14 @@ class PlainOperation(InOrderOperation):
             at = after
         if writing:
             watch.to = to & TO_MASK
-        if unwatched >= 0:
-            self._watch(seg, unwatched)
-            self.expect()
+        if odd is not None:
+            self._watch(seg, odd)
         if found:
             self._record(seg, starts[known], found)
+        fpdus = len(starts) - known
+        if writing and odd is None and fpdus == 1 and found is None and ulpdu_octets & 3 == NO_PAD:
+            self.again_length, self.again_octets = length, ulpdu_octets - TAGGED_HEADER_LENGTH
+            self.again_head = again(octets, start)[0]
         self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
         return True
 
@@ -315,7 +340,7 @@ class MarkerOperation(InOrderOperation):
 
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it holds a surprise."""
-        _, _, _, _, _, _, octets, start, end, _, length = seg
+        frame, _, _, seq, _, _, octets, start, end, _, length = seg
         stream = self.stream
         shift = stream.next - start
         # A Marker cut by the end of a segment is left to the slow path.
@@ -325,10 +350,10 @@ class MarkerOperation(InOrderOperation):
         pieces, known = stream.pieces, len(starts)
         found: list[int] | None = [] if self.wants_records else None
         at = start
-        fpdus = ulpdu_octets = marker_count = need = 0
+        ulpdu_octets = marker_count = need = 0
         quiet, writing, stag, shortest, longest = self.expects
         to = watch.to
-        unwatched = -1
+        odd: list[Odd] | None = None
         if pieces:
             offset, held_end, index, held = pieces[0]
             header = offset if offset & 511 else offset + 4
@@ -358,10 +383,10 @@ class MarkerOperation(InOrderOperation):
                 or (ulpdu_length & 3 != NO_PAD and tail(octets, last)[0] & PAD_BITS[ulpdu_length & 3])
                 or (writing and place(held[BUFFER], index + 4) != (stag, to))
             ):
-                unwatched, quiet = known, -1
+                odd, quiet = [(offset - shift, 0, 0, 0)], -1
             elif writing:
                 to += ulpdu_length - TAGGED_HEADER_LENGTH
-            fpdus, ulpdu_octets = 1, ulpdu_length
+            ulpdu_octets = ulpdu_length
             marker_count = (self._need - offset - (ulpdu_length + 9 & ~3)) // 4
             starts.append(offset)
             if found is not None:
@@ -382,22 +407,24 @@ class MarkerOperation(InOrderOperation):
                 break
             if not size or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE) or read(octets, at) != expected:
                 break
-            if control != quiet or not shortest <= ulpdu_length <= longest or -(header + shift) & 511 < HEAD_OCTETS:
+            if (
+                control != quiet
+                or not shortest <= ulpdu_length <= longest
+                or -(header + shift) & 511 < HEAD_OCTETS
+                or (
+                    ulpdu_length & 3 != NO_PAD
+                    and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
+                    & PAD_BITS[ulpdu_length & 3]
+                )
+                or (writing and place(octets, header + 4) != (stag, to))
+            ):
                 if control & 0x0F == TERMINATE_OPCODE:
                     break
-                if unwatched < 0:
-                    unwatched, quiet = len(starts), -1
-            elif (
-                ulpdu_length & 3 != NO_PAD
-                and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0] & PAD_BITS[ulpdu_length & 3]
-            ):
-                unwatched, quiet = len(starts), -1
+                if odd is None:
+                    odd, quiet = [], -1
+                odd.append((at, header, ulpdu_length, after))
             elif writing:
-                if place(octets, header + 4) != (stag, to):
-                    unwatched, quiet = len(starts), -1
-                else:
-                    to += ulpdu_length - TAGGED_HEADER_LENGTH
-            fpdus += 1
+                to += ulpdu_length - TAGGED_HEADER_LENGTH
             ulpdu_octets += ulpdu_length
             marker_count += markers
             starts.append(at + shift)
@@ -409,10 +436,28 @@ class MarkerOperation(InOrderOperation):
             return False
         if writing:
             watch.to = to & TO_MASK
-        if unwatched >= 0:
-            self._watch(seg, unwatched)
-            self.expect()
+        if odd is not None:
+            self._watch(seg, odd)
         if found:
             self._record(seg, starts[known], found)
-        self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
+        fpdus = len(starts) - known
+        if at != end or pieces or not self._touched or not self.complete:
+            self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
+            return True
+        # As above, with Markers.
+        counts = self.counts
+        counts.whole_segments += 1
+        counts.fpdus += fpdus
+        counts.ulpdu_octets += ulpdu_octets
+        counts.marker_count += marker_count
+        if self.gapped:
+            counts.undelivered += fpdus
+        if length > self.longest_segment:
+            self.longest_segment = length
+        self.complete = frame
+        stream.consumed.append(seg)
+        stream.base = stream.next = end + shift
+        if self._unjudged:
+            self._judge_passed(stream.base)
+        self.half.next_seq = seq + length & SEQ_MASK
         return True

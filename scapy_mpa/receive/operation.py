@@ -293,7 +293,8 @@ class FullOperation:
 
         True if something is left that has to go with the next block.
         """
-        if self.is_wary:
+        stream = self.stream
+        if self.is_wary and (stream.previously_consumed or self.beginning or not self.crc):
             self._be_wary()
         if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
             return False
@@ -301,9 +302,9 @@ class FullOperation:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
             del self._ends[:-REMEMBERED_BOUNDARIES]
-        self._acknowledged()
-        self._look_at_path()
-        stream = self.stream
+        if stream.consumed:
+            self._acknowledged()
+            self._look_at_path()
         stream.release()
         self._touched = bool(stream.previously_consumed)
         return self._touched
@@ -401,6 +402,8 @@ class FullOperation:
 
     def _catch_up(self) -> None:
         """Learn what the fast path has done: all octets it consumed were FPDUs."""
+        self.stream.catch_up()
+        self.counts.settle()
         if self._placement.catch_up((self.complete, 0)):
             self._note_located(self._located_end, self.stream.base)
             self.ddp.at = self.stream.base

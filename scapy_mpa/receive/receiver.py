@@ -111,22 +111,21 @@ class Receiver:
         halves = self._halves
         seg: Segment | None = None
         for seg in segments:
-            half = halves.get(seg[KEY])
+            _, _, key, seq, ack, flags, _, _, _, _, length = seg
+            half = halves.get(key)
             if half is None:
                 half = self._open(seg)
                 if half is None:
                     continue
-            flags = seg[FLAGS]
             if flags & STATE_FLAGS:
                 self._change_state(half, seg)
                 continue
-            ack = seg[ACK]
             # Only forward: a late segment has an old one.
             if ack != half.ack and ((half.ack - ack) & SEQ_MASK > MAX_WINDOW or half.ack <= 0):
                 half.ack = ack
-            if not seg[LENGTH]:
+            if not length:
                 continue
-            if seg[SEQ] == half.next_seq and half.in_order(seg):
+            if seq == half.next_seq and half.in_order(seg):
                 continue
             half.phase.receive(seg)
         if seg is not None:

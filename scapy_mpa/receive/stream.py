@@ -31,7 +31,8 @@ class Stream:
 
     ``origin`` is the sequence number of offset 0; ``first`` the offset at which it begins; ``base`` the first one not
     consumed; ``next`` the end of what was captured without a gap; ``highest`` the end of the last octet captured;
-    ``captured`` counts octets, once each; ``held`` counts the octets that pieces hold.
+    ``captured`` counts octets, once each; ``held`` counts the octets that pieces hold.  As long as nothing is missing its
+    owner may advance ``next`` alone, and has to :meth:`catch_up` before anything else is done.
     """
 
     __slots__ = (
@@ -87,6 +88,12 @@ class Stream:
         return self.held + PIECE_WEIGHT * len(self.pieces)
 
     # --- capturing ---
+
+    def catch_up(self) -> None:
+        """Learn that octets were captured in order."""
+        if self.next > self.highest:
+            self.captured += self.next - self.highest
+            self.highest = self.next
 
     def missing(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of [start, end) not captured yet."""

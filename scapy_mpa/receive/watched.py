@@ -22,6 +22,7 @@ from scapy_mpa.receive.watch.fpdu import pad_detail
 head = Struct(">HH").unpack_from
 place = Struct(">IQ").unpack_from
 tail = Struct(">I").unpack_from
+again = Struct(">QQ").unpack_from
 #: What of the four octets before the CRC is PAD, by the last two bits of ULPDU_Length.
 PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
 #: These bits where there is none.
@@ -42,10 +43,12 @@ class WatchedOperation(FullOperation):
     #: What nothing more has to be looked at of: control octets, whether an RDMA Write goes on, its STag, and between
     #: what ULPDU_Lengths.
     expects: tuple[int, bool, int, int, int] = (-1, False, 0, 0, 0)
+    again_length = again_octets = again_head = 0
 
     def expect(self) -> None:
         """Learn what comes next from the watches, after they were shown something."""
         watch, longest = self.ddp, self.sizes.longest
+        self.again_length = 0
         if watch.is_writing:
             self.expects = watch.quiet, True, watch.stag, MIN_MULPDU, min(longest, watch.longest_part)
         else:

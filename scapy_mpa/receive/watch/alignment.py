@@ -39,6 +39,7 @@ class AlignmentWatch:
             self._first = offset, when
         if not acknowledged or when[1] - before[3][1] < PAUSE:
             return
+        counts.settle()
         if self._pause is None or counts.header_aligned_segments != self._aligned_then:
             self._pause = offset, when
             self._aligned_then, self._segments_then = counts.header_aligned_segments, counts.segments

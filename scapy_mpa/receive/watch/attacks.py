@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 from scapy_mpa.framing.ddp import Terminate
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.receive.segment import BUFFER, KEY, TCP, Segment
@@ -11,7 +13,9 @@ _PROTECTION = ((0, 1), (1, 1))
 #: Segments of so few octets hold little but headers; so many of them in a row, after segments that are not tiny.
 TINY, _FEWEST_TINY, _NOT_TINY = 128, 16, 512
 
-_IPV4_HEADER, _IPV6_HEADER = 20, 40
+#: Version, TTL (Hop Limit) and addresses of an IP header, and its octets.
+_ipv4, _IPV4_HEADER = Struct(">B7xB3x8s").unpack_from, 20
+_ipv6, _IPV6_HEADER = Struct(">B6xB32s").unpack_from, 40
 
 
 def hop_limit(seg: Segment) -> int | None:
@@ -19,15 +23,14 @@ def hop_limit(seg: Segment) -> int | None:
 
     Options and extension headers hide it.
     """
-    octets, tcp, key = seg[BUFFER], seg[TCP], seg[KEY]
-    size = _IPV4_HEADER if len(key) == 12 else _IPV6_HEADER
-    addresses = key[:-4]
-    if tcp < size or octets[tcp - len(addresses) : tcp] != addresses:
+    tcp, key = seg[TCP], seg[KEY]
+    is_ipv4 = len(key) == 12
+    size = _IPV4_HEADER if is_ipv4 else _IPV6_HEADER
+    if tcp < size:
         return None
-    version = octets[tcp - size]
-    if size == _IPV6_HEADER:
-        return octets[tcp - 33] if version >> 4 == 6 else None
-    return octets[tcp - 12] if version == 0x45 else None
+    version, limit, addresses = (_ipv4 if is_ipv4 else _ipv6)(seg[BUFFER], tcp - size)
+    is_header = version == 0x45 if is_ipv4 else version >> 4 == 6
+    return limit if is_header and key.startswith(addresses) else None
 
 
 def names_buffer(terminate: Terminate) -> bool:
