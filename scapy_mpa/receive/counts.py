@@ -7,8 +7,8 @@ class Counts:
     """FPDUs, octets and segments of one half connection.
 
     ``delivered_late`` and ``undelivered`` are FPDUs that were placed before they were delivered, and placed but
-    never delivered; ``cut_fpdus`` those known to begin but cut by a gap.  ``whole_segments`` are those in order that hold
-    nothing but whole FPDUs and are not among the other segments yet: see :meth:`settle`.
+    never delivered; ``cut_fpdus`` those known to begin but cut by a gap.  ``whole_segments`` are those in order that
+    hold nothing but whole FPDUs and are not among the other segments yet: see :meth:`settle`.
     """
 
     __slots__ = (

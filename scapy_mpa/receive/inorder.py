@@ -10,10 +10,10 @@ from __future__ import annotations
 from heapq import heappush
 from typing import TypeAlias
 
-from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.crc import CRC_LENGTH, crc32c
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, pad_length
-from scapy_mpa.framing.markers import MARKER_LENGTH, marker_count, plain_length, remove_markers
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length, remove_markers
 from scapy_mpa.receive import records
 from scapy_mpa.receive.early import EarlyOperation, markers_agree
 from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
@@ -23,11 +23,27 @@ from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK,
 from scapy_mpa.receive.shapes import SHAPES
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
-from scapy_mpa.receive.watched import HEAD_OCTETS, LONGEST_TAIL, LOOKED_AT, NO_PAD, PAD_BITS, TO_MASK, again, head, place, tail
+from scapy_mpa.receive.watched import (
+    HEAD_OCTETS,
+    LONGEST_TAIL,
+    LOOKED_AT,
+    NO_PAD,
+    PAD_BITS,
+    TO_MASK,
+    begins_alike,
+    head,
+    place,
+    tail,
+)
 
+#: The farthest place behind a Marker position at which ULPDU_Length and a tagged header are not cut by the next Marker.
+LAST_WHOLE_HEAD = MARKER_INTERVAL - HEAD_OCTETS
 #: An FPDU that is not as it has to be next: the indices of its first octet, its ULPDU_Length field and its end in the
 #: buffer of a segment, and ULPDU_Length; only the first is told of one of which a part is held.
 Odd: TypeAlias = tuple[int, int, int, int]
+#: Octets of an FPDU without PAD that are none of the ULPDU, and none of the payload of an RDMA Write (RFC 5044 §4.1).
+FPDU_OVERHEAD = 2 + CRC_LENGTH
+WRITE_OVERHEAD = FPDU_OVERHEAD + TAGGED_HEADER_LENGTH
 
 
 class InOrderOperation(EarlyOperation):
@@ -61,7 +77,8 @@ class InOrderOperation(EarlyOperation):
         elif self.tiny.is_one_too_many(length, self.longest_segment):
             detail = f"segments of {length} octets, where others had {self.longest_segment}"
             self.find("attack-path-mtu", stream.next, seg[FRAME], seg[TIME], detail)
-        self._goes_on(seg)
+        if self.half.peer.ack == seg[SEQ] or self.alignment.first is None:
+            self._goes_on(seg)
         stream.hold(seg, stream.next, stream.next + length, seg[START])
         stream.next += length
         self.counts.segments += 1
@@ -74,7 +91,6 @@ class InOrderOperation(EarlyOperation):
         stream, counts, length = self.stream, self.counts, seg[LENGTH]
         if not self._touched:
             self.touch()
-        counts.segments += 1
         if length > self.longest_segment:
             self.longest_segment = length
         if fpdus:
@@ -87,19 +103,21 @@ class InOrderOperation(EarlyOperation):
                 self._keep_first(seg)
             self.complete = seg[FRAME]
             if stream.pieces:
-                self._goes_on(seg)
+                if self.half.peer.ack == seg[SEQ] or self.alignment.first is None:
+                    self._goes_on(seg)
                 stream.consume_all()
             stream.consumed.append(seg)
             stream.base = stream.next + at - seg[START]
         stream.next += length
+        if aligned and at == seg[END]:
+            counts.whole_segments += 1
+        else:
+            counts.segments += 1
         if at < seg[END]:
             stream.hold(seg, stream.base, stream.next, at)
             if aligned:
                 # Whether it ends with an FPDU may turn out otherwise than that length says.
                 heappush(self._unjudged, (stream.next, stream.next - length))
-        elif aligned:
-            counts.header_aligned_segments += 1
-            counts.fpdu_aligned_segments += 1
         if self._unjudged:
             self._judge_passed(stream.base)
         self._need = need
@@ -141,7 +159,7 @@ class InOrderOperation(EarlyOperation):
         self.watch(offset, first, last, end, (seg[FRAME], seg[TIME]))
 
     def _goes_on(self, seg: Segment) -> None:
-        """The segment does not begin with an FPDU."""
+        """The segment does not begin with an FPDU: it is the first such, or nothing was under way before it."""
         stream = self.stream
         acknowledged = self.half.peer.ack == seg[SEQ]
         self.alignment.goes_on(stream.next, (seg[FRAME], seg[TIME]), stream.pieces[-1], acknowledged, self.counts)
@@ -217,37 +235,35 @@ class PlainOperation(InOrderOperation):
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it holds a surprise."""
         frame, _, _, seq, _, _, octets, start, end, _, length = seg
-        if length == self.again_length:
-            stream, watch = self.stream, self.ddp
-            first, to = again(octets, start)
+        if end - start != length:
+            return False
+        stream, starts, crc_used, watch = self.stream, self.starts, self.crc, self.ddp
+        if length == self.repeated_length and not stream.pieces:
+            begin, to = begins_alike(octets, start)
             if (
-                first == self.again_head
+                begin == self.repeated_begin
                 and to == watch.to
-                and end - start == length
-                and not stream.pieces
-                and (not self.crc or crc32c(octets[start:end]) == CRC_RESIDUE)
+                and (not crc_used or crc32c(octets[start:end]) == CRC_RESIDUE)
             ):
-                watch.to = to + self.again_octets & TO_MASK
-                at = stream.next
-                self.starts.append(at)
+                # One FPDU that differs from the last in TO and payload alone, and PAD there is none.
+                payload = length - WRITE_OVERHEAD
+                watch.to = to + payload & TO_MASK
+                starts.append(stream.next)
                 counts = self.counts
                 counts.whole_segments += 1
                 counts.fpdus += 1
-                counts.ulpdu_octets += self.again_octets + TAGGED_HEADER_LENGTH
+                counts.ulpdu_octets += TAGGED_HEADER_LENGTH + payload
                 if self.gapped:
                     counts.undelivered += 1
                 if not self._touched:
                     self.touch()
                 self.complete = frame
                 stream.consumed.append(seg)
-                stream.base = stream.next = at + length
+                stream.base = stream.next = stream.next + length
                 if self._unjudged:
                     self._judge_passed(stream.base)
                 self.half.next_seq = seq + length & SEQ_MASK
                 return True
-        if end - start != length:
-            return False
-        stream, starts, crc_used, watch = self.stream, self.starts, self.crc, self.ddp
         pieces, shift, known = stream.pieces, stream.next - start, len(starts)
         found: list[int] | None = [] if self.wants_records else None
         at = start
@@ -317,11 +333,10 @@ class PlainOperation(InOrderOperation):
             self._watch(seg, odd)
         if found:
             self._record(seg, starts[known], found)
-        fpdus = len(starts) - known
-        if writing and odd is None and fpdus == 1 and found is None and ulpdu_octets & 3 == NO_PAD:
-            self.again_length, self.again_octets = length, ulpdu_octets - TAGGED_HEADER_LENGTH
-            self.again_head = again(octets, start)[0]
-        self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
+        if writing and odd is None and found is None and 0 < ulpdu_octets == length - FPDU_OVERHEAD and not pieces:
+            # One FPDU is all of it: most likely the next is the same.
+            self.repeated_length, self.repeated_begin = length, begins_alike(octets, start)[0]
+        self._keep(seg, at, need, len(starts) - known, ulpdu_octets, 0, not pieces)
         return True
 
 
@@ -410,7 +425,7 @@ class MarkerOperation(InOrderOperation):
             if (
                 control != quiet
                 or not shortest <= ulpdu_length <= longest
-                or -(header + shift) & 511 < HEAD_OCTETS
+                or phase > LAST_WHOLE_HEAD
                 or (
                     ulpdu_length & 3 != NO_PAD
                     and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
@@ -444,7 +459,7 @@ class MarkerOperation(InOrderOperation):
         if at != end or pieces or not self._touched or not self.complete:
             self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
             return True
-        # As above, with Markers.
+        # InOrderOperation._keep for a segment of whole FPDUs, written out for speed.
         counts = self.counts
         counts.whole_segments += 1
         counts.fpdus += fpdus

@@ -31,8 +31,8 @@ class Stream:
 
     ``origin`` is the sequence number of offset 0; ``first`` the offset at which it begins; ``base`` the first one not
     consumed; ``next`` the end of what was captured without a gap; ``highest`` the end of the last octet captured;
-    ``captured`` counts octets, once each; ``held`` counts the octets that pieces hold.  As long as nothing is missing its
-    owner may advance ``next`` alone, and has to :meth:`catch_up` before anything else is done.
+    ``captured`` counts octets, once each; ``held`` counts the octets that pieces hold.  As long as nothing is missing
+    its owner may advance ``next`` alone, and has to :meth:`catch_up` before anything else is done.
     """
 
     __slots__ = (

@@ -18,11 +18,12 @@ from scapy_mpa.receive.reader import Extent
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
 
-#: ULPDU_Length and the control octets; STag and TO behind these; the four octets before the CRC.
+#: ULPDU_Length and the control octets; STag and TO behind these; all that is before TO, and TO; the four octets before
+#: the CRC.
 head = Struct(">HH").unpack_from
 place = Struct(">IQ").unpack_from
+begins_alike = Struct(">QQ").unpack_from
 tail = Struct(">I").unpack_from
-again = Struct(">QQ").unpack_from
 #: What of the four octets before the CRC is PAD, by the last two bits of ULPDU_Length.
 PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
 #: These bits where there is none.
@@ -43,12 +44,14 @@ class WatchedOperation(FullOperation):
     #: What nothing more has to be looked at of: control octets, whether an RDMA Write goes on, its STag, and between
     #: what ULPDU_Lengths.
     expects: tuple[int, bool, int, int, int] = (-1, False, 0, 0, 0)
-    again_length = again_octets = again_head = 0
+    #: How long a segment is that holds just the next FPDU of that RDMA Write, if it is like the last one, and what is
+    #: before TO in it; 0 if there was none.
+    repeated_length = repeated_begin = 0
 
     def expect(self) -> None:
         """Learn what comes next from the watches, after they were shown something."""
         watch, longest = self.ddp, self.sizes.longest
-        self.again_length = 0
+        self.repeated_length = 0
         if watch.is_writing:
             self.expects = watch.quiet, True, watch.stag, MIN_MULPDU, min(longest, watch.longest_part)
         else:

@@ -20,12 +20,12 @@ PAUSE = 200_000_000
 class AlignmentWatch:
     """The segments of one half connection that do not begin with an FPDU; breaches are handed to ``find``."""
 
-    __slots__ = ("_aligned_then", "_find", "_first", "_pause", "_segments_then")
+    __slots__ = ("_aligned_then", "_find", "_pause", "_segments_then", "first")
 
     def __init__(self, find: Callable[[str, int, int, int, str], None]) -> None:
         self._find = find
         #: Where the first of them begins, and its moment.
-        self._first: tuple[int, Moment] | None = None
+        self.first: tuple[int, Moment] | None = None
         #: The first pause since the last segment that began with an FPDU: where, when, what had been counted then.
         self._pause: tuple[int, Moment] | None = None
         self._aligned_then = self._segments_then = 0
@@ -35,8 +35,8 @@ class AlignmentWatch:
 
         ``acknowledged``: nothing of what was sent before was under way then.
         """
-        if self._first is None:
-            self._first = offset, when
+        if self.first is None:
+            self.first = offset, when
         if not acknowledged or when[1] - before[3][1] < PAUSE:
             return
         counts.settle()
@@ -61,7 +61,7 @@ class AlignmentWatch:
             )
             self._find("alignment-lost", offset, *when, detail)
         elif 2 * aligned < segments:
-            offset, when = self._first if self._first is not None else (0, now)
+            offset, when = self.first if self.first is not None else (0, now)
             detail = (
                 f"{aligned} of {segments} segments begin with an FPDU, {counts.fpdu_aligned_segments} hold whole ones"
             )
