@@ -226,7 +226,10 @@ def operation_violations(
             found.append(Deviation("rnic-version", by, text))
     if first is not None and second is not None and first.dv != second.dv:
         text = f"DDP version {second.dv} answers DDP version {first.dv}"
-        found.append(Deviation("rnic-version-mixed", "responder", text))
+        # Whoever has another version than was agreed on; else whoever came second.
+        agreed_on = operation.versions if operation is not None else ()
+        whose: Endpoint = "initiator" if second.dv in agreed_on and first.dv not in agreed_on else "responder"
+        found.append(Deviation("rnic-version-mixed", whose, text))
     return found
 
 

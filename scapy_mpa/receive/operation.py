@@ -235,13 +235,13 @@ class FullOperation:
         self._catch_up()
         start = stream.offset_of(seg[SEQ])
         end = start + seg[END] - seg[START]
-        if start + seg[LENGTH] <= 0:
-            return []  # the startup phase, once more
         reach = max(stream.highest, self._acknowledged())
         if start > reach + MAX_WINDOW or end < stream.next - MAX_WINDOW:
             detail = f"{start - stream.next} octets from those in order"
             self.find("outside-window", start, seg[FRAME], seg[TIME], detail)
             return []
+        if start + seg[LENGTH] <= 0:
+            return []  # the startup phase, once more
         counts.segments += 1
         self.longest_segment = max(self.longest_segment, seg[LENGTH])
         if is_cut(seg):
@@ -262,7 +262,8 @@ class FullOperation:
             self.find("attack-reset", start, seg[FRAME], seg[TIME], detail)
         if not new:
             counts.retransmitted_segments += 1
-            self._look_at_boundaries(seg, start, end)
+            if not keep_alive:
+                self._look_at_boundaries(seg, start, end)
         elif new[0][0] < highest:
             counts.out_of_order_segments += 1
         if start >= 0 and len(self._unjudged) < MOST_UNJUDGED:

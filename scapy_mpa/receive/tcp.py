@@ -28,6 +28,7 @@ from scapy_mpa.receive.watch.reads import watch_reads
 from scapy_mpa.receive.watch.startup import (
     find_data_under_way,
     find_first_octets,
+    find_octets_behind_request,
     find_order_of_frames,
     find_reply_alone,
     find_silence,
@@ -414,7 +415,10 @@ class TCPConnection:
                 self._finish_startup(half, half.phase, mpa)
         if mpa is not None:
             find_end(mpa)
-            find_silence(mpa, find_negotiation(mpa), now)
+            judgement, first = find_negotiation(mpa), mpa.halves["initiator"].phase
+            if isinstance(first, StartupPhase) and first.found is not None and first.waiting:
+                find_octets_behind_request(mpa, first.waiting.segments[0])
+            find_silence(mpa, judgement, now)
             find_first_octets(mpa)
             if mpa.request is None and mpa.reply is not None:
                 find_reply_alone(mpa)

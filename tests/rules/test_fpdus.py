@@ -272,6 +272,22 @@ def test_a_retransmission_with_other_boundaries() -> None:
         assert told(talk) == rules
 
 
+def test_a_keep_alive_is_no_retransmission() -> None:
+    talk = begun()
+    put(talk, "a", send(2, bytes(500)))
+    talk.put("a", talk.next["a"] - 1, b"\xee")
+    put(talk, "a", send(3, b""))
+    assert told(talk) == set()
+
+
+@pytest.mark.parametrize("far", [0x60000000, -0x60000000])
+def test_segments_further_away_than_any_window(far: int) -> None:
+    talk = begun()
+    talk.put("a", talk.next["a"] + far, b"stray")
+    put(talk, "a", send(2, b""))
+    assert told(talk) == {("outside-window", "initiator")}
+
+
 # --- the end ---
 
 
@@ -384,9 +400,10 @@ def test_segments_that_become_tiny(size: int) -> None:
     assert rules == ({("attack-path-mtu", "initiator")} if size == 60 else set())
 
 
-@pytest.mark.parametrize("control", [b"\x01\x00", b"\x11\x01", b"\x12\x02"])
+@pytest.mark.parametrize("control", [b"\x01\x00", b"\x11\x01", b"\x11\x04", b"\x12\x02"])
 def test_a_terminate_that_names_a_buffer(control: bytes) -> None:
     talk = begun()
     put(talk, "b", untagged(7, 2, 1, control + bytes(2)))
-    buffer = {("attack-buffer", "initiator")} if control[0] != 0x12 else set()
+    # An invalid DDP version is an error of tagged buffers by its number only.
+    buffer = {("attack-buffer", "initiator")} if control not in (b"\x12\x02", b"\x11\x04") else set()
     assert told(talk) == {("terminate", "responder")} | buffer

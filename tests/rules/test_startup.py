@@ -6,6 +6,7 @@ import pytest
 
 from scapy_mpa.craft.packets import ACK, FIN, RST
 from scapy_mpa.craft.ulpdus import READ_REQUEST, TERMINATE, rdma_write, read_request_body, send, untagged
+from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, StartupFrame, startup_frame
 from tests.receive.cases import REPLY, REQUEST, Side, Talk, feed
 from tests.rules.talks import begun, findings, put, told
@@ -290,6 +291,63 @@ def test_something_else_in_place_of_the_reply() -> None:
     talk.say("b", b"HTTP/1.1 400 Bad Request\r\n\r\n")
     talk.say("a", flags=RST | ACK)
     assert told(talk) == {("startup-key", "responder")}
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", plain("request"), REPLY[:17]])
+def test_an_answer_that_is_no_reply_is_no_silence(answer: bytes) -> None:
+    """The Initiator closes, as it has to: nobody was left waiting."""
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    talk.say("b", answer)
+    talk.say("a", flags=FIN | ACK)
+    talk.say("b", flags=FIN | ACK)
+    rules = {rule for rule, _ in told(talk)}
+    assert "startup-unanswered" not in rules
+    assert rules & {"startup-key", "startup-role", "startup-frame"}
+
+
+@pytest.mark.parametrize(
+    ("behind", "apart", "rule"),
+    [
+        (bytes(36), False, "startup-pd-length"),
+        (encode_fpdu(FIRST), False, "startup-fpdu-before-reply"),
+        (encode_fpdu(FIRST), True, "startup-fpdu-before-reply"),
+    ],
+)
+def test_what_is_behind_a_request_is_why_its_receiver_closes(behind: bytes, apart: bool, rule: str) -> None:
+    """Not the Responder's fault, who must close (RFC 5044 §7.1.2, rules 2 and 9)."""
+    talk = Talk().open()
+    for part in (REQUEST, behind) if apart else (REQUEST + behind,):
+        talk.say("a", part)
+    talk.say("b", flags=FIN | ACK)
+    assert told(talk) == {(rule, "initiator")}
+
+
+def test_private_data_that_is_not_counted_is_no_fpdu_that_was_lost() -> None:
+    talk = Talk().open()
+    talk.greet("a", REQUEST)
+    talk.say("b", StartupFrame("reply", 0, 1, 0, 0, 0, 1, 4, bytes(range(40))).encode())
+    talk.close()
+    assert told(talk) == {("startup-pd-length", "responder")}
+
+
+@pytest.mark.parametrize(("octet", "rules"), [(0xC0, {("overlap", "initiator")}), (0x40, set())])
+def test_a_request_that_is_repeated(octet: int, rules: Told) -> None:
+    """With M it would ask for something else."""
+    talk = Talk().open()
+    seq = talk.next["a"]
+    talk.greet("a", REQUEST)
+    talk.put("a", seq, REQUEST[:16] + bytes((octet,)) + REQUEST[17:])
+    talk.greet("b", REPLY)
+    talk.operate()
+    put(talk, "a", FIRST)
+    put(talk, "b", ANSWER)
+    assert told(talk) == rules
+
+
+def test_the_version_that_was_not_agreed_on_is_the_wrong_one() -> None:
+    talk = negotiated(plain("request"), plain("reply"), version_0(FIRST), ANSWER)
+    assert told(talk) == {("rnic-version", "initiator"), ("rnic-version-mixed", "initiator")}
 
 
 # --- their order ---

@@ -10,6 +10,8 @@ from scapy_mpa.receive.segment import BUFFER, KEY, TCP, Segment
 
 #: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2).
 _PROTECTION = ((0, 1), (1, 1))
+#: Among them, the one that is about something else: the DDP version of a tagged segment.
+_DDP_VERSION = 1, 1, 4
 #: Segments of so few octets hold little but headers; so many of them in a row, after segments that are not tiny.
 TINY, _FEWEST_TINY, _NOT_TINY = 128, 16, 512
 
@@ -35,6 +37,8 @@ def hop_limit(seg: Segment) -> int | None:
 
 def names_buffer(terminate: Terminate) -> bool:
     """Whether a Terminate says that a buffer was targeted which had not been offered."""
+    if (terminate.layer, terminate.etype, terminate.code) == _DDP_VERSION:
+        return False
     return (terminate.layer, terminate.etype) in _PROTECTION
 
 

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 #: How long the answer to a startup frame, or a close, is waited for: longer than any stack's own timeout (nanoseconds).
 PATIENCE = 10_000_000_000
-#: What is told of a Responder that answers, if not by a Reply.
-_IN_PLACE_OF_REPLY = "startup-key", "startup-role", "startup-frame", "startup-pd-length"
+#: What is told where something came in place of a Reply, and of an Initiator that did not wait for one.
+_NO_SILENCE = {
+    "responder": ("startup-key", "startup-role", "startup-frame", "startup-pd-length"),
+    "initiator": ("startup-pd-length", "startup-fpdu-before-reply"),
+}
 
 
 def is_before(one: int, other: int) -> bool:
@@ -169,7 +172,10 @@ def begins_with_fpdu(operation: FullOperation) -> bool:
     ulpdu = operation.first_ulpdu
     if ulpdu is not None:
         return operation.crc or begins_with_header(ulpdu, operation.first_ulpdu_length)
-    octets = operation.first_octets[MARKER_LENGTH if operation.markers else 0 :]
+    return _may_begin_with_fpdu(operation.first_octets[MARKER_LENGTH if operation.markers else 0 :])
+
+
+def _may_begin_with_fpdu(octets: bytes) -> bool:
     if len(octets) < 2 + HEADER_OCTETS:
         return True  # nobody knows
     return begins_with_header(octets[2:], octets[0] << 8 | octets[1])
@@ -179,7 +185,27 @@ def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment,
     more = opening[LENGTH] - (operation.stream.seq_of(0) - opening[SEQ] & SEQ_MASK)
     detail = f"PD_Length {found.startup.pd_length}, and {more} octets more that are no FPDU in the same segment"
     where = opening[FRAME], opening[TIME], found.seq
+    if not operation.counts.fpdus:
+        mpa.findings.forget(operation.direction, {"connection-lost"})  # they were no part of an FPDU
     mpa.findings.add("startup-pd-length", operation.direction, *where, detail)
+
+
+def find_octets_behind_request(mpa: MPAConnection, seg: Segment) -> None:
+    """At the end, without a Reply: ``seg``, the first with octets behind the Request, was sent before one came."""
+    request = mpa.request
+    if request is None or mpa.reply is not None or mpa.operations or seg[ACK] != request.ack:
+        return
+    end = end_of(request)
+    skipped = (end - seg[SEQ]) & SEQ_MASK if is_before(seg[SEQ], end) else 0
+    octets = bytes(seg[BUFFER][seg[START] + skipped : seg[END]])
+    where = seg[FRAME], seg[TIME]
+    if skipped and not _may_begin_with_fpdu(octets):
+        pd_length, more = request.startup.pd_length, seg[LENGTH] - skipped
+        detail = f"PD_Length {pd_length}, and {more} octets more that are no FPDU in the same segment"
+        mpa.findings.add("startup-pd-length", "initiator", *where, request.seq, detail)
+    elif octets:
+        detail = "octets behind the Request, before a Reply was received"
+        mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, seg[SEQ] + skipped & SEQ_MASK, detail)
 
 
 def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -> None:
@@ -198,8 +224,8 @@ def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -
             detail = f"not closed {(now[1] - request.time) // 1_000_000_000} s later: {close.reason}"
             mpa.findings.add("startup-not-closed", close.by, *now, request.ack, detail)
         return
-    if mpa.findings.has("responder", *_IN_PLACE_OF_REPLY):
-        return
+    if any(mpa.findings.has(direction, *rules) for direction, rules in _NO_SILENCE.items()):
+        return  # that is why
     if mpa.reply is None and (closed is not None or waited) and not startup_frame_problems(request.startup):
         how, when = closed if closed is not None else ("no answer", now)
         detail = f"{how} after {(when[1] - request.time) / 1e9:.3f} s, and no Reply"
