@@ -1,4 +1,4 @@
-"""Writes pcapng files: one section, one interface, enhanced packet blocks (draft-ietf-opsawg-pcapng).
+"""Writes pcapng files: one section, one interface or more, enhanced packet blocks (draft-ietf-opsawg-pcapng).
 
 As `pcapfile`, with times in nanoseconds.
 """
@@ -36,19 +36,28 @@ class PcapngWriter:
         self._packet = struct.Struct(self._order + "IIIIIII")
         self._length = struct.Struct(self._order + "I")
         section = struct.pack(self._order + "IHHq", _BYTE_ORDER_MAGIC, *_VERSION, _UNKNOWN_LENGTH)
-        resolution = struct.pack(self._order + "HHB3xHH", _IF_TSRESOL, 1, _NANOSECONDS, _END_OF_OPTIONS, 0)
+        self._interfaces = 0
         self._block(_SECTION_HEADER, section)
-        self._block(_INTERFACE_DESCRIPTION, struct.pack(self._order + "HHI", linktype, 0, snaplen) + resolution)
+        self.add_interface(linktype)
 
-    def write(self, packets: Iterable[Packet]) -> int:
-        """Append packets; return how many."""
+    def add_interface(self, linktype: int) -> int:
+        """Describe an interface; return its number, from 0."""
+        resolution = struct.pack(self._order + "HHB3xHH", _IF_TSRESOL, 1, _NANOSECONDS, _END_OF_OPTIONS, 0)
+        self._block(_INTERFACE_DESCRIPTION, struct.pack(self._order + "HHI", linktype, 0, self._snaplen) + resolution)
+        self._interfaces += 1
+        return self._interfaces - 1
+
+    def write(self, packets: Iterable[Packet], interface: int = 0) -> int:
+        """Append packets of an interface; return how many."""
         count = 0
         for time, octets in packets:
             length = len(octets)
             kept = octets[: self._snaplen] if length > self._snaplen else octets
             padding = -len(kept) % 4
             size = _BLOCK_OVERHEAD + 20 + len(kept) + padding
-            header = self._packet.pack(_ENHANCED_PACKET, size, 0, time >> 32, time & 0xFFFFFFFF, len(kept), length)
+            header = self._packet.pack(
+                _ENHANCED_PACKET, size, interface, time >> 32, time & 0xFFFFFFFF, len(kept), length
+            )
             self._write(header + kept + bytes(padding) + self._length.pack(size))
             count += 1
         return count

@@ -36,7 +36,7 @@ else:
     import tomli as tomllib
 
 SUFFIX = ".toml"
-_PARAMETERS = frozenset(SETUP_NAMES) - {"alter", "time", "seed"}
+_PARAMETERS = frozenset(SETUP_NAMES) - {"alter", "frames", "time", "seed"}
 _OF_SCENARIO = ("title", "clause", "seed", "impair", "connection")
 _OF_CONNECTION = ("title", "count", "after", "say")
 _MOST = 100_000

@@ -232,7 +232,7 @@ class Sending:
     def _start(self) -> Iterator[TcpPacket]:
         """Request and Reply (RFC 5044 §7.1)."""
         for half in self.halves:
-            octets = self._setup.startup(half.role).encode()
+            octets = self._setup.startup_octets(half.role)
             begin = self._talk.sent(self._sides[half.role])
             half.startup = begin, begin + len(octets)
             yield from self._pass(half.role, octets)

@@ -56,8 +56,9 @@ class Setup:
     (None: the first that both offer).
 
     What follows of these may be told otherwise: `markers` of the direction each side sends in, `version` of DDP
-    and RDMAP. `alter` may change the octets of each side's FPDUs before they are cut in segments; `deviation` names
-    what each side does wrong (see `framing.senders`), two of them joined by +.
+    and RDMAP, `frames` the octets that are sent in place of Request and Reply (b"": none). `alter` may change the
+    octets of each side's FPDUs before they are cut in segments; `deviation` names what each side does wrong (see
+    `framing.senders`), two of them joined by +.
 
     `opens` is who sends the SYN; `segmentation` how each side cuts its stream (one for both, or a pair); `mtu`
     of the path, in octets; `mulpdu` the longest ULPDU of each side (None: as EMSS has it, §4.5); `timestamps`:
@@ -83,6 +84,7 @@ class Setup:
     rtr: RTR | None = None
     markers: tuple[bool | None, bool | None] = (None, None)
     version: int | None = None
+    frames: tuple[bytes | None, bytes | None] = (None, None)
     alter: tuple[Alter | None, Alter | None] = (None, None)
     deviation: tuple[str, str] = ("", "")
     opens: Role = "initiator"
@@ -117,7 +119,13 @@ class Setup:
             if complaint := wanted.complaint(name, value):
                 raise ConversationError(complaint)
         if not self.specification.startup_frames:
-            for name, nothing in (("private_data", (b"", b"")), ("enhanced", (None, None)), ("reject", False)):
+            nothing_told = {
+                "private_data": (b"", b""),
+                "enhanced": (None, None),
+                "reject": False,
+                "frames": (None, None),
+            }
+            for name, nothing in nothing_told.items():
                 if getattr(self, name) != nothing:
                     raise ConversationError(f"{self.profile} has no startup frames, and so no {name}")
         try:
@@ -208,6 +216,11 @@ class Setup:
             enhanced=self.enhanced_of(role),
         )
 
+    def startup_octets(self, role: Role) -> bytes:
+        """What this side sends as its startup frame."""
+        told = self.frames[ROLES.index(role)]
+        return self.startup(role).encode() if told is None else told
+
     def has_markers(self, role: Role) -> bool:
         """Whether what this side sends has Markers: its peer asks for them by M (RFC 5044 §7.1.1)."""
         side = ROLES.index(role)
@@ -295,6 +308,7 @@ _PAIRS = {
     "rev": whole(0, 0xFF).or_nothing(),
     "private_data": Wanted("octets", lambda value: isinstance(value, bytes)),
     "markers": FLAG.or_nothing(),
+    "frames": Wanted("octets", lambda value: isinstance(value, bytes)).or_nothing(),
     "alter": Wanted("a function", callable).or_nothing(),
     "deviation": Wanted(f"one of {', '.join(BY_NAME)}, or two joined by +,", _is_deviation),
     "isn": whole(0, 0xFFFFFFFF).or_nothing(),

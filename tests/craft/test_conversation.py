@@ -364,6 +364,19 @@ def test_the_octets_of_fpdus_may_be_altered_before_they_are_cut() -> None:
     assert half.origin is not None and len(stream(packets, "initiator")) == half.origin + 24 + 28
 
 
+def test_other_octets_may_be_sent_in_place_of_a_startup_frame() -> None:
+    """What is agreed on stays as the parameters have it."""
+    conversation = Conversation(frames=(b"not MPA", b""), allow="responder-first").send("initiator", b"x")
+    sending = conversation.sending()
+    sent = [packet.payload for packet in sending.packets() if packet.payload]
+    assert sent[0] == b"not MPA" and len(sent) == 2
+    assert [half.startup for half in sending.halves] == [(0, 7), (0, 0)]
+    with pytest.raises(ConversationError, match="has no startup frames, and so no frames"):
+        Conversation(profile="culley-02", frames=(b"", None))
+    with pytest.raises(ConversationError, match="frames is 'text'; octets is wanted"):
+        Conversation(frames=("text", None))
+
+
 def test_a_conversation_can_be_sent_again_and_goes_on() -> None:
     c = Conversation().send("initiator", 5)
     assert made(c)[0][-1].flags == ACK
