@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from scapy_mpa.catalogue.malformed import Malformed as Malformed
     from scapy_mpa.craft.setup import ConversationError as ConversationError
     from scapy_mpa.errors import CaptureError as CaptureError
     from scapy_mpa.errors import FramingError as FramingError
@@ -53,6 +54,7 @@ _WHERE = {
     "ConversationError": "scapy_mpa.craft.setup",
     "FramingError": "scapy_mpa.errors",
     "MPAError": "scapy_mpa.errors",
+    "Malformed": "scapy_mpa.catalogue.malformed",
     "mulpdu": "scapy_mpa.framing.mulpdu",
     "FPDURecord": "scapy_mpa.receive.records",
     "Limits": "scapy_mpa.receive.limits",

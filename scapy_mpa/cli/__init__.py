@@ -25,6 +25,7 @@ COMMANDS = (
     "export",
     "extract",
     "fpdus",
+    "malform",
     "rules",
     "shell",
     "show",

@@ -105,6 +105,29 @@ def explanation(rule: Rule) -> Iterator[str]:
         yield f"  look for it: scapy-mpa analyze --rules {rule.told_as or rule.id} CAPTURE"
     else:
         yield "  look for it: not in a capture; a peer that tests the implementation sees it"
+    yield from _example(rule)
+
+
+def _example(rule: Rule) -> Iterator[str]:
+    """The case of the catalogue that shows it, and where."""
+    from scapy_mpa.catalogue.malformed import Malformed
+    from scapy_mpa.catalogue.table import example_of
+
+    case = example_of(rule.id)
+    if case is None:
+        return
+    make = f"  example: scapy-mpa malform {case.name} -o x.pcap"
+    if rule.observable == "endpoint":
+        yield make
+        yield f"    {case.purpose}. A conforming peer: {case.peer.says}"
+        return
+    made = Malformed(case)
+    found = made.finding_of(rule.id) or made.finding_of(rule.told_as)
+    assert found is not None
+    by = "" if found.rule.id == rule.id else f", told by {found.rule.id}"
+    options = f" (analyze wants {' '.join(case.options)})" if case.options else ""
+    yield f"{make} && scapy-mpa show x.pcap --frame {found.frame}"
+    yield f"    {case.purpose}: frame {found.frame}{by}{options}"
 
 
 def _ordinal(found: Requirement) -> str:
@@ -130,6 +153,8 @@ def as_dict(rules: Iterable[Rule]) -> dict[str, Any]:
 
 
 def _rule_as_dict(rule: Rule) -> dict[str, Any]:
+    from scapy_mpa.catalogue.table import examples_of
+
     group = next(name for name, rules in GROUPS.items() if rule in rules)
     return {
         "rule": rule.id,
@@ -142,4 +167,5 @@ def _rule_as_dict(rule: Rule) -> dict[str, Any]:
         "why": rule.why,
         "profiles": list(rule.profiles),
         "clauses": list(rule.clauses()),
+        "examples": [case.name for case in examples_of(rule.id)],
     }

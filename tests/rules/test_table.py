@@ -138,6 +138,8 @@ def test_what_is_in_the_table_is_raised() -> None:
         # Topics of clauses, functions and options of commands are called like some rules.
         if path.name not in ("profiles.py", "senders.py", "__init__.py") and path.parent.name not in (
             "layers",
+            "areas",  # what the catalogue's cases have to raise
+            "catalogue",
             "cli",
             "craft",
             "report",

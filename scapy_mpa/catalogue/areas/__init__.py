@@ -1,0 +1,1 @@
+"""The tables of cases, a module for each area."""

@@ -1,0 +1,144 @@
+"""DDP Segments and RDMAP messages, as far as they explain trouble with MPA (RFC 5040, RFC 5041)."""
+
+from __future__ import annotations
+
+from ...craft.ulpdus import (
+    ATOMIC_REQUEST,
+    READ_REQUEST,
+    SEND,
+    SEND_SE_INVALIDATE,
+    TERMINATE,
+    rdma_write,
+    read_request_body,
+    send,
+    tagged,
+    terminate_body,
+    untagged,
+)
+from ..case import Case
+from ..frame import says
+from ..peer import (
+    ACCEPT,
+    BAD_MO,
+    BAD_MSN,
+    BAD_OPCODE,
+    BAD_QUEUE,
+    BAD_RDMAP_VERSION,
+    BAD_STAG,
+    BAD_TAGGED_VERSION,
+    BAD_TO,
+    BAD_UNTAGGED_VERSION,
+    BROKEN_STREAM,
+    IGNORE,
+    MSN_MISSING,
+    Peer,
+    peer,
+)
+
+_FIRST, _SAID = "initiator send 30", "responder send 30"
+_PLACES = peer("accept", "It places the octets where the segment says; a message without L is never delivered.")
+_SHORT = peer("accept", "It must not act on it: no clause says what comes of a segment shorter than its header.")
+_BODY = read_request_body(1, 4096, 100, 2, 8192)
+
+
+def _bits(ulpdu: bytes, first: int = 0, second: int = 0) -> bytes:
+    """With these bits of the two control octets turned over."""
+    return bytes((ulpdu[0] ^ first, ulpdu[1] ^ second)) + ulpdu[2:]
+
+
+def _case(name: str, purpose: str, raises: tuple[str, ...], take: Peer, *ulpdus: bytes, clause: str = "") -> Case:
+    more = ("terminate@peer",) if take.reaction == "terminate" and raises else ()
+    return Case(name, purpose, "plain", (says(_FIRST, _SAID, *ulpdus),), (*raises, *more), take, clause=clause)
+
+
+def _host_order(body: bytes) -> bytes:
+    """The five integers of a Read Request, each with its octets reversed."""
+    sizes, at, parts = (4, 8, 4, 4, 8), 0, []
+    for size in sizes:
+        parts.append(body[at : at + size][::-1])
+        at += size
+    return b"".join(parts)
+
+
+_HEADERS = (
+    _case("ddp-untagged-short", "An untagged DDP Segment two octets short of its header", ("ddp-header",), _SHORT,
+          send(2, b"")[:16], clause="RFC 5041 §4.4"),
+    _case("ddp-tagged-short", "A tagged DDP Segment three octets short of its header", ("ddp-header",), _SHORT,
+          rdma_write(1, 0, b"")[:11], clause="RFC 5041 §4.3"),
+    _case("ddp-version-0", "A Send of DDP and RDMAP version 0 among those of version 1", ("ddp-version",),
+          BAD_UNTAGGED_VERSION, untagged(SEND, 0, 2, bytes(20), version=0)),
+    _case("ddp-version-2", "A Send of DDP version 2", ("ddp-version",), BAD_UNTAGGED_VERSION,
+          _bits(send(2, bytes(20)), 3)),
+    _case("ddp-version-0-tagged", "An RDMA Write of DDP version 0, and RDMAP's 1", ("ddp-version",),
+          BAD_TAGGED_VERSION, _bits(rdma_write(1, 0, bytes(20)), 1)),
+    _case("rdmap-version-0", "A Send of RDMAP version 0, and DDP's 1", ("ddp-version",), BAD_RDMAP_VERSION,
+          _bits(send(2, bytes(20)), 0, 0x40)),
+    _case("rdmap-version-3", "A Send of RDMAP version 3", ("ddp-version",), BAD_RDMAP_VERSION,
+          _bits(send(2, bytes(20)), 0, 0x80)),
+    *(
+        _case(f"opcode-{opcode}", f"Opcode {opcode}, which no RFC defines", ("ddp-opcode",), BAD_OPCODE,
+              untagged(opcode, 0, 2, bytes(20)), clause="RFC 5040 §4.1")
+        for opcode in (12, 15)
+    ),
+    _case("opcode-send-tagged", "A Send in a tagged DDP Segment", ("ddp-opcode",), BAD_OPCODE,
+          tagged(SEND, 1, 0, bytes(20)), clause="RFC 5040 §4.1"),
+    _case("opcode-write-untagged", "An RDMA Write in an untagged DDP Segment", ("ddp-opcode",), BAD_OPCODE,
+          untagged(0, 0, 2, bytes(20)), clause="RFC 5040 §4.1"),
+    _case("ddp-reserved-bits", "All reserved bits of the DDP control octet are set", ("ddp-reserved",), IGNORE,
+          _bits(send(2, bytes(20)), 0x3C)),
+    _case("ddp-reserved-bit-tagged", "A reserved bit in an RDMA Write", ("ddp-reserved",), IGNORE,
+          _bits(rdma_write(1, 0, bytes(20)), 4)),
+    _case("rdmap-reserved-bits", "Both reserved bits of the RDMAP control octet are set", ("ddp-reserved",), IGNORE,
+          _bits(send(2, bytes(20)), 0, 0x30), clause="RFC 5040 §4.1"),
+)  # fmt: skip
+
+_QUEUES = (
+    _case("queue-send-1", "A Send on queue 1", ("ddp-queue",), BAD_OPCODE, untagged(SEND, 1, 1, bytes(20))),
+    _case("queue-read-request-0", "An RDMA Read Request on queue 0", ("ddp-queue",), BAD_OPCODE,
+          untagged(READ_REQUEST, 0, 2, _BODY)),
+    _case("queue-terminate-0", "A Terminate on queue 0", ("ddp-queue", "terminate"), BAD_OPCODE,
+          untagged(TERMINATE, 0, 2, terminate_body(0, 2, 6))),
+    _case("queue-4294967295", "A Send on the last queue of all", ("ddp-queue",), BAD_QUEUE,
+          untagged(SEND, 0xFFFFFFFF, 1, bytes(20))),
+    _case("msn-left-out", "MSN 3 behind MSN 1", ("ddp-msn",), MSN_MISSING, send(3, bytes(20)), clause="RFC 5041 §4.4"),
+    _case("msn-twice", "MSN 2 twice", ("ddp-msn",), BAD_MSN, send(2, bytes(20)), send(2, bytes(20))),
+    _case("msn-0", "MSN 0, where messages are counted from 1", ("ddp-msn",), BAD_MSN, send(0, bytes(20))),
+    _case("msn-of-another-queue", "An RDMA Read Request with the MSN of the Sends", ("ddp-msn",), MSN_MISSING,
+          untagged(READ_REQUEST, 1, 2, _BODY)),
+)  # fmt: skip
+
+_MESSAGES = (
+    _case("mo-too-large", "The second segment of a Send has an MO one too large", ("ddp-mo",), BAD_MO,
+          send(2, bytes(200), last=False), send(2, b"rest", message_offset=201)),
+    _case("mo-too-small", "The second segment of a Send has an MO one too small: an octet is written twice",
+          ("ddp-mo",), ACCEPT, send(2, bytes(200), last=False), send(2, b"rest", message_offset=199)),
+    _case("mo-not-0", "The only segment of a Send has MO 7", ("ddp-mo",), BAD_MO, send(2, b"x", message_offset=7)),
+    _case("mo-in-host-order", "The second segment of a Send has its MO in the order of a little-endian host",
+          ("ddp-mo",), BAD_MO, send(2, bytes(200), last=False), send(2, b"rest", message_offset=200 << 24)),
+    _case("l-missing", "A Send without L, and then another Send", ("ddp-last",), _PLACES,
+          send(2, bytes(200), last=False), send(3, bytes(20)), clause="RFC 5041 §4.1"),
+    _case("l-too-early", "A Send goes on behind the segment with L", ("ddp-last",), BROKEN_STREAM, send(2, bytes(200)),
+          send(2, b"rest", message_offset=200), clause="RFC 5041 §4.1"),
+    _case("l-missing-write", "An RDMA Write without L, and then one to another buffer", ("ddp-last",), _PLACES,
+          rdma_write(1, 0, bytes(200), last=False), rdma_write(2, 0, bytes(20)), clause="RFC 5041 §4.1"),
+    _case("write-to-elsewhere", "The second segment of an RDMA Write leaves out an octet", ("ddp-last",), _PLACES,
+          rdma_write(1, 0, bytes(200), last=False), rdma_write(1, 201, bytes(20)), clause="RFC 5041 §4.1"),
+    _case("to-up-to-the-last", "An RDMA Write whose last octet is one before the last of a 64-bit TO", (), ACCEPT,
+          rdma_write(1, (1 << 64) - 201, bytes(200)), clause="RFC 5041 §7.1"),
+    _case("to-wraps", "An RDMA Write whose TO and length pass 2^64", ("attack-buffer",), BAD_TO,
+          rdma_write(1, (1 << 64) - 100, bytes(200)), clause="RFC 5041 §7.1"),
+    _case("read-request-of-32", "An RDMA Read Request whose body has 32 octets", ("rdmap-read-request",),
+          BROKEN_STREAM, untagged(READ_REQUEST, 1, 1, _BODY + bytes(4)), clause="RFC 5040 §4.4"),
+    _case("read-request-of-27", "An RDMA Read Request whose body is one octet short", ("rdmap-read-request",),
+          BROKEN_STREAM, untagged(READ_REQUEST, 1, 1, _BODY[:-1]), clause="RFC 5040 §4.4"),
+    _case("read-request-in-host-order", "An RDMA Read Request in the order of a little-endian host",
+          ("rdmap-read-request", "attack-buffer"), BAD_STAG,
+          untagged(READ_REQUEST, 1, 1, _host_order(read_request_body(1, 0x7F1234561010, 64, 2, 0x7F1234571010))),
+          clause="RFC 5040 §4.4"),
+    _case("send-se-invalidate", "A Send with SE and Invalidate", (), ACCEPT,
+          untagged(SEND_SE_INVALIDATE, 0, 2, bytes(20), invalidate=0x1234), clause="RFC 5040 §4.1"),
+    _case("atomic-request-alone", "An Atomic Request on queue 1", (), ACCEPT,
+          untagged(ATOMIC_REQUEST, 1, 1, bytes(52)), clause="RFC 7306 §5.2"),
+)  # fmt: skip
+
+CASES = (*_HEADERS, *_QUEUES, *_MESSAGES)

@@ -1,0 +1,139 @@
+"""TCP under MPA: copies that differ, checksums, sequence numbers that wrap, and signs of attacks (RFC 5044 §9.1)."""
+
+from __future__ import annotations
+
+from ...craft.ulpdus import send
+from ..case import Case
+from ..frame import says, setup
+from ..mutation import Mutation
+from ..packet import again, checksums, damaged_on_the_way, forged, keep_alive, late, recut
+from ..peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
+from ..wire import hops
+
+_FIRST, _SAID = "initiator send 30", "responder send 30"
+_KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
+_EVIL = b"evil"
+_MODULO = 1 << 32
+#: Octets of a startup frame without Private Data, and of the SYN.
+_STARTUP, _SYN = 20, 1
+
+
+def _wraps_at(offset: int) -> Mutation:
+    """The octet at this offset of the Initiator's Full Operation has sequence number 0."""
+    return setup(isn=((_MODULO - _SYN - _STARTUP - offset) % _MODULO, None))
+
+
+_COPIES = (
+    Case(
+        "overlap-second-differs", "A segment comes twice, the second time with other octets that fit no FPDU", "plain",
+        (again(2, at=40, octets=_EVIL),), ("overlap", "attack-injection"), DISCARD,
+    ),
+    Case(
+        "overlap-first-differs", "A segment comes twice, the first time with other octets that fit no FPDU", "plain",
+        (again(2, at=40, octets=_EVIL, first=True),), ("overlap", "attack-injection", "crc", "terminate@peer"), BAD_CRC,
+    ),
+    Case(
+        "overlap-no-crc", "A segment comes twice with different octets, and no CRC says which is right", "no-crc",
+        (again(2, at=40, octets=_EVIL),), ("overlap",), _KEEPS,
+    ),
+    Case(
+        "overlap-of-a-part", "Part of a segment comes again with other octets", "no-crc",
+        (again(2, at=40, octets=_EVIL, skip=30, keep=60),), ("overlap", "alignment-retransmission"), _KEEPS,
+    ),
+    Case(
+        "overlap-of-a-marker", "A segment comes twice, and differs in a Marker", "markers-no-crc",
+        (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), again(2, at=452, octets=b"\0\0\0\x40")), ("overlap",),
+        _KEEPS,
+    ),
+    Case(
+        "two-conflicting-retransmissions", "A segment is late, and comes twice with different octets", "no-crc",
+        (
+            says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4))), late(2, 4),
+            again(4, at=40, octets=_EVIL),
+        ),
+        ("overlap",), _KEEPS,
+    ),
+    Case(
+        "retransmission-of-request", "The Request comes twice", "plain", (again(0),), (), ACCEPT,
+        clause="RFC 9293 §3.7",
+    ),
+    Case(
+        "overlap-of-request", "The Request comes twice, the second time with M", "plain",
+        (again(0, at=16, octets=b"\xc0"),), ("overlap",), _KEEPS,
+    ),
+    Case(
+        "keep-alive", "A keep-alive brings an octet that was sent before, as another one", "plain", (keep_alive(2),),
+        (), DISCARD, clause="RFC 9293 §3.8.4",
+    ),
+)  # fmt: skip
+
+_CHECKSUMS = (
+    Case(
+        "tcp-checksum-then-right", "A damaged segment, whose TCP checksum shows it, and then the right one", "plain",
+        (again(2, at=40, octets=_EVIL, first=True, damaged=True),), ("tcp-checksum",), DISCARD,
+    ),
+    Case(
+        "tcp-checksum-after-right", "The right segment, and then a damaged copy, whose TCP checksum shows it", "plain",
+        (again(2, at=40, octets=_EVIL, damaged=True),), ("tcp-checksum",), DISCARD,
+    ),
+    Case(
+        "tcp-checksum-and-never-again", "A damaged segment, whose TCP checksum shows it, and which is not sent again",
+        "plain", (damaged_on_the_way(2, 40),), ("tcp-checksum", "gap"), WAIT,
+    ),
+    *(
+        Case(
+            f"tcp-checksum-{name}", f"TCP checksums are not filled in: {what}", "plain", (change,), (), ACCEPT,
+            clause="RFC 9293 §3.1",
+        )
+        for name, what, change in (
+            ("zero", "zero", checksums("zero")),
+            ("pseudo", "the sum over the pseudo-header", checksums("pseudo")),
+        )
+    ),
+)  # fmt: skip
+
+_WRAPS = tuple(
+    Case(
+        f"wrap-{name}", f"Sequence numbers pass 2^32 {where}", baseline, (*steps, _wraps_at(offset)), (), ACCEPT,
+        clause="RFC 9293 §3.4",
+    )
+    for name, where, baseline, offset, *steps in (
+        ("in-request", "in the Key of the Request", "plain", -12),
+        ("behind-request", "behind the Request", "plain", 0),
+        ("in-length", "between the two octets of ULPDU_Length", "plain", 56 + 1),
+        ("between-fpdus", "between two FPDUs", "plain", 56),
+        ("in-crc", "in the CRC", "plain", 56 - 2),
+        ("in-marker", "in a Marker", "markers", 512 + 2, says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""))),
+        ("before-marker", "where a Marker begins", "markers", 512,
+         says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""))),
+        ("in-late-segment", "in a segment that is late, and located by a Marker", "markers", 512 + 2,
+         says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), recut(2, 300), late(2, 3)),
+    )
+)  # fmt: skip
+
+_ATTACKS = (
+    Case(
+        "outside-window", "A segment further ahead than any window", "plain", (forged(2, 0x60000000),),
+        ("outside-window",), DISCARD,
+    ),
+    Case(
+        "outside-window-behind", "A segment further back than any window", "plain", (forged(2, -0x60000000),),
+        ("outside-window",), DISCARD,
+    ),
+    Case(
+        "ttl-changes", "From the second FPDU on, segments have another TTL", "plain", (hops(8, 57),),
+        ("attack-hijack",), ACCEPT,
+    ),
+    Case(
+        "path-mtu-of-128", "The path takes no more than 128 octets of a packet from now on", "plain",
+        (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 128", "initiator write 5000"),),
+        ("attack-path-mtu", "alignment"), ACCEPT,
+    ),
+    Case(
+        "path-mtu-of-600", "The path takes no more than 600 octets of a packet from now on", "plain",
+        (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 600", "initiator write 5000"),),
+        (), ACCEPT, clause="RFC 5044 §5.1",
+    ),
+)  # fmt: skip
+
+CASES = (*_COPIES, *_CHECKSUMS, *_WRAPS, *_ATTACKS)

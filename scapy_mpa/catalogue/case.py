@@ -1,0 +1,109 @@
+"""What a row of the catalogue is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from ..craft.tcppacket import ROLES, Role
+from ..rules.table import RULES
+from .mutation import Mutation
+from .peer import BAD_CRC, Peer
+
+Area: TypeAlias = Literal[
+    "startup", "negotiation", "fpdu", "markers", "alignment", "teardown", "ddp", "tcp", "capture"
+]  # fmt: skip
+
+AREAS: dict[Area, str] = {
+    "startup": "Startup frames and their order",
+    "negotiation": "What startup frames agree on",
+    "fpdu": "FPDUs: lengths, PAD and CRC",
+    "markers": "Markers",
+    "alignment": "FPDUs in segments",
+    "teardown": "The end of a connection",
+    "ddp": "DDP and RDMAP",
+    "tcp": "TCP, and attacks",
+    "capture": "What a capture lacks",
+}
+"""The areas with their titles, in the order of a connection's life."""
+
+Repairable: TypeAlias = Literal["crc", "lengths"]
+"""What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields."""
+REPAIRABLE: tuple[Repairable, ...] = ("crc", "lengths")
+
+
+class Raised(NamedTuple):
+    """A finding that the analysis must have: its rule, and who is to blame (None: the capture)."""
+
+    rule: str
+    direction: Role | None
+
+    @property
+    def severity(self) -> str:
+        """That of the rule."""
+        return RULES[self.rule].severity
+
+
+class Outcome(NamedTuple):
+    """What comes of a case: what the analysis must say, and what a conforming peer must do.
+
+    `raises` are ids of rules, broken by whoever the case is about; `rule@responder` and the like name somebody else,
+    `rule@capture` nobody.
+    """
+
+    raises: tuple[str, ...]
+    peer: Peer
+
+
+CRC_LEFT: Mapping[Repairable, Outcome] = {"crc": Outcome(("crc", "terminate@peer"), BAD_CRC)}
+"""What comes of an FPDU whose CRC was left as it was, where CRCs are in use."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: a valid connection and what is changed in it.
+
+    `by` says who does it, `changes` what, to the connection `baseline` (see `baseline.BASELINES`). `raises` is as in
+    `Outcome`; `left` what comes of it instead if the CRC or the lengths are left as they were. `tests` are rules of
+    endpoints for which the peer is tested by this, `breaks` rules that are broken though the analysis tells it by
+    another, `options` those of `scapy-mpa analyze` without which it does not show. `clause`: that of the first rule,
+    unless given.
+    """
+
+    name: str
+    purpose: str
+    baseline: str
+    changes: tuple[Mutation, ...]
+    raises: tuple[str, ...]
+    peer: Peer
+    by: Role = "initiator"
+    clause: str = ""
+    left: Mapping[Repairable, Outcome] = field(default_factory=dict)
+    tests: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    area: Area = "startup"
+
+    def outcome(self, left: Repairable | None = None) -> Outcome:
+        """What comes of it, with everything repaired or one thing left as it was (KeyError if it has no such thing)."""
+        return Outcome(self.raises, self.peer) if left is None else self.left[left]
+
+    def raised(self, left: Repairable | None = None) -> tuple[Raised, ...]:
+        """What the analysis must say of it, sorted."""
+        return tuple(sorted((self._raised(text) for text in self.outcome(left).raises), key=str))
+
+    def _raised(self, text: str) -> Raised:
+        rule, _, who = text.partition("@")
+        if who == "capture":
+            return Raised(rule, None)
+        if who in ROLES:
+            return Raised(rule, "initiator" if who == "initiator" else "responder")
+        other: Role = "responder" if self.by == "initiator" else "initiator"
+        return Raised(rule, other if who == "peer" else self.by)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Every rule that it raises, breaks or tests, however it is repaired."""
+        texts = [*self.raises, *(text for outcome in self.left.values() for text in outcome.raises)]
+        return tuple(dict.fromkeys([*(text.partition("@")[0] for text in texts), *self.breaks, *self.tests]))

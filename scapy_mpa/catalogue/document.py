@@ -1,0 +1,127 @@
+"""What is told of cases to people: the list, one case in full, and the page docs/catalogue.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..rules.table import RULES
+from .baseline import BASELINES
+from .case import AREAS, Case, Raised, Repairable
+from .manifest import clause_of
+from .peer import REACTIONS
+from .table import CASES
+
+PAGE = "docs/catalogue.md"
+
+_INTRODUCTION = """\
+Every violation that the rules recognise, committed on purpose, and cases on both sides of each limit. A case is a
+valid connection with one thing changed; its capture shows what a conforming peer does about it. `scapy-mpa malform CASE
+-o FILE` makes one, `scapy-mpa malform --all -o DIR` all of them, with a manifest; [Breaking traffic](breaking.md) tells
+how they are used.
+
+*Finds* are the rules that the analysis must find broken, of all severities and no others; `(responder)` and the like
+say who is to blame where it is not the side that the case is about. *Tests* are rules of endpoints: what only shows in
+what the peer does. Where CRC or lengths *may be left*, `--crc left` or `--lengths left` leaves these fields as they
+were before the change. Of a Terminate layer, type and code are given.
+""".splitlines()
+
+
+def list_lines(cases: Sequence[Case]) -> Iterator[str]:
+    """One line a case, by area."""
+    width = max((len(case.name) for case in cases), default=0)
+    for area, title in AREAS.items():
+        found = [case for case in cases if case.area == area]
+        if found:
+            yield f"{title} ({area})"
+        for case in found:
+            yield f"  {case.name:{width}}  {case.purpose} [{_short(case) or 'nothing'}]"
+    yield f"{len(cases)} case{'s' * (len(cases) != 1)}"
+
+
+def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:
+    """All about a case."""
+    baseline = BASELINES[case.baseline]
+    yield f"{case.name}: {case.purpose}"
+    yield f"  area: {case.area}" + (f"; {clause_of(case)}" if clause_of(case) else "")
+    yield f"  valid connection: {case.baseline} ({baseline.what})"
+    yield f"  changed by the {case.by}: {'; '.join(change.text for change in case.changes) or 'nothing'}"
+    told = case.raised(left)
+    yield f"  analyze finds: {'nothing' if not told else ''}".rstrip()
+    for one in told:
+        yield f"    {one.severity} {one.rule}" + (f", {one.direction}" if one.direction else "")
+    if case.options:
+        yield f"  with the options: {' '.join(case.options)}"
+    for what, rules in (("breaks", case.breaks), ("tests", case.tests)):
+        if rules:
+            yield f"  {what}: {', '.join(rules)}"
+    yield f"  a conforming peer: {case.outcome(left).peer.says}"
+    for choice, outcome in case.left.items() if left is None else ():
+        finds = ", ".join(_text(case, one) for one in case.raised(choice)) or "nothing"
+        yield f"  with --{choice} left: {finds}. {outcome.peer.says}"
+
+
+# --- Markdown ---
+
+
+def markdown_lines() -> Iterator[str]:
+    """The page docs/catalogue.md."""
+    yield "# The malformed catalogue"
+    yield ""
+    yield f"<!-- Made by `scapy-mpa malform --list --format md > {PAGE}`: change scapy_mpa/catalogue/areas. -->"
+    yield ""
+    yield from _INTRODUCTION
+    yield ""
+    counts = Counter(case.area for case in CASES.values())
+    silent = sum(not case.raises for case in CASES.values())
+    yield f"There are {len(CASES)} cases; in {silent} of them nothing is wrong that a capture shows."
+    yield ""
+    yield from _table(("area", "what", "cases"), ((area, title, str(counts[area])) for area, title in AREAS.items()))
+    yield ""
+    yield "## Valid connections"
+    yield ""
+    yield from _table(("baseline", "what it is"), ((f"`{name}`", one.what) for name, one in BASELINES.items()))
+    yield ""
+    yield "## What a conforming peer does"
+    yield ""
+    yield from _table(("reaction", "it ..."), REACTIONS.items())
+    for area, title in AREAS.items():
+        yield ""
+        yield f"## {title}"
+        yield ""
+        head = ("case", "what", "clause", "finds", "tests", "a conforming peer")
+        yield from _table(head, (_row(case) for case in CASES.values() if case.area == area))
+
+
+def _row(case: Case) -> tuple[str, ...]:
+    finds = ", ".join(_text(case, one) for one in case.raised())
+    choices = "".join(f" ({choice} may be left)" for choice in case.left)
+    broken = "".join(f", breaks {rule}" for rule in case.breaks)
+    return (
+        f"`{case.name}`",
+        case.purpose + choices,
+        clause_of(case) or "-",
+        (finds or "nothing") + broken,
+        ", ".join(case.tests) or "-",
+        case.peer.short,
+    )
+
+
+def _text(case: Case, one: Raised) -> str:
+    if one.direction == case.by:
+        return one.rule
+    return f"{one.rule} ({one.direction or 'capture'})"
+
+
+def _short(case: Case) -> str:
+    """The rules alone, the gravest first."""
+    grave = ("error", "warning", "note")
+    rules = dict.fromkeys(one.rule for one in case.raised())
+    return ", ".join(sorted(rules, key=lambda rule: grave.index(RULES[rule].severity)))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"

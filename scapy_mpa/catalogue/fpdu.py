@@ -1,0 +1,203 @@
+"""Changes to FPDUs as they are laid in the stream: lengths, PAD, CRC, Markers, and what stands in their place.
+
+The FPDUs of a side are numbered from 1; 0 stands for all that have no change of their own. The CRC is made right
+again after a change, unless the case is asked to leave it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ..framing.crc import CRC_LENGTH, crc32c, crc_field
+from ..framing.fpdu import LENGTH_FIELD_LENGTH, encode_fpdu
+from ..framing.markers import MARKER_LENGTH, Origin, header_offset, marker_positions
+from .mutation import mutation
+
+if TYPE_CHECKING:
+    from .case import Repairable
+    from .plan import Plan
+
+
+@dataclass(frozen=True)
+class SentFPDU:
+    """An FPDU that is about to be sent: where it begins in the stream (None: without Markers), and its octets.
+
+    `crc`: CRCs are in use. `left` is what is to be left as it was.
+    """
+
+    offset: int | None
+    ulpdu: bytes
+    octets: bytes
+    crc: bool
+    origin: Origin
+    left: Repairable | None
+
+    @property
+    def header(self) -> int:
+        """Octets before its ULPDU_Length."""
+        return 0 if self.offset is None else header_offset(self.offset) - self.offset
+
+    @property
+    def markers(self) -> list[int]:
+        """Where its Markers stand, in octets from its first."""
+        if self.offset is None:
+            return []
+        return [at - self.offset for at in marker_positions(self.offset, self.offset + len(self.octets))]
+
+    def laid(self, ulpdu: bytes, *, pad: bytes | None = None, ulpdu_length: int | None = None) -> bytes:
+        """An FPDU with this ULPDU in its place."""
+        made = encode_fpdu(
+            ulpdu,
+            self.offset,
+            origin=self.origin,
+            crc=self.crc,
+            pad=pad,
+            ulpdu_length=ulpdu_length,
+            allow_oversize=True,
+        )
+        return made[:-CRC_LENGTH] + self.octets[-CRC_LENGTH:] if self.left == "crc" else made
+
+    def sealed(self, octets: bytes) -> bytes:
+        """These octets with the right CRC, unless it is to be left."""
+        if not self.crc or self.left == "crc":
+            return octets
+        return octets[:-CRC_LENGTH] + crc_field(crc32c(octets[:-CRC_LENGTH]))
+
+
+FPDUChange: TypeAlias = Callable[[SentFPDU], bytes]
+
+
+def _change(plan: Plan, number: int, change: FPDUChange) -> None:
+    plan.fpdus.setdefault((plan.by, number), []).append(change)
+
+
+@mutation
+def pad(plan: Plan, number: int, octets: bytes) -> None:
+    """PAD is these octets."""
+    _change(plan, number, lambda sent: sent.laid(sent.ulpdu, pad=octets))
+
+
+@mutation
+def ulpdu(plan: Plan, number: int, octets: bytes) -> None:
+    """The ULPDU is this one."""
+    _change(plan, number, lambda sent: sent.laid(octets))
+
+
+@mutation
+def ulpdu_length(plan: Plan, number: int, *, is_: int | None = None, more: int = 0) -> None:
+    """ULPDU_Length says this, or so many more, and nothing else is changed."""
+
+    def change(sent: SentFPDU) -> bytes:
+        field = (len(sent.ulpdu) + more if is_ is None else is_).to_bytes(LENGTH_FIELD_LENGTH, "big")
+        at = sent.header
+        return sent.sealed(sent.octets[:at] + field + sent.octets[at + LENGTH_FIELD_LENGTH :])
+
+    _change(plan, number, change)
+
+
+@mutation
+def resized(plan: Plan, number: int, size: int) -> None:
+    """The ULPDU is cut, or goes on, to this size; ULPDU_Length says so unless lengths are left."""
+
+    def change(sent: SentFPDU) -> bytes:
+        octets = sent.ulpdu[:size] + bytes(range(1, 256))[: max(size - len(sent.ulpdu), 0)].ljust(
+            size - len(sent.ulpdu), b"\xa5"
+        )
+        return sent.laid(octets, ulpdu_length=len(sent.ulpdu) if sent.left == "lengths" else None)
+
+    _change(plan, number, change)
+
+
+@mutation
+def damaged(plan: Plan, number: int, at: int, mask: int = 1) -> None:
+    """The octet at this index is another, and the CRC is not made right again."""
+
+    def change(sent: SentFPDU) -> bytes:
+        octets = bytearray(sent.octets)
+        octets[at] ^= mask
+        return bytes(octets)
+
+    _change(plan, number, change)
+
+
+@mutation
+def crc(plan: Plan, number: int, value: int | Literal["reversed", "inverted"]) -> None:
+    """The CRC field holds this number, or what it should, its octets reversed or its bits inverted."""
+
+    def change(sent: SentFPDU) -> bytes:
+        right = sent.octets[-CRC_LENGTH:]
+        if value == "reversed":
+            field = right[::-1]
+        elif value == "inverted":
+            field = bytes(octet ^ 0xFF for octet in right)
+        else:
+            field = crc_field(value)
+        return sent.octets[:-CRC_LENGTH] + field
+
+    _change(plan, number, change)
+
+
+@mutation
+def marker(
+    plan: Plan,
+    number: int,
+    which: int = 0,
+    *,
+    reserved: int | None = None,
+    fpduptr: int | None = None,
+    more: int = 0,
+    moved: int = 0,
+) -> None:
+    """A Marker of the FPDU, from 0 on, has this RESERVED, this FPDUPTR or `more`, or stands `moved` octets off."""
+
+    def change(sent: SentFPDU) -> bytes:
+        octets, at = bytearray(sent.octets), sent.markers[which]
+        said = struct.unpack_from("!HH", octets, at)
+        value = (said[1] + more if fpduptr is None else fpduptr) & 0xFFFF
+        struct.pack_into("!HH", octets, at, said[0] if reserved is None else reserved, value)
+        if moved:
+            taken = octets[at : at + MARKER_LENGTH]
+            del octets[at : at + MARKER_LENGTH]
+            octets[at + moved : at + moved] = taken
+        return sent.sealed(bytes(octets))
+
+    _change(plan, number, change)
+
+
+@mutation
+def unmarked(plan: Plan, number: int) -> None:
+    """The Markers of the FPDU are left out."""
+    _change(plan, number, lambda sent: encode_fpdu(sent.ulpdu, crc=sent.crc))
+
+
+@mutation
+def cut(plan: Plan, number: int, keep: int) -> None:
+    """Only so many octets of the FPDU are sent; negative: so many are not."""
+    _change(plan, number, lambda sent: sent.octets[:keep])
+
+
+@mutation
+def cut_at_marker(plan: Plan, number: int, which: int, *, behind: bool = False) -> None:
+    """The FPDU is cut where this Marker begins, or behind it."""
+    _change(plan, number, lambda sent: sent.octets[: sent.markers[which] + (MARKER_LENGTH if behind else 0)])
+
+
+@mutation
+def followed(plan: Plan, number: int, octets: bytes) -> None:
+    """Behind the FPDU stand octets that belong to none."""
+    _change(plan, number, lambda sent: sent.octets + octets)
+
+
+@mutation
+def twice(plan: Plan, number: int) -> None:
+    """The FPDU is sent a second time."""
+    _change(plan, number, lambda sent: sent.octets + sent.octets)
+
+
+@mutation
+def left_out(plan: Plan, number: int) -> None:
+    """The FPDU is not sent."""
+    _change(plan, number, lambda sent: b"")

@@ -1,0 +1,139 @@
+"""One case of the catalogue as packets, as a capture file, and as the analysis sees it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import MPAError
+from ..rules.choice import named as rules_named
+from .case import AREAS, Case, Outcome, Raised, Repairable
+from .plan import Captured, Plan
+from .reading import options
+from .table import chosen, named
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet
+    from scapy.plist import PacketList
+
+    from ..report.model import Report
+    from ..rules.findings import Finding
+
+Repair = Literal["repaired", "left"]
+_NANOSECONDS = 1_000_000_000
+
+
+class Malformed:
+    """A case by its name: a valid connection with one thing changed, and what a conforming peer does about it.
+
+    `crc` and `lengths` say whether CRC and length fields are made right again after the change, or `left` as they
+    were, where the case has that choice (`case.left`). Raises MPAError for a name or a choice that does not exist.
+    """
+
+    def __init__(self, case: str | Case, *, crc: Repair = "repaired", lengths: Repair = "repaired") -> None:
+        self.case = named(case) if isinstance(case, str) else case
+        self.left = left_of(crc, lengths)
+        if self.left is not None and self.left not in self.case.left:
+            choices = ", ".join(self.case.left) or "nothing"
+            raise MPAError(f"{self.case.name} has no choice of {self.left}; it can leave {choices} as it was")
+        self._captured: Captured | None = None
+
+    @staticmethod
+    def cases(rule: str | None = None, area: str | None = None) -> list[Case]:
+        """All cases; those of a rule (by its id, or the beginning of one), of an area. Raises MPAError for none."""
+        if area is not None and area not in AREAS:
+            raise MPAError(f"there is no area {area!r}; there are {', '.join(AREAS)}")
+        return chosen(rules_named(rule) if rule is not None else (), () if area is None else (area,))
+
+    def __repr__(self) -> str:
+        return f"<Malformed {self.case.name}: {self.case.purpose}>"
+
+    def __iter__(self) -> Iterator[Packet]:
+        """Scapy packets, one by one."""
+        import scapy.layers.inet
+        import scapy.layers.inet6  # noqa: F401, what is above Ethernet
+        from scapy.layers.l2 import Ether
+        from scapy.utils import EDecimal
+
+        for time, octets in self.captured.packets:
+            packet = Ether(octets[: self.captured.snaplen])
+            packet.time = EDecimal(time) / _NANOSECONDS
+            yield packet
+
+    @property
+    def outcome(self) -> Outcome:
+        """What comes of it: `raises`, and what a conforming `peer` must do."""
+        return self.case.outcome(self.left)
+
+    @property
+    def raised(self) -> tuple[Raised, ...]:
+        """The findings that the analysis must have: each a rule and who is to blame."""
+        return self.case.raised(self.left)
+
+    @property
+    def captured(self) -> Captured:
+        """Its frames with their times in nanoseconds since the epoch."""
+        if self._captured is None:
+            self._captured = Plan(self.case, self.left).captured()
+        return self._captured
+
+    @property
+    def suffix(self) -> str:
+        """How a file of it ends: `.pcap`, or `.pcapng` where a capture needs two interfaces."""
+        return f".{self.captured.format}"
+
+    def forget(self) -> None:
+        """Let go of the frames; they are made again when they are wanted."""
+        self._captured = None
+
+    def packets(self) -> PacketList:
+        """All packets, as Scapy's."""
+        from scapy.plist import PacketList
+
+        return PacketList(list(self), name=repr(self))
+
+    def write(self, path: str | os.PathLike[str]) -> int:
+        """Write a capture file; return the number of packets."""
+        with open(path, "wb") as file:
+            return self.captured.write(file)
+
+    def analyze(self) -> Report:
+        """What `scapy-mpa analyze` says of it."""
+        from ..report.analysis import analyze
+
+        file = io.BytesIO()
+        self.captured.write(file)
+        file.seek(0)
+        return analyze(file, fpdus=False, **options(self.case.options))
+
+    def finding_of(self, rule: str) -> Finding | None:
+        """The finding that the analysis has of this rule, None if it has none."""
+        return next((found for found in self.analyze().all_findings() if found.rule.id == rule), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the manifest says of it."""
+        from .manifest import entry
+
+        return entry(self)
+
+
+def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
+    """What is left as it was, None if nothing is; raises MPAError for both at once."""
+    for name, value in (("crc", crc), ("lengths", lengths)):
+        if value not in ("repaired", "left"):
+            raise MPAError(f"{name} is {value!r}; repaired or left is wanted")
+    if crc == lengths == "left":
+        raise MPAError(
+            "either the CRC or the lengths are left as they were: with both nobody can tell what was changed"
+        )
+    return "crc" if crc == "left" else "lengths" if lengths == "left" else None
+
+
+def with_choice(case: Case, crc: Repair, lengths: Repair, *, only: bool = False) -> Malformed:
+    """A case, left as it was where it has that choice; where it has not, repaired unless it is the `only` one."""
+    left = left_of(crc, lengths)
+    if left is not None and left not in case.left and not only:
+        return Malformed(case)
+    return Malformed(case, crc=crc, lengths=lengths)

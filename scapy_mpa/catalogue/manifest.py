@@ -1,0 +1,61 @@
+"""What is told of cases to programs: the manifest (its JSON schema is `manifest.schema.json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..framing.profiles import PROFILES
+from ..rules.table import RULES
+from .baseline import BASELINES
+from .case import AREAS, Case
+
+if TYPE_CHECKING:
+    from .malformed import Malformed
+
+SCHEMA_VERSION = 1
+FILE_NAME = "manifest.json"
+
+
+def clause_of(case: Case) -> str:
+    """Where the specification says what the case is about: told, or that of its first rule."""
+    if case.clause:
+        return case.clause
+    rules = [text.partition("@")[0] for text in (*case.raises, *case.breaks)]
+    profile = BASELINES[case.baseline].setup.get("profile", "rfc5044")
+    assert profile in PROFILES
+    return next((clause for rule in rules if (clause := RULES[rule].clause_in(profile)) is not None), "")
+
+
+def manifest(cases: Iterable[Malformed], captures: Iterable[str | None] | None = None) -> dict[str, Any]:
+    """These cases, with the names of their captures where they have been written."""
+    made = [*cases]
+    files = [None] * len(made) if captures is None else [*captures]
+    return {
+        "schema": SCHEMA_VERSION,
+        "areas": AREAS,
+        "baselines": {name: baseline.what for name, baseline in BASELINES.items()},
+        "cases": [entry(one, file) for one, file in zip(made, files, strict=True)],
+    }
+
+
+def entry(made: Malformed, capture: str | None = None) -> dict[str, Any]:
+    """One case."""
+    case = made.case
+    return {
+        "name": case.name,
+        "area": case.area,
+        "purpose": case.purpose,
+        "clause": clause_of(case) or None,
+        "capture": capture,
+        "by": case.by,
+        "baseline": case.baseline,
+        "changes": [change.text for change in case.changes],
+        "choices": [*case.left],
+        "left": made.left,
+        "raises": [{"rule": one.rule, "direction": one.direction, "severity": one.severity} for one in made.raised],
+        "breaks": [*case.breaks],
+        "tests": [*case.tests],
+        "options": [*case.options],
+        "peer": made.outcome.peer.as_dict(),
+    }

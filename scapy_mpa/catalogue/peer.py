@@ -1,0 +1,86 @@
+"""What a conforming peer must do about what it receives: a small closed vocabulary, each with a sentence.
+
+The captures of the catalogue show it: where it says Terminate the peer sends that Terminate, where it says close the
+peer closes. Codes are those of RFC 5044 §8, RFC 5041 §7.2 and RFC 5040 §4.8 (layer 0 RDMAP, 1 DDP, 2 MPA).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+Reaction: TypeAlias = Literal["accept", "ignore", "discard", "wait", "lose", "stop", "close", "reject", "terminate"]
+
+REACTIONS: dict[Reaction, str] = {
+    "accept": "takes it: nothing is wrong, or nothing that a receiver has to act on",
+    "ignore": "does not look at what is wrong, and goes on as if it were right",
+    "discard": "drops the segment or the octets, and goes on with those that are right",
+    "wait": "waits for the octets that are missing, and passes nothing of the FPDU or frame before it is whole",
+    "lose": "drops the part of an FPDU that it has, and reports the TCP connection lost (code 1) to its ULP",
+    "stop": "passes nothing on and reports the error to its ULP, which closes the connection: no FPDU was valid "
+    "before, so that a Responder must not send a Terminate (RFC 5044 §7.1.2, rule 4)",
+    "close": "closes the TCP connection at once (code 4), and sends no FPDU",
+    "reject": "answers the Request by a Reply with R, and enters no Full Operation",
+    "terminate": "passes nothing on from there, sends a Terminate, and its ULP closes the connection",
+}
+"""What there is, in words."""
+
+
+class Peer(NamedTuple):
+    """What a conforming peer does: `says` in a sentence; the numbers are its Terminate's, `error` their meaning."""
+
+    reaction: Reaction
+    says: str
+    layer: int = 0
+    etype: int = 0
+    code: int = 0
+    error: str = ""
+
+    @property
+    def short(self) -> str:
+        """The same without what is said of the reaction in general."""
+        if self.reaction == "terminate":
+            return f"terminate: {self.error} ({self.layer}, {self.etype}, {self.code})"
+        return self.reaction if self.says == _sentence(self.reaction) else f"{self.reaction}: {self.says}"
+
+    def as_dict(self) -> dict[str, str | int]:
+        """The keys of the manifest."""
+        told: dict[str, str | int] = {"reaction": self.reaction, "sentence": self.says}
+        if self.reaction == "terminate":
+            told |= {"layer": self.layer, "etype": self.etype, "code": self.code}
+        return told
+
+
+def peer(reaction: Reaction, says: str = "") -> Peer:
+    """A reaction, with its own sentence unless one is given."""
+    return Peer(reaction, says or _sentence(reaction))
+
+
+def _sentence(reaction: Reaction) -> str:
+    return f"It {REACTIONS[reaction]}."
+
+
+def terminate(layer: int, etype: int, code: int, what: str) -> Peer:
+    """A Terminate with these numbers, which mean `what`."""
+    says = f"It passes nothing on from there and sends a Terminate: {what} (layer {layer}, type {etype}, code {code})."
+    return Peer("terminate", says, layer, etype, code, what)
+
+
+ACCEPT, IGNORE, DISCARD, WAIT = peer("accept"), peer("ignore"), peer("discard"), peer("wait")
+LOSE, CLOSE, REJECT = peer("lose"), peer("close"), peer("reject")
+STOP = peer("stop")
+MSN_MISSING = peer("wait", "It places the message, and delivers neither it nor what follows before the MSN left out.")
+BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
+BAD_MARKER = terminate(2, 0, 3, "Marker and ULPDU_Length disagree")
+BAD_STAG = terminate(0, 1, 0, "invalid STag")
+NO_IRD = terminate(2, 0, 6, "insufficient IRD resources")
+NO_RTR = terminate(2, 0, 7, "no matching RTR option")
+BAD_OPCODE = terminate(0, 2, 6, "unexpected OpCode")
+BAD_RDMAP_VERSION = terminate(0, 2, 5, "invalid RDMAP version")
+BAD_TAGGED_VERSION = terminate(1, 1, 4, "invalid DDP version")
+BAD_UNTAGGED_VERSION = terminate(1, 2, 6, "invalid DDP version")
+BAD_TO = terminate(1, 1, 3, "TO wrap")
+BAD_QUEUE = terminate(1, 2, 1, "invalid QN")
+BAD_MSN = terminate(1, 2, 3, "the MSN range is not valid")
+NO_BUFFER = terminate(1, 2, 2, "invalid MSN, no buffer available")
+BAD_MO = terminate(1, 2, 4, "invalid MO")
+BROKEN_STREAM = terminate(0, 2, 7, "catastrophic error, localized to the RDMAP Stream")

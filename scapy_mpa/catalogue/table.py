@@ -1,0 +1,67 @@
+"""All cases by name, and which of them are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib import import_module
+
+from ..errors import MPAError
+from ..rules.table import RULES
+from .case import AREAS, Case
+
+
+class UnknownCase(MPAError):
+    """No case has this name."""
+
+
+def _all() -> Iterator[Case]:
+    for area in AREAS:
+        for case in import_module(f"{__package__}.areas.{area}").CASES:
+            yield replace(case, area=area)
+
+
+CASES: dict[str, Case] = {}
+for _case in _all():
+    if _case.name in CASES:
+        raise ValueError(f"two cases are called {_case.name!r}")
+    CASES[_case.name] = _case
+
+
+def named(name: str) -> Case:
+    """The case with this name; raises :class:`UnknownCase`."""
+    if name not in CASES:
+        near = get_close_matches(name, CASES, n=3, cutoff=0.4) or [one for one in CASES if name and name in one][:3]
+        hint = f"near it: {', '.join(near)}" if near else "`scapy-mpa malform --list` names them"
+        raise UnknownCase(f"no case is called {name!r}; {hint}")
+    return CASES[name]
+
+
+def chosen(rules: Iterable[str] = (), areas: Iterable[str] = ()) -> list[Case]:
+    """The cases that raise, break or test one of these rules, and are of one of these areas; none given: all."""
+    wanted, where = set(rules), set(areas)
+    return [
+        case
+        for case in CASES.values()
+        if (not wanted or wanted & set(case.rules)) and (not where or case.area in where)
+    ]
+
+
+def examples_of(rule: str) -> list[Case]:
+    """The cases that show a rule: that raise it, the least besides first; else those that break it, or test for it."""
+    raising = [case for case in CASES.values() if rule in [text.partition("@")[0] for text in case.raises]]
+    if raising:
+        return sorted(raising, key=lambda case: (bool(case.options), _others(case), not case.name.startswith(rule)))
+    breaking = [case for case in CASES.values() if rule in (*case.breaks, *case.tests)]
+    return sorted(breaking, key=lambda case: RULES[rule].told_as not in case.raises)
+
+
+def _others(case: Case) -> int:
+    """How many rules it raises besides what its peer says to it."""
+    return sum(not text.endswith("@peer") for text in case.raises)
+
+
+def example_of(rule: str) -> Case | None:
+    """The case that shows a rule best, None if there is none."""
+    return next(iter(examples_of(rule)), None)

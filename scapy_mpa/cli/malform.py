@@ -1,0 +1,159 @@
+"""``scapy-mpa malform``."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from scapy_mpa.cli.judging import complete_rule
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, tell_written, written
+from scapy_mpa.errors import MPAError
+
+if TYPE_CHECKING:
+    from scapy_mpa.catalogue.case import Case
+    from scapy_mpa.catalogue.malformed import Malformed
+
+# The catalogue is imported when it is wanted: completion and help do not need it.
+_FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
+_REPAIRS: tuple[Literal["repaired", "left"], ...] = ("repaired", "left")
+
+
+def complete_case(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of cases for the shell."""
+    from scapy_mpa.catalogue.table import CASES
+
+    return [name for name in CASES if name.startswith(incomplete)]
+
+
+@click.command("malform", epilog="docs/catalogue.md has all cases, docs/breaking.md tells how they are used.")
+@click.argument("names", metavar="[CASE]...", nargs=-1, shell_complete=complete_case)
+@click.option("--all", "everything", is_flag=True, help="All cases.")
+@click.option("--list", "only_list", is_flag=True, help="Tell of the cases, make nothing.")
+@click.option(
+    "--rule",
+    "rules",
+    multiple=True,
+    metavar="ID",
+    shell_complete=complete_rule,
+    help="Cases of this rule, by its id or by the beginning of one. May be repeated.",
+)
+@click.option("--area", "areas", multiple=True, metavar="AREA", help="Cases of this area. May be repeated.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE_OR_DIR",
+    type=click.Path(),
+    help="The capture to write (- is stdout); for several cases a folder, which also gets manifest.json.",
+)
+@click.option(
+    "--crc",
+    type=click.Choice(_REPAIRS),
+    default="repaired",
+    show_default=True,
+    help="CRC fields: made right again after the change, or left, where a case has the choice.",
+)
+@click.option(
+    "--lengths", type=click.Choice(_REPAIRS), default="repaired", show_default=True, help="The same for length fields."
+)
+@click.option("--format", "output_format", type=click.Choice(_FORMATS), help="Of the list. [default: text]")
+def malform_command(
+    names: tuple[str, ...],
+    everything: bool,
+    only_list: bool,
+    rules: tuple[str, ...],
+    areas: tuple[str, ...],
+    output: str | None,
+    crc: Literal["repaired", "left"],
+    lengths: Literal["repaired", "left"],
+    output_format: Literal["text", "json", "md"] | None,
+) -> int:
+    """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
+
+    With --list tell of them instead; with both --list and CASE, all about that one.
+    """
+    from scapy_mpa.catalogue.malformed import with_choice
+
+    is_chosen = bool(names or rules or areas)
+    if everything and is_chosen:
+        raise click.UsageError("--all is all: leave it out, or what else says which cases")
+    if output_format is not None and not only_list:
+        raise click.UsageError("--format is that of --list")
+    if only_list and output is not None:
+        raise click.UsageError("--list makes nothing: leave it out, or -o")
+    if not (is_chosen or everything or only_list):
+        raise click.UsageError("which case? CASE, --rule, --area or --all say it; --list names them")
+    cases = _chosen(names, rules, areas)
+    made = [with_choice(case, crc, lengths, only=case.name in names) for case in cases]
+    if only_list:
+        _list(made, output_format or "text", in_full=bool(names), whole=not is_chosen)
+        return 0
+    if output is None:
+        raise click.UsageError("where to? -o names the capture to write, or the folder for several")
+    if len(made) == 1 and not output.endswith(os.sep) and not os.path.isdir(output):
+        _write_one(made[0], output)
+    else:
+        _write_all(made, output)
+    return 0
+
+
+def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ...]) -> list[Case]:
+    from scapy_mpa.catalogue.malformed import Malformed
+    from scapy_mpa.catalogue.table import CASES, named
+
+    found = dict.fromkeys(named(name).name for name in names)
+    if rules or areas or not names:
+        for rule in rules or (None,):
+            for area in areas or (None,):
+                found |= dict.fromkeys(case.name for case in Malformed.cases(rule, area))
+    if not found:
+        raise MPAError(f"no case of {' or '.join((*rules, *areas))}")
+    return [case for name, case in CASES.items() if name in found]
+
+
+def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bool) -> None:
+    from scapy_mpa.catalogue.document import explanation, list_lines, markdown_lines
+    from scapy_mpa.catalogue.manifest import manifest
+
+    if output_format == "md":
+        if not whole:
+            raise click.UsageError("--format md gives the whole table; leave out what chooses")
+        lines = markdown_lines()
+    elif output_format == "json":
+        lines = iter((json.dumps(manifest(made), indent=2),))
+    elif in_full:
+        lines = (line for one in made for line in explanation(one.case, one.left))
+    else:
+        lines = list_lines([one.case for one in made])
+    for line in lines:
+        click.echo(line)
+
+
+def _write_one(made: Malformed, output: str) -> None:
+    check_output((), output)
+    with written(output) as file:
+        packets = made.captured.write(file)
+    rules = ", ".join(dict.fromkeys(one.rule for one in made.raised)) or "nothing"
+    tell_written(output, f"{packets} packets, in which analyze finds {rules}")
+
+
+def _write_all(made: list[Malformed], output: str) -> None:
+    from scapy_mpa.catalogue.manifest import FILE_NAME, manifest
+
+    if output == STANDARD_OUTPUT:
+        raise click.UsageError("standard output takes one capture; -o DIR takes several")
+    try:
+        os.makedirs(output, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"{output}: {error.strerror}") from None
+    files = []
+    for one in made:
+        files.append(one.case.name + one.suffix)
+        with written(os.path.join(output, files[-1])) as file:
+            one.captured.write(file)
+        one.forget()
+    with written(os.path.join(output, FILE_NAME)) as file:
+        file.write((json.dumps(manifest(made, files), indent=2) + "\n").encode())
+    click.echo(f"{output}: {len(files)} capture{'s' * (len(files) != 1)} and {FILE_NAME}")

@@ -1,0 +1,50 @@
+"""The catalogue and the rules check each other: for each case the analysis finds what the table says, and no more.
+
+What the table says was decided by the specification, case by case.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from scapy_mpa.catalogue.baseline import BASELINES
+from scapy_mpa.catalogue.case import Repairable
+from scapy_mpa.catalogue.malformed import Malformed
+from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.tcppacket import ROLES, Role
+
+ALL = [(name, left) for name, case in CASES.items() for left in (None, *case.left)]
+
+
+def made(name: str, left: Repairable | None) -> Malformed:
+    repair = {} if left is None else {left: "left"}
+    return Malformed(name, **repair)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "left"), ALL, ids=lambda value: str(value or "repaired"))
+def test_the_analysis_finds_what_the_table_says(name: str, left: Repairable | None) -> None:
+    malformed = made(name, left)
+    report = malformed.analyze()
+    found = {(finding.rule.id, finding.direction) for finding in report.all_findings()}
+    assert found == set(malformed.raised)
+    for finding in report.all_findings():
+        assert 1 <= finding.frame <= finding.last_frame <= report.packets
+
+
+@pytest.mark.parametrize("by", ROLES)
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_nothing_is_wrong_where_nothing_is_changed(baseline: str, by: Role) -> None:
+    valid = dataclasses.replace(CASES["no-end"], baseline=baseline, changes=(), raises=(), by=by)
+    report = Malformed(valid).analyze()
+    assert [*report.all_findings()] == []
+    (connection,) = report.connections
+    counts = [half.counts for half in (connection.initiator, connection.responder)]
+    assert [one.fpdus for one in counts] == [one.delivered for one in counts]
+    assert sum(one.fpdus for one in counts) == 5 + (baseline == "peer-to-peer")
+
+
+def test_the_same_case_gives_the_same_octets() -> None:
+    for name in ("rev-255", "fpdu-junk-behind", "fragments-overlap", "link-type-147"):
+        assert Malformed(name).captured == Malformed(name).captured

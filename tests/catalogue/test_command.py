@@ -1,0 +1,170 @@
+"""`scapy-mpa malform`, the manifest, `Malformed` in Python and the page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+from scapy.layers.inet import TCP
+from scapy.utils import rdpcap
+
+from scapy_mpa import Malformed, MPAError, analyze
+from scapy_mpa.catalogue.table import CASES
+from tests.cli.test_command import invoke, run
+from tests.conftest import REPO
+
+SCHEMA = json.loads((REPO / "scapy_mpa" / "catalogue" / "manifest.schema.json").read_text())
+
+
+def validated(text: str) -> Any:
+    Draft202012Validator.check_schema(SCHEMA)
+    closed = json.loads(json.dumps(SCHEMA).replace('"additionalProperties": true', '"additionalProperties": false'))
+    made = json.loads(text)
+    Draft202012Validator(closed).validate(made)
+    return made
+
+
+def test_the_list() -> None:
+    lines = invoke("malform", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == list(CASES)
+    assert lines[-1] == f"{len(CASES)} cases"
+    chosen = invoke("malform", "--list", "--rule", "fpduptr", "--area", "markers").stdout
+    assert "fpduptr-low-bits-1" in chosen and "fpduptr-draft-origin" in chosen and "pad-1" not in chosen
+
+
+def test_the_list_as_json() -> None:
+    told = validated(invoke("malform", "--list", "--format", "json").stdout)
+    assert [case["name"] for case in told["cases"]] == list(CASES)
+    (case,) = validated(invoke("malform", "--list", "pad-40", "--crc", "left", "--format", "json").stdout)["cases"]
+    assert case["choices"] == ["crc"] and case["left"] == "crc" and case["capture"] is None
+    assert case["raises"] == [
+        {"rule": "crc", "direction": "initiator", "severity": "error"},
+        {"rule": "terminate", "direction": "responder", "severity": "note"},
+    ]
+    assert (case["peer"]["layer"], case["peer"]["etype"], case["peer"]["code"]) == (2, 0, 2)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_is_explained(name: str) -> None:
+    text = invoke("malform", "--list", name).stdout
+    case = CASES[name]
+    assert text.startswith(f"{name}: {case.purpose}\n")
+    assert case.peer.says in text
+    assert all(f"{one.severity} {one.rule}" in text for one in case.raised())
+    assert all(f"with --{choice} left: " in text for choice in case.left)
+
+
+def test_one_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "one.pcap"
+    result = invoke("malform", "crc-zero", "-o", str(path))
+    assert result.stdout == f"{path}: 15 packets, in which analyze finds crc, terminate\n"
+    assert {found.rule.id for found in analyze(path).all_findings()} == {"crc", "terminate"}
+    assert invoke("malform", "crc-zero", "-o", "-").stdout_bytes == path.read_bytes()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert invoke("malform", "crc-zero", "-o", str(folder)).stdout == f"{folder}: 1 capture and manifest.json\n"
+    assert (folder / "crc-zero.pcap").read_bytes() == path.read_bytes()
+
+
+def test_several_are_written_with_a_manifest(tmp_path: Path) -> None:
+    result = invoke("malform", "--rule", "link-type", "--rule", "pad", "--crc", "left", "-o", str(tmp_path / "some"))
+    told = validated((tmp_path / "some" / "manifest.json").read_text())
+    assert result.stdout.endswith(f": {len(told['cases'])} captures and manifest.json\n")
+    assert {case["left"] for case in told["cases"]} == {"crc", None}
+    for case in told["cases"]:
+        assert case["capture"].startswith(case["name"] + ".")
+        found = analyze(tmp_path / "some" / case["capture"]).all_findings()
+        expected = {(one["rule"], one["direction"]) for one in case["raises"]}
+        assert {(one.rule.id, one.direction) for one in found} == expected
+    assert {case["capture"] for case in told["cases"]} >= {"link-type-147.pcapng", "pad-40.pcap"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "which case?"),
+        (("crc-zero",), "where to?"),
+        (("crc-zero", "--all", "-o", "x"), "--all is all"),
+        (("crc-zero", "--format", "json", "-o", "x"), "--format is that of --list"),
+        (("--list", "-o", "x"), "--list makes nothing"),
+        (("--list", "crc-zero", "--format", "md"), "leave out what chooses"),
+        (("crc-zero", "crc-ones", "-o", "-"), "takes one capture"),
+    ],
+)
+def test_what_cannot_be_used(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(click.UsageError, match=message.replace("?", r"\?")):
+        invoke("malform", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("crc-nil", "-o", "x"), "no case is called 'crc-nil'; near it: crc-"),
+        (("crc-zero", "--crc", "left", "-o", "x"), "crc-zero has no choice of crc"),
+        (("pad-40", "--crc", "left", "--lengths", "left", "-o", "x"), "either the CRC or the lengths"),
+        (("--list", "--rule", "no-such"), "no rule is called 'no-such'"),
+        (("--list", "--area", "space"), "there is no area 'space'; there are startup, "),
+        (("--list", "--area", "tcp", "--rule", "pad"), "no case of pad or tcp"),
+    ],
+)
+def test_what_does_not_exist_is_one_line(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(MPAError) as told:
+        invoke("malform", *arguments)
+    assert message in str(told.value)
+
+
+def test_the_command_as_it_is_run(tmp_path: Path) -> None:
+    result = run("malform", "no-such-case", "-o", str(tmp_path / "x.pcap"))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("scapy-mpa: no case is called 'no-such-case'")
+    assert not (tmp_path / "x.pcap").exists()
+
+
+def test_the_page_is_what_the_command_prints() -> None:
+    page = REPO / "docs" / "catalogue.md"
+    assert page.read_text() == invoke("malform", "--list", "--format", "md").stdout, (
+        "scapy-mpa malform --list --format md > docs/catalogue.md"
+    )
+    lines = page.read_text().splitlines()
+    assert [line.split("`")[1] for line in lines if line.startswith("| `") and line.count("|") == 7] == list(CASES)
+
+
+# --- from Python ---
+
+
+def test_packets_are_dissected_in_a_fresh_process() -> None:
+    """Whatever else has been imported: IP and TCP are there."""
+    code = "from scapy_mpa import Malformed; print(Malformed('no-end').packets()[7].sprintf('%IP.src% %TCP.dport%'))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPO)
+    assert result.stdout == "10.0.0.1 7471\n"
+
+
+def test_malformed_in_python(tmp_path: Path) -> None:
+    made = Malformed("crc-zero")
+    assert made.case is CASES["crc-zero"] and made.outcome.peer.code == 2
+    packets = made.packets()
+    assert len(packets) == made.write(tmp_path / "x.pcap") == 15
+    assert [bytes(packet) for packet in packets] == [bytes(packet) for packet in rdpcap(str(tmp_path / "x.pcap"))]
+    assert all(TCP in packet for packet in packets)
+    assert [packet.time for packet in packets] == sorted(packet.time for packet in packets)
+    assert made.as_dict()["raises"][0] == {"rule": "crc", "direction": "initiator", "severity": "error"}
+    finding = made.finding_of("crc")
+    assert finding is not None and (finding.frame, finding.direction) == (8, "initiator")
+    assert made.finding_of("pad") is None
+    assert repr(made) == "<Malformed crc-zero: The CRC field is zero though CRCs are in use>"
+
+
+def test_cases_in_python() -> None:
+    assert Malformed.cases() == list(CASES.values())
+    assert {case.area for case in Malformed.cases(area="teardown")} == {"teardown"}
+    assert "pad-40" in [case.name for case in Malformed.cases("pad")]
+    with pytest.raises(MPAError, match="there is no area 'space'"):
+        Malformed.cases(area="space")
+    with pytest.raises(MPAError, match="repaired or left is wanted"):
+        Malformed("pad-40", crc="broken")  # type: ignore[arg-type]

@@ -1,0 +1,104 @@
+"""The table of cases: what its rows must be, and that it covers every rule and both sides of every limit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from scapy_mpa.catalogue.baseline import BASELINES
+from scapy_mpa.catalogue.case import AREAS, Case
+from scapy_mpa.catalogue.manifest import clause_of
+from scapy_mpa.catalogue.peer import REACTIONS
+from scapy_mpa.catalogue.table import CASES, UnknownCase, chosen, example_of, examples_of, named
+from scapy_mpa.rules.table import RULES
+from tests.rules.test_table import NOT_RAISED
+
+each = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def ids(texts: tuple[str, ...]) -> set[str]:
+    return {text.partition("@")[0] for text in texts}
+
+
+@each
+def test_a_row_is_well_formed(case: Case) -> None:
+    assert re.fullmatch(r"[a-z0-9]+([-+][a-z0-9]+)*", case.name)
+    assert case.purpose[0].isupper() and not case.purpose.endswith(".") and "\n" not in case.purpose
+    assert case.baseline in BASELINES and case.area in AREAS
+    assert set(case.rules) <= set(RULES)
+    assert {RULES[rule].observable for rule in case.tests} <= {"endpoint"}
+    assert {RULES[rule].observable for rule in (*ids(case.raises), *case.breaks)} <= {"capture"}
+    assert not ids(case.raises) & set(case.breaks)
+    assert re.fullmatch(r"(RFC \d+|draft-[a-z0-9-]+) §[A-C0-9.]+", clause_of(case)) or (
+        case.area == "capture" and not clause_of(case)
+    )
+    for left in (None, *case.left):
+        outcome = case.outcome(left)
+        assert len(set(outcome.raises)) == len(outcome.raises)
+        assert {text.partition("@")[2] for text in outcome.raises} <= {"", "peer", "initiator", "responder", "capture"}
+        # A capture shows what the peer must do; that it sends a Terminate is a note.
+        terminates = outcome.peer.reaction == "terminate"
+        assert outcome.peer.reaction in REACTIONS
+        if terminates and case.name not in ("error-closed", "error-passed"):
+            assert "terminate@peer" in outcome.raises
+        assert terminates == ("layer" in outcome.peer.as_dict())
+        if outcome.peer.reaction in ("close", "stop", "lose"):
+            assert outcome.raises or case.breaks
+
+
+def test_an_error_is_nothing_that_a_peer_takes() -> None:
+    """Where the analysis says error of who the case is about, a conforming peer does not go on as if nothing were."""
+    for case in CASES.values():
+        grave = {rule for rule, direction in case.raised() if direction == case.by and RULES[rule].severity == "error"}
+        if case.peer.reaction in ("accept", "ignore"):
+            # Of some it may be able to make sense all the same; that is said.
+            assert not grave or case.peer.says not in {CASES["no-end"].peer.says}, case.name
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_has_a_case(rule: str) -> None:
+    raising = [case for case in CASES.values() if rule in ids(case.raises)]
+    if RULES[rule].observable == "endpoint":
+        assert any(rule in case.tests for case in CASES.values())
+    elif rule in NOT_RAISED:
+        assert not raising and any(rule in case.breaks for case in CASES.values())
+    else:
+        assert raising
+    assert example_of(rule) == examples_of(rule)[0]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"request-private-data-{n}" for n in (0, 1, 255, 256, 257, 511, 512, 513, 65535)],
+        [f"reply-private-data-{n}" for n in (0, 1, 255, 256, 257, 511, 512, 513, 65535)],
+        ["ulpdu-length-0-write", "ulpdu-length-1-write", "ulpdu-length-13-write", "ulpdu-length-14-write",
+         "ulpdu-length-17-send", "ulpdu-length-18-send", "ulpdu-length-mulpdu", "ulpdu-length-mulpdu-and-1"],
+        [f"ulpdu-length-{n}{markers}" for n in (64768, 64769, 65535) for markers in ("", "-markers")],
+        [f"pad-{n}" for n in range(4)],
+        [f"marker-at-{n}" for n in range(0, 28, 4)],
+        [f"marker-before-crc-pad-{n}" for n in range(4)],
+    ],
+)  # fmt: skip
+def test_every_limit_has_both_its_sides(names: list[str]) -> None:
+    assert set(names) <= set(CASES)
+
+
+def test_there_are_enough() -> None:
+    assert len(CASES) >= 150
+    assert {case.area for case in CASES.values()} == set(AREAS)
+
+
+def test_cases_are_chosen() -> None:
+    assert {case.area for case in chosen(areas=["tcp"])} == {"tcp"}
+    assert all("pad" in case.rules for case in chosen(["pad"]))
+    assert [case.name for case in chosen(["marker-first"])] == ["marker-first-not-zero"]
+    assert chosen(["marker-first"], ["tcp"]) == []
+    assert chosen() == list(CASES.values())
+    assert example_of("crc") == CASES["crc-ulpdu-octet"]
+
+
+def test_an_unknown_case_says_what_is_near_it() -> None:
+    with pytest.raises(UnknownCase, match=r"no case is called 'marker-at-5'; near it: marker-at-"):
+        named("marker-at-5")
