@@ -27,11 +27,12 @@ from typing import NamedTuple
 
 import click
 
+from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from tests.hostile.examine import TIGHT, Examined, examine, memory_allowed, memory_taken, seconds_allowed
 from tests.hostile.files import FILE_MUTATIONS, LAYOUTS, Case, Made, drawn
-from tests.hostile.mutate import MUTATIONS, pick
+from tests.hostile.mutate import MUTATIONS
 from tests.hostile.samples import samples
 
 #: Numbers a process takes at a time.

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import zstandard
 
 from scapy_mpa.craft.segments import below
+from scapy_mpa.fuzz.draw import edge, pick
 from tests.capture.blocks import ENHANCED, OBSOLETE, SIMPLE, block, interface, option, others, packet, section
 from tests.capture.frames import MAGICS
-from tests.hostile.mutate import edge, mutate, pick
+from tests.hostile.mutate import mutate
 from tests.hostile.samples import Draft, sample_named, window
 
 #: The layouts a capture is written in: (kind, byte order, nanoseconds in a unit of time).

@@ -8,14 +8,13 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from scapy_mpa.craft.segments import below
+from scapy_mpa.fuzz.draw import edge, pick
 from tests.capture.frames import linked, with_vlans
 from tests.capture.tunnels import TUNNELS, in_fragments, is_ip
 from tests.hostile.samples import KINDS, Draft, Packet, samples, window
 
-T = TypeVar("T")
 Mutation = Callable[[Draft, random.Random], None]
 
 #: Octets that each kind of mark marks, as far as mutations are concerned.
@@ -27,25 +26,6 @@ _MOST_PACKETS = 2500
 _MOST_OCTETS = 200_000
 #: Deeper than is looked into.
 _DEEPEST = 12
-
-
-def pick(rng: random.Random, among: Sequence[T]) -> T:
-    """One of them."""
-    return among[below(rng, len(among))]
-
-
-def edge(rng: random.Random, bits: int, value: int = 0) -> int:
-    """A number of so many bits that programs like to get wrong."""
-    top = 1 << bits
-    edges = (0, 1, 2, 3, 4, 7, 8, 15, 16, 20, 127, 128, 255, 256, 508, 512, 64768, 64769, top // 2 - 1, top // 2)
-    choice = below(rng, 4)
-    if choice == 0:
-        return pick(rng, edges) % top
-    if choice == 1:
-        return (top - 1 - pick(rng, edges)) % top
-    if choice == 2:
-        return (value + below(rng, 33) - 16) % top
-    return rng.getrandbits(bits)
 
 
 def _marked(draft: Draft, rng: random.Random, kind: str) -> tuple[Packet, int] | None:

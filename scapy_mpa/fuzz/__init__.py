@@ -1,0 +1,14 @@
+"""The structure-aware fuzzer: valid exchanges of messages, a few things of which are changed, as captures.
+
+A case is told by a seed and a number alone. The modules in the order in which the data passes them:
+
+* `exchange`         the messages of a connection, read from a capture
+* `baselines`        where exchanges come from: scenarios, captures of the user's, cases of the catalogue
+* `draw`, `recipe`   what is drawn for a case: baseline, window, what was agreed on, mutations
+* `units`, `draft`   what both sides say, in parts that can be right or wrong
+* `mutations`        what is changed, one module for each area of the catalogue
+* `laying`           units -> TCP packets
+* `case`             a recipe -> packets, and what was changed where
+* `writing`          cases -> captures and a log
+* `corpora`          the messages one by one, for other fuzzers
+"""

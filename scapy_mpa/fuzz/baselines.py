@@ -1,0 +1,89 @@
+"""What cases begin from: the exchanges of scenarios and of captures, each read when it is first drawn.
+
+A scenario is crafted without what it has happen to its packets, and read back as any capture is: there is one way in.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import NamedTuple
+
+from ..craft.scenario import load, shipped
+from ..craft.traffic import Traffic
+from ..errors import MPAError
+from .exchange import Exchange, Exchanges, read_exchanges
+
+
+class Source:
+    """Somewhere exchanges come from; `name` is what logs call it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def found(self) -> Exchanges:
+        """What is there. Raises MPAError if it cannot be read, or there is no MPA connection in it."""
+        raise NotImplementedError
+
+
+class Scenario(Source):
+    """A scenario that is shipped, or a file of one."""
+
+    @cached_property
+    def found(self) -> Exchanges:
+        """The exchanges of all its connections."""
+        return _crafted(self.name)
+
+
+class Capture(Source):
+    """A capture of the user's, perhaps only one of its connections."""
+
+    def __init__(self, name: str, connection: int | None = None) -> None:
+        super().__init__(name)
+        self._connection = connection
+
+    @cached_property
+    def found(self) -> Exchanges:
+        """The exchanges of its MPA connections."""
+        found = read_exchanges(self.name, self.name)
+        if not found.exchanges:
+            raise MPAError(f"{self.name}: there is no MPA connection to begin from")
+        if self._connection is None:
+            return found
+        chosen = [one for one in found.exchanges if one.connection == self._connection]
+        if not chosen:
+            last = len(found.exchanges) - 1
+            raise MPAError(f"{self.name}: there is no connection {self._connection}; the last one is {last}")
+        return found._replace(exchanges=tuple(chosen))
+
+
+class Baselines(NamedTuple):
+    """All that cases of a run may begin from."""
+
+    sources: tuple[Source, ...]
+
+    def exchanges(self) -> list[Exchange]:
+        """All of them, in order."""
+        return [exchange for source in self.sources for exchange in source.found.exchanges]
+
+
+def baselines(
+    *, captures: Sequence[str] = (), connection: int | None = None, scenarios: Sequence[str] = ()
+) -> Baselines:
+    """Those of captures and scenarios that are named; if none is, of all scenarios that are shipped."""
+    names = scenarios if captures or scenarios else shipped()
+    return Baselines((*(Capture(name, connection) for name in captures), *map(Scenario, names)))
+
+
+@cache
+def _crafted(name: str) -> Exchanges:
+    scenario = load(name)
+    file = io.BytesIO()
+    Traffic(scenario.conversations, seed=scenario.seed).write(file)
+    file.seek(0)
+    found = read_exchanges(file, name)
+    if not found.exchanges:
+        raise MPAError(f"{name}: there is no MPA connection to begin from")
+    return found

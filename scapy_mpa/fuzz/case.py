@@ -1,0 +1,93 @@
+"""From a recipe to packets, and to what a log says of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..craft.pcapfile import Packet
+from ..craft.tcppacket import octets_of
+from .draft import Draft, drafted
+from .draw import pick
+from .laying import lay
+from .mutations import MUTATIONS
+from .recipe import Recipe, in_area
+
+_MOST_PACKETS = 1000
+"""Mutations that come to a draft of more packets than this are left out, so that their products stay small."""
+_TRIES = 12
+
+
+class Done(NamedTuple):
+    """A mutation that was made, and what it changed, in words."""
+
+    name: str
+    area: str
+    what: str
+
+
+class Case(NamedTuple):
+    """What came of a recipe: packets as they are captured, and what was changed."""
+
+    recipe: Recipe
+    packets: tuple[Packet, ...]
+    snaplen: int | None
+    done: tuple[Done, ...]
+
+    @property
+    def octets(self) -> int:
+        """Octets of all packets."""
+        return sum(len(octets) for _, octets in self.packets)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The case as logs have it."""
+        recipe = self.recipe
+        agreed = recipe.agreed
+        return {
+            "seed": recipe.seed,
+            "case": recipe.case,
+            "baseline": recipe.exchange.source,
+            "connection": recipe.exchange.connection,
+            "agreed": agreed and {"markers": list(agreed.markers), "crc": agreed.crc},
+            "segmentation": [cutting.kind for cutting in recipe.cuttings],
+            "mutations": [done._asdict() for done in self.done],
+            "packets": len(self.packets),
+            "octets": self.octets,
+        }
+
+
+def make(recipe: Recipe) -> Case:
+    """Make a case."""
+    draft = drafted(
+        recipe.exchange,
+        recipe.case,
+        recipe.window,
+        agreed=recipe.agreed,
+        isns=recipe.isns,
+        cuttings=recipe.cuttings,
+        emss=recipe.emss,
+    )
+    draft.timestamps = recipe.timestamps
+    draft.close, draft.closes = recipe.close
+    drawn = [(MUTATIONS[name].by_message, name, random.Random(seed)) for name, seed in recipe.mutations]
+    done = [*_mutated(draft, [(name, rng) for by_message, name, rng in drawn if by_message])]
+    lay(draft, random.Random(recipe.cutting_seed))
+    done += _mutated(draft, [(name, rng) for by_message, name, rng in drawn if not by_message])
+    packets = tuple((packet.time, octets_of(packet)) for packet in draft.packets)
+    return Case(recipe, packets, draft.snaplen, tuple(done))
+
+
+def _mutated(draft: Draft, mutations: list[tuple[str, random.Random]]) -> Iterator[Done]:
+    """Make mutations; in place of one that finds nothing to change, another of its area and stage."""
+    for name, rng in mutations:
+        mutation = MUTATIONS[name]
+        alike = [one for one in in_area(mutation.area) if MUTATIONS[one].by_message == mutation.by_message]
+        for _ in range(_TRIES):
+            if len(draft.packets) > _MOST_PACKETS:
+                return
+            what = mutation.apply(draft, rng)
+            if what is not None:
+                yield Done(mutation.name, mutation.area, what)
+                break
+            mutation = MUTATIONS[pick(rng, alike)]

@@ -1,0 +1,157 @@
+"""From units to packets: lays them in the two streams, cuts these in segments, and has TCP send them.
+
+The network is perfect here; what else happens to packets is the business of mutations.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import count
+
+from ..craft.deviating import DeviatingStream
+from ..craft.packets import ACK, Endpoint, FrameMaker
+from ..craft.setup import ConversationError, Setup, nanoseconds
+from ..craft.stream import LaidFPDU
+from ..craft.talk import WINDOW, Party, Side, Talk
+from ..craft.tcppacket import ROLES, Half, Role, TcpPacket
+from ..framing.dialect import Dialect
+from ..framing.markers import MARKER_LENGTH, header_offset, marker_positions
+from .draft import Draft, Place
+from .units import FPDU, Unit, first_free
+
+_SIDES: dict[Role, Side] = {"initiator": "client", "responder": "server"}
+_GAP = 12_000
+_BETWEEN_CASES = 100_000_000
+"""Nanoseconds between the first packets of two cases, longer than a case takes."""
+_MACS = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+_HEADERS = 40
+_ADDRESSES = 1 << 24
+
+
+class _PacketTalk(Talk[TcpPacket]):
+    """A talk whose packets are values."""
+
+    def __init__(self, halves: tuple[Half, Half], draft: Draft, clock: Iterator[int]) -> None:
+        self._halves: dict[Side, Half] = {_SIDES[half.role]: half for half in halves}
+        super().__init__(
+            ip_version=draft.exchange.ip_version,
+            clock=clock,
+            client_isn=halves[0].isn,
+            server_isn=halves[1].isn,
+            timestamps=draft.timestamps,
+            mtu=draft.emss + _HEADERS,
+        )
+
+    def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> TcpPacket:
+        half = self._halves[sender.side]
+        ack = sender.received - half.peer.isn - 1 if flags & ACK else None
+        start = seq - half.isn - 1
+        in_operation = half.origin is not None and start >= half.origin
+        return TcpPacket(time, half, start, payload, ack, flags, WINDOW, options, sender.identification, in_operation)
+
+
+def lay(draft: Draft, rng: random.Random) -> None:
+    """Make the packets of a draft; `rng` decides where streams are cut."""
+    halves = _halves(draft)
+    draft.halves = halves
+    talk = _PacketTalk(halves, draft, count(nanoseconds(Setup.time) + draft.case * _BETWEEN_CASES, _GAP))
+    opening = list(talk.open())
+    packets = opening if draft.begins_with_syn else []
+    streams = {half.role: _Stream(draft, half) for half in halves}
+    for turn in draft.turns:
+        stream = streams[turn.role]
+        start = stream.at
+        octets, laid = stream.lay(turn.units)
+        cutting = draft.side(turn.role).cutting
+        if octets:
+            cuts = cutting.cuts(laid, draft.emss, rng)
+            packets += talk.transfer(_SIDES[turn.role], octets, cuts, start)
+    for role in ROLES:
+        packets += talk.acknowledge(_SIDES[role])
+    if draft.close == "fin":
+        packets += talk.close(_SIDES[draft.closes])
+    elif draft.close == "rst":
+        packets += talk.reset(_SIDES[draft.closes])
+    draft.packets = packets
+
+
+def _halves(draft: Draft) -> tuple[Half, Half]:
+    """Both half connections; the Initiator has an address that no other case has."""
+    host = (draft.case + 1) % _ADDRESSES
+    ports = draft.exchange.ports
+    if draft.exchange.ip_version == 4:
+        addresses = ".".join(map(str, (10, host >> 16, host >> 8 & 0xFF, host & 0xFF))), "192.168.0.2"
+    else:
+        addresses = f"fd00::{host >> 16:x}:{host & 0xFFFF:x}", "fd00:1::2"
+    ends = [Endpoint(address, port, mac) for address, port, mac in zip(addresses, ports, _MACS, strict=True)]
+    made = [
+        Half(0, side.role, FrameMaker(end, peer), side.isn)
+        for side, end, peer in zip(draft.sides, ends, ends[::-1], strict=True)
+    ]
+    for half, peer, side in zip(made, made[::-1], draft.sides, strict=True):
+        half.peer, half.markers, half.crc = peer, side.way.markers, side.way.crc
+    return made[0], made[1]
+
+
+class _Stream:
+    """Lays the units of one side; `at` is the offset behind the last of them."""
+
+    def __init__(self, draft: Draft, half: Half) -> None:
+        self._draft = draft
+        self._half = half
+        self._side = draft.side(half.role)
+        self._deviating: DeviatingStream | None = None
+        self.at = 0
+
+    def lay(self, units: list[Unit]) -> tuple[bytes, list[LaidFPDU]]:
+        """The octets of units, and where they are, to be cut."""
+        pieces, laid = [], []
+        for unit in units:
+            octets = self._fpdu(unit) if isinstance(unit, FPDU) else unit.encode()
+            if not isinstance(unit, FPDU):
+                if self._half.origin is None:
+                    self._half.startup = self.at, self.at + len(octets)
+                self._draft.places.append(Place(self._half.role, unit.name, self.at, self.at + len(octets)))
+            if octets:
+                laid.append(LaidFPDU(self.at, self.at, 0, len(octets), 0))
+                pieces.append(octets)
+            self.at += len(octets)
+        return b"".join(pieces), laid
+
+    def _fpdu(self, unit: FPDU) -> bytes:
+        half, side = self._half, self._side
+        if half.origin is None:
+            half.origin = self.at
+            if side.deviation is not None:
+                agreed = Dialect(side.way.markers, side.way.crc, side.way.origin)
+                self._deviating = DeviatingStream(half, agreed, side.deviation)
+        offset = self.at - half.origin
+        if self._deviating is not None:
+            try:
+                octets = self._deviating.lay((unit.ulpdu,))[0]
+            except ConversationError:  # it would not show: nothing deviates
+                self._deviating = None
+            else:
+                self._note(unit, offset, len(octets), ())
+                return octets
+        if not side.way.markers:
+            octets = unit.encode(side.way, offset)
+            self._note(unit, offset, len(octets), ())
+            return octets
+        on_grid = first_free(offset + side.grid)
+        # What stands where a Marker should, and is none, is filled up.
+        filler = bytes(on_grid - side.grid - offset)
+        octets = filler + unit.encode(side.way, on_grid)
+        places = marker_positions(on_grid, on_grid + len(octets) - len(filler) - MARKER_LENGTH + 1)
+        self._note(unit, offset, len(octets), tuple(half.origin + place - side.grid for place in places))
+        return octets
+
+    def _note(self, unit: FPDU, offset: int, length: int, markers: tuple[int, ...]) -> None:
+        half = self._half
+        assert half.origin is not None
+        header = header_offset(offset) if half.markers else offset
+        half.laid.append(LaidFPDU(offset, header, len(unit.ulpdu), length, len(markers)))
+        half.opcodes.append(None)
+        start = half.origin + offset
+        self._draft.places.append(Place(half.role, unit.name, start, start + length, True, markers))

@@ -1,0 +1,48 @@
+"""What several mutations do: choose a unit, and decide whether what depends on a part follows it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from ..draft import Draft, Turn
+from ..draw import pick
+from ..units import FPDU, Startup
+
+Function = Callable[[Draft, random.Random], "str | None"]
+
+
+def some_fpdu(draft: Draft, rng: random.Random) -> tuple[Turn, FPDU] | None:
+    """One of the FPDUs."""
+    fpdus = draft.fpdus()
+    return pick(rng, fpdus) if fpdus else None
+
+
+def some_startup(draft: Draft, rng: random.Random) -> tuple[Turn, Startup] | None:
+    """One of the startup frames."""
+    startups = draft.startups()
+    return pick(rng, startups) if startups else None
+
+
+def follow(fpdu: FPDU, rng: random.Random, *, length: bool = False) -> str:
+    """Draw whether the CRC, and with `length` ULPDU_Length, is right for what an FPDU is now, or as it was."""
+    said = []
+    if length and rng.random() < 0.3:
+        fpdu.ulpdu_length = len(fpdu.was)
+        said.append("ULPDU_Length as it was")
+    drawn = rng.random()
+    if drawn < 0.65:
+        fpdu.crc = "right"
+        said.append("CRC repaired")
+    elif drawn < 0.9:
+        fpdu.crc = "stale"
+        said.append("CRC as it was")
+    else:
+        fpdu.crc = rng.getrandbits(32)
+        said.append("CRC random")
+    return ", ".join(said)
+
+
+def changed(name: str, before: int, after: int) -> str:
+    """A number that was changed, in words."""
+    return f"{name} {before} -> {after}"

@@ -1,0 +1,8 @@
+"""How often each area is drawn: as the catalogue has cases."""
+
+from __future__ import annotations
+
+AREAS = {
+    "startup": 25, "negotiation": 25, "fpdu": 30, "markers": 25, "alignment": 8, "teardown": 8, "ddp": 30, "tcp": 15,
+    "capture": 5,
+}  # fmt: skip
