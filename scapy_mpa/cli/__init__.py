@@ -25,6 +25,7 @@ COMMANDS = (
     "export",
     "extract",
     "fpdus",
+    "fuzz",
     "malform",
     "rules",
     "shell",

@@ -1,4 +1,4 @@
-"""The file that a command writes: never one that it reads, and whole or not at all."""
+"""What a command writes: a file, never one that it reads, and whole or not at all; or a folder that was empty."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import FrameType
 from typing import BinaryIO, NoReturn, cast
@@ -76,6 +77,29 @@ def tell_written(output: str, what: str) -> None:
     """Say on stdout what was written, unless that is where it went, by whatever name."""
     if output != STANDARD_OUTPUT and not _is_stdout(output):
         click.echo(f"{output}: {what}")
+
+
+def check_empty(directory: Path) -> None:
+    """Raise :class:`click.UsageError` for a folder that files cannot be written into without losing others.
+
+    Told before anything is read; what is not there is made when there is something to put into it.
+    """
+    try:
+        if any(directory.iterdir()):
+            raise click.UsageError(f"{directory}: there are files in it, which might be lost")
+    except FileNotFoundError:
+        if not directory.parent.is_dir():
+            raise click.UsageError(f"{directory}: there is no folder {directory.parent}") from None
+    except OSError as error:
+        raise click.UsageError(f"{directory}: {error.strerror or error}") from None
+
+
+def make_folder(directory: Path) -> None:
+    """Make it, if it is not there; raises :class:`click.UsageError` if that cannot be done."""
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"{directory}: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.output import check_empty, make_folder
 
 if TYPE_CHECKING:
     from scapy_mpa.wireshark.messages import Message
@@ -43,35 +44,16 @@ def ulpdus_command(
     from scapy_mpa.wireshark.messages import DEFAULT_HELD, Messages
 
     if directory is not None:
-        _check_empty(directory)
+        check_empty(directory)
     with reading.found_fpdus("delivered") as found:
         if directory is not None:
-            _make(directory)
+            make_folder(directory)
         messages = Messages(DEFAULT_HELD if held is None else held).of(found)
         write = sys.stdout.write
         for values in _kept(messages, directory):
             write(json.dumps(values) + "\n" if output_format == "jsonl" else _line(values))
     warn_of_damage(found.report)
     return 0
-
-
-def _check_empty(directory: Path) -> None:
-    """Told before the capture is read; what is not there is made when there is something to put into it."""
-    try:
-        if any(directory.iterdir()):
-            raise click.UsageError(f"{directory}: there are files in it, which might be lost")
-    except FileNotFoundError:
-        if not directory.parent.is_dir():
-            raise click.UsageError(f"{directory}: there is no folder {directory.parent}") from None
-    except OSError as error:
-        raise click.UsageError(f"{directory}: {error.strerror or error}") from None
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise click.UsageError(f"{directory}: {error.strerror or error}") from None
 
 
 def _kept(messages: Iterable[Message], directory: Path | None) -> Iterable[dict[str, Any]]:

@@ -40,9 +40,10 @@ class PcapWriter:
         self._snaplen = snaplen
         self._write(struct.pack(order + "IHHiIII", magic, *_VERSION, 0, 0, snaplen, linktype))
 
-    def write(self, packets: Iterable[Packet]) -> int:
-        """Append packets; return how many."""
-        write, record, unit, snaplen = self._write, self._record.pack, self._unit, self._snaplen
+    def write(self, packets: Iterable[Packet], snaplen: int | None = None) -> int:
+        """Append packets, of these perhaps fewer octets than of others; return how many."""
+        write, record, unit = self._write, self._record.pack, self._unit
+        snaplen = self._snaplen if snaplen is None else min(snaplen, self._snaplen)
         count = 0
         for time, octets in packets:
             seconds, fraction = divmod(time, _NANOSECONDS)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..craft.pcapfile import Packet
-from ..craft.tcppacket import octets_of
-from .draft import Draft, drafted
+from ..craft.tcppacket import TcpPacket, octets_of
+from .draft import Draft, Place, Side, drafted
 from .draw import pick
 from .laying import lay
 from .mutations import MUTATIONS
@@ -34,6 +34,9 @@ class Case(NamedTuple):
     packets: tuple[Packet, ...]
     snaplen: int | None
     done: tuple[Done, ...]
+    sides: tuple[Side, Side]
+    places: tuple[Place, ...]
+    """What was sent, unit by unit."""
 
     @property
     def octets(self) -> int:
@@ -74,8 +77,14 @@ def make(recipe: Recipe) -> Case:
     done = [*_mutated(draft, [(name, rng) for by_message, name, rng in drawn if by_message])]
     lay(draft, random.Random(recipe.cutting_seed))
     done += _mutated(draft, [(name, rng) for by_message, name, rng in drawn if not by_message])
-    packets = tuple((packet.time, octets_of(packet)) for packet in draft.packets)
-    return Case(recipe, packets, draft.snaplen, tuple(done))
+    packets = tuple((packet.time, octets_of(_fitting(packet))) for packet in draft.packets)
+    return Case(recipe, packets, draft.snaplen, tuple(done), draft.sides, tuple(draft.places))
+
+
+def _fitting(packet: TcpPacket) -> TcpPacket:
+    """A packet without the damage of octets that a later mutation took away."""
+    damage = tuple(one for one in packet.damage if one[0] < len(packet.payload))
+    return packet if damage == packet.damage else packet._replace(damage=damage)
 
 
 def _mutated(draft: Draft, mutations: list[tuple[str, random.Random]]) -> Iterator[Done]:

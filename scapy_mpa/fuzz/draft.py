@@ -57,11 +57,25 @@ class Place(NamedTuple):
     """Where a unit was laid, in octets of the TCP stream of its side; `markers` are where Markers begin."""
 
     role: Role
-    name: str
+    unit: Unit
     start: int
-    end: int
-    is_fpdu: bool = False
+    octets: bytes
     markers: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the unit is called."""
+        return self.unit.name
+
+    @property
+    def end(self) -> int:
+        """The stream offset behind it."""
+        return self.start + len(self.octets)
+
+    @property
+    def is_fpdu(self) -> bool:
+        """Whether it is an FPDU."""
+        return isinstance(self.unit, FPDU)
 
 
 @dataclass

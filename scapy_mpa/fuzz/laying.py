@@ -25,7 +25,8 @@ _GAP = 12_000
 _BETWEEN_CASES = 100_000_000
 """Nanoseconds between the first packets of two cases, longer than a case takes."""
 _MACS = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
-_HEADERS = 40
+_HEADERS = {4: 40, 6: 60}
+_TIMESTAMPS = 12
 _ADDRESSES = 1 << 24
 
 
@@ -40,7 +41,7 @@ class _PacketTalk(Talk[TcpPacket]):
             client_isn=halves[0].isn,
             server_isn=halves[1].isn,
             timestamps=draft.timestamps,
-            mtu=draft.emss + _HEADERS,
+            mtu=draft.emss + _HEADERS[draft.exchange.ip_version] + _TIMESTAMPS * draft.timestamps,
         )
 
     def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> TcpPacket:
@@ -112,7 +113,7 @@ class _Stream:
             if not isinstance(unit, FPDU):
                 if self._half.origin is None:
                     self._half.startup = self.at, self.at + len(octets)
-                self._draft.places.append(Place(self._half.role, unit.name, self.at, self.at + len(octets)))
+                self._draft.places.append(Place(self._half.role, unit, self.at, octets))
             if octets:
                 laid.append(LaidFPDU(self.at, self.at, 0, len(octets), 0))
                 pieces.append(octets)
@@ -133,25 +134,24 @@ class _Stream:
             except ConversationError:  # it would not show: nothing deviates
                 self._deviating = None
             else:
-                self._note(unit, offset, len(octets), ())
+                self._note(unit, offset, octets, ())
                 return octets
         if not side.way.markers:
             octets = unit.encode(side.way, offset)
-            self._note(unit, offset, len(octets), ())
+            self._note(unit, offset, octets, ())
             return octets
         on_grid = first_free(offset + side.grid)
         # What stands where a Marker should, and is none, is filled up.
         filler = bytes(on_grid - side.grid - offset)
         octets = filler + unit.encode(side.way, on_grid)
         places = marker_positions(on_grid, on_grid + len(octets) - len(filler) - MARKER_LENGTH + 1)
-        self._note(unit, offset, len(octets), tuple(half.origin + place - side.grid for place in places))
+        self._note(unit, offset, octets, tuple(half.origin + place - side.grid for place in places))
         return octets
 
-    def _note(self, unit: FPDU, offset: int, length: int, markers: tuple[int, ...]) -> None:
+    def _note(self, unit: FPDU, offset: int, octets: bytes, markers: tuple[int, ...]) -> None:
         half = self._half
         assert half.origin is not None
         header = header_offset(offset) if half.markers else offset
-        half.laid.append(LaidFPDU(offset, header, len(unit.ulpdu), length, len(markers)))
+        half.laid.append(LaidFPDU(offset, header, len(unit.ulpdu), len(octets), len(markers)))
         half.opcodes.append(None)
-        start = half.origin + offset
-        self._draft.places.append(Place(half.role, unit.name, start, start + length, True, markers))
+        self._draft.places.append(Place(half.role, unit, half.origin + offset, octets, markers))

@@ -1,0 +1,223 @@
+"""The messages of baselines and cases one by one, as other fuzzers take them.
+
+* libFuzzer: a folder of files, each an input, here one folder for each kind of message, and a dictionary;
+* AFLNet: a folder of files, each all that a client sends on a connection; for `aflnet-replay` the same with a length
+  (32 bits, in the order of the machine) before each message;
+* boofuzz: it has no format for messages; a module that defines its requests, from a file of their fields.
+
+Of messages that are alike but for their numbers one is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from hashlib import sha1
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..craft.tcppacket import ROLES, Role
+from ..framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from ..framing.startup import REPLY_KEY, REQUEST_KEY
+from .case import Case, make
+from .recipe import Recipe
+from .run import Fuzzer
+from .units import FPDU, Startup, Way
+
+_MOST_OCTETS = 1 << 18
+"""Octets of a session: AFL takes files up to 1 MiB."""
+_TAGGED = 0x80
+_TAGGED_FIELDS = (("stag", 4), ("to", 8))
+_UNTAGGED_FIELDS = (("rsvdulp", 4), ("qn", 4), ("msn", 4), ("mo", 4))
+_BOOFUZZ_MODULE = "mpa_messages.py"
+
+_WORDS = {
+    "request_key": REQUEST_KEY,
+    "reply_key": REPLY_KEY,
+    "flags_m_c": b"\xc0\x01",
+    "flags_c": b"\x40\x01",
+    "rev_2_s": b"\x50\x02",
+    "pd_length_512": b"\x02\x00",
+    "pd_length_513": b"\x02\x01",
+    "longest_ulpdu": b"\xfd\x00",
+    "rtr_write": b"\x00\x0e\xc1\x40",
+    "send": b"\x41\x43",
+    "write": b"\xc1\x40",
+    "read_request": b"\x41\x41",
+    "read_response": b"\xc1\x42",
+    "terminate": b"\x41\x47",
+    "marker_512": b"\x00\x00\x01\xfc",
+}
+"""What a dictionary has of MPA, DDP and RDMAP."""
+
+_README = """\
+# Seeds for other fuzzers
+
+Messages of MPA (RFC 5044), written by `scapy-mpa fuzz --split`.
+
+* `libfuzzer/KIND`: one input a file. `request`, `reply`: a startup frame; `fpdu`: an FPDU without Markers; `ulpdu`:
+  what it carries; `stream`: all that one side sends, startup frame and Markers included.
+  `./target -dict=libfuzzer/mpa.dict libfuzzer/fpdu`
+* `aflnet/raw`: what an Initiator sends on one connection, a file each: `afl-fuzz -i aflnet/raw -x aflnet/mpa.dict -N
+  tcp://127.0.0.1/PORT -P ...`. AFLNet cuts them into messages by a function of its own for each protocol, and has none
+  for MPA: a startup frame has 20 octets and as many as its octets 18 and 19 say; an FPDU has ULPDU_Length + 6, rounded
+  up to a multiple of four, and four for every 512th octet of Full Operation where Markers are in use.
+* `aflnet/replay`: the same for `aflnet-replay FILE PROTOCOL PORT`, a length of four octets, little-endian, before each
+  message.
+* `boofuzz`: `mpa_messages.py` defines requests out of `messages.json`; it needs the packages boofuzz and crc32c.
+"""
+
+
+class Session(NamedTuple):
+    """What one side sent on a connection: its startup frame and FPDUs, octet by octet."""
+
+    name: str
+    role: Role
+    way: Way
+    messages: tuple[tuple[Startup | FPDU | None, bytes], ...]
+    """Each unit (None: neither of these) and its octets."""
+
+
+def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> str:
+    """Write the messages of all baselines of a fuzzer, and of its cases of these numbers, into a folder.
+
+    Returns what was written, in words. Raises OSError.
+    """
+    exchanges = fuzzer.baselines.exchanges()
+    made = [(f"{one.source}-{one.connection}", make(Recipe(0, 0, one))) for one in exchanges]
+    made += ((f"case-{number}", fuzzer.case(number)) for number in numbers)
+    sessions = [session for name, case in made for session in _sessions(_file_name(name), case)]
+    inputs = _write_inputs(folder / "libfuzzer", sessions)
+    clients = [one for one in sessions if one.role == "initiator"]
+    _write_sessions(folder / "aflnet", clients)
+    requests = _write_requests(folder / "boofuzz", sessions)
+    for name in ("libfuzzer", "aflnet"):
+        (folder / name / "mpa.dict").write_text(_dictionary())
+    (folder / "README.md").write_text(_README)
+    return f"{inputs} inputs for libFuzzer, {len(clients)} sessions for AFLNet, {requests} requests for boofuzz"
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in Path(name).name)
+
+
+def _sessions(name: str, case: Case) -> Iterator[Session]:
+    """What either side sent."""
+    for role, side in zip(ROLES, case.sides, strict=True):
+        messages, size = [], 0
+        for place in case.places:
+            if place.role == role and place.octets:
+                size += len(place.octets)
+                if size > _MOST_OCTETS:
+                    break
+                unit = place.unit if isinstance(place.unit, (Startup, FPDU)) else None
+                messages.append((unit, place.octets))
+        if messages:
+            yield Session(name, role, side.way, tuple(messages))
+
+
+# --- libFuzzer ---
+
+
+def _write_inputs(folder: Path, sessions: Iterable[Session]) -> int:
+    """One file an input, called after its digest, as libFuzzer itself calls them."""
+    seen: set[tuple[object, ...]] = set()
+    count = 0
+    for session in sessions:
+        for kind, shape, octets in _inputs(session):
+            if (kind, shape) in seen:
+                continue
+            seen.add((kind, shape))
+            (folder / kind).mkdir(parents=True, exist_ok=True)
+            (folder / kind / sha1(octets, usedforsecurity=False).hexdigest()).write_bytes(octets)
+            count += 1
+    return count
+
+
+def _inputs(session: Session) -> Iterator[tuple[str, object, bytes]]:
+    """Kind, shape and octets: of those of one kind and shape one will do."""
+    plain = session.way._replace(markers=False)
+    for unit, octets in session.messages:
+        if isinstance(unit, Startup):
+            yield ("reply" if unit.key == REPLY_KEY else "request"), octets, octets
+        elif isinstance(unit, FPDU):
+            yield "fpdu", (session.way.crc, *_shape(unit)), unit.encode(plain, 0)
+            yield "ulpdu", _shape(unit), unit.ulpdu
+    yield "stream", session.name + session.role, b"".join(octets for _, octets in session.messages)
+
+
+def _shape(fpdu: FPDU) -> tuple[object, ...]:
+    """What an FPDU is but for its numbers: control octets, about how long, PAD, and what is wrong with it."""
+    size = len(fpdu.ulpdu)
+    return fpdu.ulpdu[:2], size.bit_length(), size % 4, fpdu.ulpdu_length, fpdu.pad, fpdu.crc == "right", fpdu.cut
+
+
+def _dictionary() -> str:
+    """Words in the form that AFL and libFuzzer have in common."""
+    lines = []
+    for name, octets in _WORDS.items():
+        escaped = "".join(f"\\x{octet:02x}" for octet in octets)
+        lines.append(f'{name}="{escaped}"\n')
+    return "".join(lines)
+
+
+# --- AFLNet ---
+
+
+def _write_sessions(folder: Path, sessions: Iterable[Session]) -> None:
+    for form in ("raw", "replay"):
+        (folder / form).mkdir(parents=True, exist_ok=True)
+    for session in sessions:
+        messages = [octets for _, octets in session.messages]
+        (folder / "raw" / f"{session.name}.raw").write_bytes(b"".join(messages))
+        lengths = (len(octets).to_bytes(4, "little") + octets for octets in messages)
+        (folder / "replay" / f"{session.name}.replay").write_bytes(b"".join(lengths))
+
+
+# --- boofuzz ---
+
+
+def _write_requests(folder: Path, sessions: Iterable[Session]) -> int:
+    """A file of fields, and the module that reads it; sessions that show nothing new are left out."""
+    folder.mkdir()
+    seen: set[tuple[object, ...]] = set()
+    told, count = [], 0
+    for session in sessions:
+        fpdus = []
+        for unit, _ in session.messages:
+            if isinstance(unit, FPDU) and (key := (session.role, session.way, *_shape(unit))) not in seen:
+                seen.add(key)
+                fpdus.append({"name": unit.name.replace(" ", "-"), "fields": _fields(unit.ulpdu)})
+        startup = next((unit for unit, _ in session.messages if isinstance(unit, Startup)), None)
+        if startup is not None and fpdus:
+            told.append(_told(session, startup, fpdus))
+            count += 1 + len(fpdus)
+    (folder / "messages.json").write_text(json.dumps(told, indent=1) + "\n")
+    (folder / _BOOFUZZ_MODULE).write_text((files(__package__) / "for_boofuzz.py").read_text(encoding="utf-8"))
+    return count
+
+
+def _told(session: Session, startup: Startup, fpdus: list[dict[str, Any]]) -> dict[str, Any]:
+    frame = {
+        "key": startup.key.hex(),
+        "flags": startup.flags,
+        "rev": startup.rev,
+        "private_data": startup.private_data.hex(),
+    }
+    name = f"{session.name}-{session.role}"
+    way = {"markers": session.way.markers, "crc": session.way.crc, "origin": session.way.origin}
+    return {"name": name, "role": session.role, **way, "startup": frame, "fpdus": fpdus}
+
+
+def _fields(ulpdu: bytes) -> list[tuple[str, str]]:
+    """The fields of a ULPDU, each with its octets; what is too short for a header is one."""
+    is_tagged = bool(ulpdu[:1]) and bool(ulpdu[0] & _TAGGED)
+    if len(ulpdu) < (TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH):
+        return [("payload", ulpdu.hex())]
+    fields, at = [], 0
+    layout = (("ddp_control", 1), ("rdmap_control", 1), *(_TAGGED_FIELDS if is_tagged else _UNTAGGED_FIELDS))
+    for name, size in layout:
+        fields.append((name, ulpdu[at : at + size].hex()))
+        at += size
+    return [*fields, ("payload", ulpdu[at:].hex())]
