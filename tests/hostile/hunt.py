@@ -20,7 +20,7 @@ import click
 
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
-from tests.hostile.examine import TIGHT, Examined, examine, memory_allowed, memory_taken, seconds_allowed
+from tests.hostile.examine import FEWEST_OCTETS, TIGHT, Examined, examine, memory_allowed, memory_taken, seconds_allowed
 
 #: Numbers a process takes at a time.
 _CHUNK = 250
@@ -84,12 +84,14 @@ def judged(
     size: int,
     *,
     timed: bool = True,
+    fewest: int = FEWEST_OCTETS,
     check: Callable[[Examined], None] | None = None,
 ) -> Tally:
     """Examine captures of so many octets, uncompressed, merged if several; their time too, if ``timed``.
 
-    By the number some are read within tight limits, some as other than they are, some with the octets of each FPDU.
-    ``check`` raises what else must not be.
+    A capture of fewer octets than ``fewest`` may take as long as one of so many.  By the number some are read within
+    tight limits, some as other than they are, some with the octets of each FPDU.  ``check`` raises what else must not
+    be.
     """
 
     def once() -> Examined:
@@ -100,16 +102,16 @@ def judged(
             octets_again=number % 8 == 7,
         )
 
-    memory = 0.0
+    memory, allowed = 0.0, seconds_allowed(max(size, fewest))
     try:
         examined = once()
-        if timed and examined.seconds > _SUSPECT * seconds_allowed(size):
+        if timed and examined.seconds > _SUSPECT * allowed:
             gc.collect()
             # The machine may have been busy with something else.
             examined = min(examined, once(), once())
         if check is not None:
             check(examined)
-        if timed and examined.seconds > seconds_allowed(size):
+        if timed and examined.seconds > allowed:
             raise TimeoutError(f"{examined.seconds:.3f} s for {size} octets")
         if number % _MEMORY_EVERY == 0:
             taken = memory_taken(octets)

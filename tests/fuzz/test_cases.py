@@ -1,0 +1,186 @@
+"""Cases of the fuzzer: told by their numbers, different, valid where nothing is mutated."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scapy_mpa.errors import MPAError
+from scapy_mpa.fuzz.baselines import baselines
+from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.draft import Draft, drafted
+from scapy_mpa.fuzz.exchange import Exchange, read_exchanges
+from scapy_mpa.fuzz.laying import lay
+from scapy_mpa.fuzz.mutations import MUTATIONS
+from scapy_mpa.fuzz.recipe import in_area
+from scapy_mpa.fuzz.run import Fuzzer
+from scapy_mpa.fuzz.weights import weights
+from scapy_mpa.fuzz.writing import write_capture, write_cases
+from scapy_mpa.report.analysis import analyze
+from scapy_mpa.report.model import Report
+from tests.conftest import PCAPS, captures
+from tests.hostile.files import Case as HostileCase
+from tests.hostile.samples import samples
+
+ALL = Fuzzer(7)
+WITHOUT_MPA = {"siw-no-listener"}
+
+
+def octets_of(case: Case) -> bytes:
+    """The capture of a case."""
+    file = io.BytesIO()
+    write_capture(file, [case])
+    return file.getvalue()
+
+
+def told(report: Report) -> list[list[tuple[int, str | None]]]:
+    """ULPDU_Length and opcode of every FPDU, half by half."""
+    halves = [half for one in report.connections for half in (one.initiator, one.responder)]
+    return [[(record.ulpdu_length, record.opcode) for record in half.fpdus] for half in halves]
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 1 << 70), st.integers(0, (1 << 32) - 1))
+def test_the_same_numbers_give_the_same_octets(seed: int, number: int) -> None:
+    made = octets_of(Fuzzer(seed).case(number))
+    assert made == octets_of(Fuzzer(seed).case(number))
+    assert made != octets_of(Fuzzer(seed + 1).case(number))
+
+
+def test_a_case_by_itself_is_the_case_out_of_a_run(tmp_path: Path) -> None:
+    for name, numbers in (("whole", range(20)), ("part", range(7, 12))):
+        (tmp_path / name).mkdir()
+        write_cases(tmp_path / name, map(Fuzzer(3).case, numbers))
+    for number in range(7, 12):
+        name = f"case-{number:06}.pcap"
+        one = (tmp_path / "whole" / name).read_bytes()
+        assert one == (tmp_path / "part" / name).read_bytes() == octets_of(Fuzzer(3).case(number))
+
+
+def test_cases_in_one_file_are_connections_of_their_own(tmp_path: Path) -> None:
+    fuzzer = Fuzzer(3, most=0)
+    written = write_cases(tmp_path, map(fuzzer.case, range(23)), per_file=10)
+    assert (written.cases, written.captures) == (23, 3)
+    files = sorted(path.name for path in tmp_path.glob("*.pcap"))
+    assert files == ["cases-000000-000009.pcap", "cases-000010-000019.pcap", "cases-000020-000022.pcap"]
+    together = [half for name in files for half in told(analyze(tmp_path / name))]
+    assert together == [
+        half for number in range(23) for half in told(analyze(io.BytesIO(octets_of(fuzzer.case(number)))))
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in captures() if path.stem not in WITHOUT_MPA], ids=lambda path: path.stem
+)
+def test_a_capture_without_mutations_has_the_same_fpdus(path: Path) -> None:
+    fuzzer = Fuzzer(1, baselines(captures=[str(path)]), most=0)
+    count = len(fuzzer.baselines.exchanges())
+    file = io.BytesIO()
+    write_capture(file, map(fuzzer.case, range(count)))
+    file.seek(0)
+    assert told(analyze(file)) == told(analyze(path))
+
+
+def test_scenarios_without_mutations_have_no_errors() -> None:
+    """What is valid before it is mutated, is so when it has been laid anew."""
+    fuzzer = Fuzzer(1, most=0)
+    conformant = {"neither-markers-nor-crc", "every-message", "markers-packed", "packing-dynamic-mulpdu", "rddp-01"}
+    for number, exchange in enumerate(fuzzer.baselines.exchanges()):
+        if exchange.source in conformant:
+            assert not analyze(io.BytesIO(octets_of(fuzzer.case(number)))).has_errors, exchange.source
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_every_mutation_changes_something(name: str) -> None:
+    mutation = MUTATIONS[name]
+    assert mutation.area in weights()
+    assert mutation.meaning
+    changed = 0
+    for number in range(40):
+        recipe = ALL.recipe(number)._replace(mutations=())
+        plain = make(recipe)
+        draft = _draft(recipe.exchange, number, after=not mutation.by_message)
+        if mutation.apply(draft, random.Random(number)) is not None:
+            mutated = make(recipe._replace(mutations=((name, number),)))
+            changed += mutated.packets != plain.packets or mutated.snaplen is not None
+    assert changed >= 3
+
+
+def _draft(exchange: Exchange, number: int, *, after: bool) -> Draft:
+    recipe = ALL.recipe(number)
+    draft = drafted(exchange, number, recipe.window, agreed=recipe.agreed, isns=recipe.isns)
+    if after:
+        lay(draft, random.Random(1))
+    return draft
+
+
+def test_cases_reach_all_areas_and_stay_mpa() -> None:
+    cases = [ALL.case(number) for number in range(300)]
+    assert {done.area for case in cases for done in case.done} == set(weights())
+    assert sum(not case.done for case in cases) < 10
+    reports = [analyze(io.BytesIO(octets_of(case))) for case in cases[:100]]
+    assert sum(len(report.connections) for report in reports) > 60
+    assert sum(report.has_errors for report in reports) > 40
+
+
+def test_only_some_areas() -> None:
+    fuzzer = Fuzzer(2, areas=["markers"])
+    names = {name for number in range(100) for name, _ in fuzzer.recipe(number).mutations}
+    assert names == set(in_area("markers"))
+    markers = [case for case in map(fuzzer.case, range(50)) if any(side.way.markers for side in case.sides)]
+    assert len(markers) > 40
+
+
+def test_a_case_without_one_of_its_mutations_is_otherwise_the_same() -> None:
+    number = next(number for number in range(100) if len(ALL.recipe(number).mutations) == 3)
+    recipe = ALL.recipe(number)
+    fewer = make(recipe._replace(mutations=recipe.mutations[:1]))
+    assert [done.what for done in fewer.done] == [done.what for done in make(recipe).done][: len(fewer.done)]
+
+
+# --- from captures ---
+
+
+def test_from_one_connection_of_a_capture() -> None:
+    path = next(str(one) for one in captures() if len(analyze(one).connections) > 1)
+    begin = baselines(captures=[path], connection=1)
+    assert [one.connection for one in begin.exchanges()] == [1]
+    with pytest.raises(MPAError, match="there is no connection 99"):
+        baselines(captures=[path], connection=99).exchanges()
+
+
+def test_what_is_no_baseline() -> None:
+    with pytest.raises(MPAError, match="no such"):
+        baselines(captures=["no such capture"]).exchanges()
+    with pytest.raises(MPAError, match="no scenario"):
+        baselines(scenarios=["no-such"]).exchanges()
+
+
+def test_of_a_large_capture_a_part_is_taken() -> None:
+    path = str(PCAPS / "markers-reordered.pcap")
+    whole = read_exchanges(path, path)
+    part = read_exchanges(path, path, most_octets=20_000)
+    assert whole.is_whole
+    assert not part.is_whole
+    assert part.exchanges[0].said == whole.exchanges[0].said[: len(part.exchanges[0].said)]
+
+
+def test_from_hostile_captures() -> None:
+    """Whatever a capture holds, it can be begun from, or it is said why not."""
+    for seed in range(150):
+        name = samples()[seed % len(samples())].name
+        mutations = ("flip", "forge_startup", "forge_ulpdu_length", "small_segments")
+        octets = HostileCase(name, seed, tuple((one, seed) for one in mutations)).made().octets
+        try:
+            found = read_exchanges(io.BytesIO(octets), "hostile")
+        except MPAError:
+            continue
+        for exchange in found.exchanges:
+            draft = drafted(exchange, seed, ALL.recipe(seed).window)
+            lay(draft, random.Random(1))
+            assert draft.packets
