@@ -101,12 +101,16 @@ class Plan:
                 self.setup["closes"] = self.peer
                 self.is_answered = self.by != "initiator"
 
-    def captured(self) -> Captured:
-        """Carry it out."""
+    def sent(self) -> list[TcpPacket]:
+        """Carry it out: the packets, before what is captured of them is changed."""
         packets = list(self._conversation().sending().packets())
         for change in self.packets:
             packets = change(packets)
-        frames = [(packet.time, octets_of(packet)) for packet in in_time(packets)]
+        return in_time(packets)
+
+    def captured(self) -> Captured:
+        """The same as a capture."""
+        frames = [(packet.time, octets_of(packet)) for packet in self.sent()]
         for alter in self.wire:
             frames = alter(frames)
         return Captured(frames, self.snaplen, self.foreign)

@@ -80,9 +80,9 @@ def fuzz_command(
     --case N gives case N by itself.
     """
     from scapy_mpa.fuzz.baselines import baselines
+    from scapy_mpa.fuzz.catalogue import weights
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
     from scapy_mpa.fuzz.run import Fuzzer
-    from scapy_mpa.fuzz.weights import weights
 
     if only_list:
         _list()
@@ -152,8 +152,8 @@ def _write_one(case: Case, output: str, captures: tuple[str, ...]) -> None:
 
 
 def _list() -> None:
+    from scapy_mpa.fuzz.catalogue import weights
     from scapy_mpa.fuzz.mutations import MUTATIONS
-    from scapy_mpa.fuzz.weights import weights
 
     width = max(map(len, MUTATIONS))
     for area, weight in weights().items():

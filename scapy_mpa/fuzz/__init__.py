@@ -4,7 +4,8 @@ A case is told by a seed and a number alone. The modules in the order in which t
 
 * `exchange`         the messages of a connection, read from a capture
 * `baselines`        where exchanges come from: scenarios, captures of the user's, cases of the catalogue
-* `draw`, `weights`  numbers, and how often which area is drawn
+* `catalogue`        how often which area is drawn, and packets that are malformed already
+* `draw`             numbers
 * `recipe`           what is drawn for a case: baseline, window, what was agreed on, mutations
 * `units`, `draft`   what both sides say, in parts that can be right or wrong
 * `mutations`        what is changed, one module for each area of the catalogue

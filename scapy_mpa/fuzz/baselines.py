@@ -63,6 +63,8 @@ class Baselines(NamedTuple):
     """All that cases of a run may begin from."""
 
     sources: tuple[Source, ...]
+    with_catalogue: bool = False
+    """Cases may also begin from cases of the catalogue."""
 
     def exchanges(self) -> list[Exchange]:
         """All of them, in order."""
@@ -72,9 +74,10 @@ class Baselines(NamedTuple):
 def baselines(
     *, captures: Sequence[str] = (), connection: int | None = None, scenarios: Sequence[str] = ()
 ) -> Baselines:
-    """Those of captures and scenarios that are named; if none is, of all scenarios that are shipped."""
-    names = scenarios if captures or scenarios else shipped()
-    return Baselines((*(Capture(name, connection) for name in captures), *map(Scenario, names)))
+    """Those of captures and scenarios that are named; if none is, of the scenarios that are shipped and the catalogue."""
+    if not captures and not scenarios:
+        return Baselines(tuple(map(Scenario, shipped())), with_catalogue=True)
+    return Baselines((*(Capture(name, connection) for name in captures), *map(Scenario, scenarios)))
 
 
 @cache

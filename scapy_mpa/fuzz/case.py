@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..craft.pcapfile import Packet
 from ..craft.tcppacket import TcpPacket, octets_of
+from .catalogue import Change, malform
 from .draft import Draft, Place, Side, drafted
 from .draw import pick
 from .laying import lay
@@ -74,11 +75,19 @@ def make(recipe: Recipe) -> Case:
     draft.timestamps = recipe.timestamps
     draft.close, draft.closes = recipe.close
     drawn = [(MUTATIONS[name].by_message, name, random.Random(seed)) for name, seed in recipe.mutations]
-    done = [*_mutated(draft, [(name, rng) for by_message, name, rng in drawn if by_message])]
-    lay(draft, random.Random(recipe.cutting_seed))
-    done += _mutated(draft, [(name, rng) for by_message, name, rng in drawn if not by_message])
-    packets = tuple((packet.time, octets_of(_fitting(packet))) for packet in draft.packets)
-    return Case(recipe, packets, draft.snaplen, tuple(done), draft.sides, tuple(draft.places))
+    changes: Sequence[Change] = ()
+    done: list[Done] = []
+    if recipe.malformed is None:
+        done += _mutated(draft, [(name, rng) for by_message, name, rng in drawn if by_message])
+        lay(draft, random.Random(recipe.cutting_seed))
+    else:
+        changes = malform(draft, recipe.malformed)
+    if not changes:  # which go by the numbers of packets
+        done += _mutated(draft, [(name, rng) for by_message, name, rng in drawn if not by_message])
+    packets = [(packet.time, octets_of(_fitting(packet))) for packet in draft.packets]
+    for change in changes:
+        packets = change(packets)
+    return Case(recipe, tuple(packets), draft.snaplen, tuple(done), draft.sides, tuple(draft.places))
 
 
 def _fitting(packet: TcpPacket) -> TcpPacket:

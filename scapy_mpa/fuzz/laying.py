@@ -28,6 +28,7 @@ _MACS = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 _HEADERS = {4: 40, 6: 60}
 _TIMESTAMPS = 12
 _ADDRESSES = 1 << 24
+_RESPONDER = {4: "192.168.0.2", 6: "fd00:1::2"}
 
 
 class _PacketTalk(Talk[TcpPacket]):
@@ -56,7 +57,7 @@ def lay(draft: Draft, rng: random.Random) -> None:
     """Make the packets of a draft; `rng` decides where streams are cut."""
     halves = _halves(draft)
     draft.halves = halves
-    talk = _PacketTalk(halves, draft, count(nanoseconds(Setup.time) + draft.case * _BETWEEN_CASES, _GAP))
+    talk = _PacketTalk(halves, draft, count(nanoseconds(Setup.time) + later(draft.case), _GAP))
     opening = list(talk.open())
     packets = opening if draft.begins_with_syn else []
     streams = {half.role: _Stream(draft, half) for half in halves}
@@ -79,12 +80,8 @@ def lay(draft: Draft, rng: random.Random) -> None:
 
 def _halves(draft: Draft) -> tuple[Half, Half]:
     """Both half connections; the Initiator has an address that no other case has."""
-    host = (draft.case + 1) % _ADDRESSES
     ports = draft.exchange.ports
-    if draft.exchange.ip_version == 4:
-        addresses = ".".join(map(str, (10, host >> 16, host >> 8 & 0xFF, host & 0xFF))), "192.168.0.2"
-    else:
-        addresses = f"fd00::{host >> 16:x}:{host & 0xFFFF:x}", "fd00:1::2"
+    addresses = initiator_address(draft.case, draft.exchange.ip_version), _RESPONDER[draft.exchange.ip_version]
     ends = [Endpoint(address, port, mac) for address, port, mac in zip(addresses, ports, _MACS, strict=True)]
     made = [
         Half(0, side.role, FrameMaker(end, peer), side.isn)
@@ -93,6 +90,19 @@ def _halves(draft: Draft) -> tuple[Half, Half]:
     for half, peer, side in zip(made, made[::-1], draft.sides, strict=True):
         half.peer, half.markers, half.crc = peer, side.way.markers, side.way.crc
     return made[0], made[1]
+
+
+def initiator_address(case: int, ip_version: int) -> str:
+    """The address of the Initiator of a case, so that cases can stand in one capture."""
+    host = (case + 1) % _ADDRESSES
+    if ip_version == 4:
+        return ".".join(map(str, (10, host >> 16, host >> 8 & 0xFF, host & 0xFF)))
+    return f"fd00::{host >> 16:x}:{host & 0xFFFF:x}"
+
+
+def later(case: int) -> int:
+    """Nanoseconds by which the packets of a case come after those of case 0."""
+    return case * _BETWEEN_CASES
 
 
 class _Stream:

@@ -14,6 +14,7 @@ from ..craft.segmentation import Segmentation
 from ..craft.setup import CLOSES, Close
 from ..craft.tcppacket import ROLES, Role
 from .baselines import Baselines
+from .catalogue import malformed_cases, nothing_said
 from .draft import Agreed, Window
 from .draw import generator, pick, weighted
 from .exchange import Exchange
@@ -24,6 +25,7 @@ MOST_MUTATIONS = 8
 _HOW_MANY = (1, 1, 1, 1, 2, 2, 3, 4, 6, 8)
 _SMALL, _LARGE, _HUGE = 1_500, 6_000, 70_000
 _HUGE_SHARE = 0.01
+_MALFORMED_SHARE = 0.15
 _CUTTINGS = (
     *(Segmentation("aligned"),) * 4,
     *(Segmentation("packed"),) * 2,
@@ -51,6 +53,8 @@ class Recipe(NamedTuple):
     cutting_seed: int = 0
     mutations: tuple[tuple[str, int], ...] = ()
     """Names and seeds."""
+    malformed: str | None = None
+    """The case of the catalogue whose packets it begins from in place of messages."""
 
 
 def recipe(
@@ -65,7 +69,10 @@ def recipe(
     if not most:
         exchanges = baselines.exchanges()
         return Recipe(seed, case, exchanges[case % len(exchanges)], isns=isns)
-    mutations = _mutations(rng, weights, min(most, pick(rng, _HOW_MANY)))
+    count = min(most, pick(rng, _HOW_MANY))
+    if baselines.with_catalogue and rng.random() < _MALFORMED_SHARE:
+        return _malformed(seed, case, rng, weights, count)
+    mutations = _mutations(rng, weights, count)
     source = pick(rng, baselines.sources)
     exchange = pick(rng, source.found.exchanges)
     wants_markers = any(name.startswith("markers-") for name, _ in mutations)
@@ -85,19 +92,30 @@ def recipe(
     )
 
 
-def _mutations(rng: random.Random, weights: Mapping[str, int], count: int) -> tuple[tuple[str, int], ...]:
-    """Areas by their weights, in each any mutation."""
+def _malformed(seed: int, case: int, rng: random.Random, weights: Mapping[str, int], count: int) -> Recipe:
+    """A case of the catalogue, and mutations of its packets."""
+    name = pick(rng, malformed_cases(tuple(weights)))
+    shares = {area: weight for area, weight in weights.items() if in_area(area, only_packets=True)}
+    drawn = _mutations(rng, shares, count - 1, only_packets=True) if shares else ()
+    return Recipe(seed, case, nothing_said(name), mutations=drawn, malformed=name)
+
+
+def _mutations(
+    rng: random.Random, weights: Mapping[str, int], count: int, *, only_packets: bool = False
+) -> tuple[tuple[str, int], ...]:
+    """Areas by their weights, in each any mutation, or any of those that change packets."""
     areas, shares = tuple(weights), tuple(weights.values())
     drawn = []
     for _ in range(count):
         area = weighted(rng, areas, shares)
-        drawn.append((pick(rng, in_area(area)), rng.getrandbits(32)))
+        drawn.append((pick(rng, in_area(area, only_packets=only_packets)), rng.getrandbits(32)))
     return tuple(drawn)
 
 
-def in_area(area: str) -> Sequence[str]:
-    """The names of the mutations of an area."""
-    return [one.name for one in MUTATIONS.values() if one.area == area]
+def in_area(area: str, *, only_packets: bool = False) -> Sequence[str]:
+    """The names of the mutations of an area, or of those that change packets."""
+    alike = (one for one in MUTATIONS.values() if one.area == area)
+    return [one.name for one in alike if not (only_packets and one.by_message)]
 
 
 def _window(rng: random.Random) -> Window:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from .baselines import Baselines, baselines
 from .case import Case, make
+from .catalogue import weights
 from .recipe import MOST_MUTATIONS, Recipe, recipe
-from .weights import weights
 
 
 class Fuzzer:

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import baselines
 from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.draft import Draft, drafted
 from scapy_mpa.fuzz.exchange import Exchange, read_exchanges
 from scapy_mpa.fuzz.laying import lay
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.recipe import in_area
 from scapy_mpa.fuzz.run import Fuzzer
-from scapy_mpa.fuzz.weights import weights
 from scapy_mpa.fuzz.writing import write_capture, write_cases
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.model import Report

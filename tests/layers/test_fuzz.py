@@ -44,7 +44,7 @@ BUILDS = 60
 
 def _under_ddp(message: type[Packet]) -> Packet:
     below: Packet = DDPTagged() if message in TAGGED else DDPUntagged()
-    return below / message() / b"payload"
+    return _over(below, message(), b"payload")
 
 
 def _over(fpdu: Packet, *layers: Packet | bytes) -> Packet:

@@ -1,0 +1,65 @@
+"""The catalogue, as the fuzzer sees it: how often areas are drawn, and packets that are malformed already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+
+from ..catalogue.case import AREAS
+from ..catalogue.plan import Plan
+from ..catalogue.table import CASES
+from ..craft.packets import FrameMaker
+from ..craft.pcapfile import SNAPLEN, Packet
+from ..craft.setup import Setup
+from ..craft.tcppacket import Half
+from .draft import Draft
+from .exchange import Exchange
+from .laying import initiator_address, later
+from .units import Way
+
+
+@cache
+def weights() -> dict[str, int]:
+    """How often each area is drawn: as the catalogue has cases."""
+    counted = Counter(case.area for case in CASES.values())
+    return {area: counted[area] for area in AREAS}
+
+
+@lru_cache(maxsize=32)
+def malformed_cases(areas: Sequence[str]) -> tuple[str, ...]:
+    """The names of the cases of some areas."""
+    return tuple(name for name, case in CASES.items() if case.area in areas)
+
+
+def nothing_said(name: str) -> Exchange:
+    """What stands for messages where a case of the catalogue is begun from: there are only packets."""
+    ways = Way(False, True), Way(False, True)
+    return Exchange(f"catalogue: {name}", 0, 4, (0, 0), None, None, ways, (None, None), True, ())
+
+
+Change = Callable[[list[Packet]], list[Packet]]
+
+
+def malform(draft: Draft, name: str) -> Sequence[Change]:
+    """Have the packets of a case of the catalogue in a draft, with the address and the time of the draft's number.
+
+    Returns what is still to be done to the frames.
+    """
+    plan = Plan(CASES[name])
+    packets = plan.sent()
+    draft.halves = _moved(packets[0].half, Setup(**plan.setup), draft.case)
+    draft.packets = [packet._replace(time=packet.time + later(draft.case)) for packet in packets]
+    draft.snaplen = plan.snaplen if plan.snaplen < SNAPLEN else None
+    return plan.wire
+
+
+def _moved(one: Half, setup: Setup, case: int) -> tuple[Half, Half]:
+    """Both halves of a connection, the Initiator at another address."""
+    halves = (one, one.peer) if one.role == "initiator" else (one.peer, one)
+    ends = [setup.endpoint(half.role, half.connection) for half in halves]
+    ends[0] = replace(ends[0], address=initiator_address(case, setup.ip_version))
+    for half, end, peer in zip(halves, ends, ends[::-1], strict=True):
+        half.frames = FrameMaker(end, peer, setup.vlan)
+    return halves
