@@ -16,6 +16,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
@@ -56,9 +57,9 @@ def judged_case(case: Case, *, timed: bool = True) -> Tally:
     return judged(case.recipe.case, [octets], len(octets), timed=timed, fewest=_FEWEST_OCTETS)
 
 
-def smaller(case: Case, fails: partial[bool] | None = None) -> Case:
+def smaller(case: Case, fails: Callable[[Case], bool] | None = None) -> Case:
     """The case without the mutations that it fails without."""
-    again = fails or partial(_fails)
+    again = fails or _fails
     index = 0
     while index < len(case.recipe.mutations):
         mutations = case.recipe.mutations[:index] + case.recipe.mutations[index + 1 :]
@@ -94,7 +95,7 @@ def _hunt_tshark(seed: int, captures: tuple[str, ...], numbers: range, keep: Pat
     found = 0
     for case, why in tshark_cases(cases, capture_of):
         found += 1
-        _keep(smaller(case, partial(_crashes)), why, keep)
+        _keep(smaller(case, _crashes), why, keep)
     click.echo(json.dumps({"seed": seed, "first": numbers[0], "cases": len(numbers), "tshark_crashes": found}))
     return bool(found)
 

@@ -103,7 +103,8 @@ def fuzz_command(
         check_empty(folder)
     begin = baselines(captures=captures, connection=connection, scenarios=scenarios)
     fuzzer = Fuzzer(seed, begin, areas=areas, most=MOST_MUTATIONS if most is None else most)
-    _warn(begin, captures)
+    if captures or scenarios:
+        _read(begin)
     if number is not None:
         numbers = range(number, number + 1)
     else:
@@ -129,9 +130,9 @@ def _some(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _warn(begin: Baselines, captures: tuple[str, ...]) -> None:
-    """Read the captures, and say of which a part is left out."""
-    for source in begin.sources[: len(captures)]:
+def _read(begin: Baselines) -> None:
+    """Read what was named, before anything is written, and say of what a part is left out."""
+    for source in begin.sources:
         if not source.found.is_whole:
             click.echo(f"scapy-mpa: {source.name}: only its first messages are used, it has too many", err=True)
 

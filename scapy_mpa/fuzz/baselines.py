@@ -74,7 +74,7 @@ class Baselines(NamedTuple):
 def baselines(
     *, captures: Sequence[str] = (), connection: int | None = None, scenarios: Sequence[str] = ()
 ) -> Baselines:
-    """Those of captures and scenarios that are named; if none is, of the scenarios that are shipped and the catalogue."""
+    """Those of captures and scenarios that are named; if none is, of all that are shipped and of the catalogue."""
     if not captures and not scenarios:
         return Baselines(tuple(map(Scenario, shipped())), with_catalogue=True)
     return Baselines((*(Capture(name, connection) for name in captures), *map(Scenario, scenarios)))

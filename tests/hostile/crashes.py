@@ -49,9 +49,14 @@ def crash_of(capture: bytes) -> str | None:
         return _crash(file.name)
 
 
+def tshark_path() -> str:
+    """Where tshark is."""
+    return find_tshark().path
+
+
 def _crash(path: str) -> str | None:
     preferences = [word for name, value in PREFERENCES.items() for word in ("-o", f"{name}:{value}")]
-    command = [find_tshark().path, "-r", path, "-n", "-V", *preferences]
+    command = [tshark_path(), "-r", path, "-n", "-V", *preferences]
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=2 * _SECONDS, preexec_fn=_limited)
     except subprocess.TimeoutExpired:
