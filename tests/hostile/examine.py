@@ -116,8 +116,10 @@ def _comparable(report: Report) -> dict[str, object]:
     A segment that was dropped, its TCP checksum being wrong, may have been the highest for a while.
     """
     told: dict[str, Any] = report.as_dict()
+    # Of several findings of one frame it is chance which are the first, and so which are kept.
+    are_all = not any(one["rule"] == "limit" and one["detail"].endswith("(findings)") for one in told["findings"])
     for part in (told, *told["connections"]):
-        part["findings"] = [one for one in part["findings"] if one["rule"] not in _SEEN_IN_PASSING]
+        part["findings"] = [one for one in part["findings"] if are_all and one["rule"] not in _SEEN_IN_PASSING]
         for one in part["findings"]:
             if one["rule"] == "deviating-sender":
                 # What put it in doubt first is not the same for who looks at every segment.
