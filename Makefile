@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST_ARGS ?= --numprocesses auto
 FUZZ_ARGS ?= --count 1000000 --keep fuzz
+CASES_ARGS ?= --count 100000
 ATHERIS_ARGS ?= -max_total_time=600
 
 # A plain path entry in place of setuptools' import hook, which costs every start of the command some 10 ms.
@@ -33,7 +34,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test benchmark fuzz atheris clean
+.PHONY: help demo test benchmark fuzz cases atheris clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -55,6 +56,10 @@ benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 
 fuzz: $(INSTALLED_TEST) ## hand a million mutated captures to the analysis (FUZZ_ARGS="--count 10000 --jobs 2")
 	$(BIN)/python -m scripts.fuzz_captures $(FUZZ_ARGS)
+
+cases: $(INSTALLED_TEST) ## hand 100,000 cases of scapy-mpa fuzz to the analysis, 2,000 to tshark (CASES_ARGS="--jobs 2")
+	$(BIN)/python -m scripts.fuzz_cases --keep fuzz $(CASES_ARGS)
+	$(BIN)/python -m scripts.fuzz_cases --keep fuzz --tshark --count 2000
 
 atheris: $(INSTALLED_TEST) ## let coverage guide the search for captures that break it, for ten minutes
 	$(PIP) install --quiet $(EDITABLE) '.[fuzz]'
