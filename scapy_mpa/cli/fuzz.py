@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from scapy_mpa.cli.output import check_empty, check_output, make_folder, tell_written, written
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_output, make_folder, tell_written, written
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.baselines import Baselines
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 _MOST_CASES = 1 << 32
 _DEFAULT_COUNT = 100
-_SUFFIX = ".pcap"
 
 
 @click.command("fuzz", epilog="docs/breaking.md tells what is mutated, and how others' fuzzers take the messages.")
@@ -97,7 +97,7 @@ def fuzz_command(
     unknown = sorted(set(areas) - set(known))
     if unknown:
         raise click.UsageError(f"there is no area {', '.join(unknown)}; there are {', '.join(known)}")
-    is_file = number is not None and output is not None and output.endswith(_SUFFIX)
+    is_file = number is not None and output is not None and not output.endswith(os.sep) and not os.path.isdir(output)
     folders = [folder for folder in (None if is_file or output is None else Path(output), split) if folder]
     for folder in folders:
         check_empty(folder)
@@ -143,6 +143,8 @@ def _write_one(case: Case, output: str, captures: tuple[str, ...]) -> None:
     check_output(captures, output)
     with written(output) as file:
         write_capture(file, [case])
+    if output == STANDARD_OUTPUT:
+        return
     recipe = case.recipe
     click.echo(
         f"case {recipe.case} of seed {recipe.seed}: {recipe.exchange.source}, connection {recipe.exchange.connection}"

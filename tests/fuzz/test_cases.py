@@ -122,7 +122,8 @@ def _draft(exchange: Exchange, number: int, *, after: bool) -> Draft:
 def test_cases_reach_all_areas_and_stay_mpa() -> None:
     cases = [ALL.case(number) for number in range(300)]
     assert {done.area for case in cases for done in case.done} == set(weights())
-    assert sum(not case.done for case in cases) < 10
+    assert sum(not case.done for case in cases if case.recipe.malformed is None) < 10
+    assert 20 < sum(case.recipe.malformed is not None for case in cases) < 90
     reports = [analyze(io.BytesIO(octets_of(case))) for case in cases[:100]]
     assert sum(len(report.connections) for report in reports) > 60
     assert sum(report.has_errors for report in reports) > 40
@@ -136,11 +137,15 @@ def test_only_some_areas() -> None:
     assert len(markers) > 40
 
 
-def test_a_case_without_one_of_its_mutations_is_otherwise_the_same() -> None:
-    number = next(number for number in range(100) if len(ALL.recipe(number).mutations) == 3)
-    recipe = ALL.recipe(number)
-    fewer = make(recipe._replace(mutations=recipe.mutations[:1]))
-    assert [done.what for done in fewer.done] == [done.what for done in make(recipe).done][: len(fewer.done)]
+def test_a_case_without_some_of_its_mutations_is_otherwise_the_same() -> None:
+    several = (recipe for recipe in map(ALL.recipe, range(100)) if len(recipe.mutations) > 2)
+    checked = 0
+    for recipe in several:
+        if all(MUTATIONS[name].by_message for name, _ in recipe.mutations):
+            checked += 1
+            fewer = make(recipe._replace(mutations=recipe.mutations[:2]))
+            assert fewer.done == make(recipe).done[: len(fewer.done)]
+    assert checked > 5
 
 
 # --- from captures ---
@@ -172,7 +177,7 @@ def test_of_a_large_capture_a_part_is_taken() -> None:
 
 def test_from_hostile_captures() -> None:
     """Whatever a capture holds, it can be begun from, or it is said why not."""
-    for seed in range(150):
+    for seed in range(40):
         name = samples()[seed % len(samples())].name
         mutations = ("flip", "forge_startup", "forge_ulpdu_length", "small_segments")
         octets = HostileCase(name, seed, tuple((one, seed) for one in mutations)).made().octets

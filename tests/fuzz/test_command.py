@@ -83,7 +83,7 @@ def test_one_case_alone(fuzz: Run, tmp_path: Path) -> None:
     assert [line.strip() for line in result.stdout.splitlines()[1:-1]] == [
         f"{mutation['name']}: {mutation['what']}" for mutation in entry["mutations"]
     ]
-    assert fuzz("--seed", 5, "--case", 9, "-o", tmp_path / "folder").returncode == 0
+    assert fuzz("--seed", 5, "--case", 9, "-o", f"{tmp_path / 'folder'}/").returncode == 0
     assert (tmp_path / "folder" / "case-000009.pcap").read_bytes() == (tmp_path / "nine.pcap").read_bytes()
 
 
