@@ -20,12 +20,12 @@ _DEFAULT_COUNT = 100
 
 @click.command("fuzz", epilog="docs/breaking.md tells what is mutated, and how others' fuzzers take the messages.")
 @click.option(
-    "-o", "--output", metavar="DIR", type=click.Path(), help="Captures and a log go there; with --case a file."
+    "-o", "--output", metavar="FILE_OR_DIR", type=click.Path(), help="Captures and a log go there; with --case a file."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seed, other cases.")
 @click.option("--count", type=click.IntRange(1, _MOST_CASES), help=f"How many cases.  [default: {_DEFAULT_COUNT}]")
-@click.option("--first", type=click.IntRange(0, _MOST_CASES), default=0, help="The number of the first one.")
-@click.option("--case", "number", type=click.IntRange(0, _MOST_CASES), help="Only this one.")
+@click.option("--first", type=click.IntRange(0, _MOST_CASES - 1), default=0, help="The number of the first one.")
+@click.option("--case", "number", type=click.IntRange(0, _MOST_CASES - 1), help="Only this one.")
 @click.option(
     "--from",
     "captures",

@@ -85,9 +85,11 @@ def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> 
     Returns what was written, in words. Raises OSError.
     """
     exchanges = fuzzer.baselines.exchanges()
-    made = [(f"{one.source}-{one.connection}", make(Recipe(0, 0, one))) for one in exchanges]
-    made += ((f"case-{number}", fuzzer.case(number)) for number in numbers)
-    sessions = [session for name, case in made for session in _sessions(_file_name(name), case)]
+    # Captures in different folders may have one name.
+    names = [f"{index:03}-{_file_name(one.source)}-{one.connection}" for index, one in enumerate(exchanges)]
+    made = [(name, make(Recipe(0, 0, one))) for name, one in zip(names, exchanges, strict=True)]
+    made += ((f"case-{number:06}", fuzzer.case(number)) for number in numbers)
+    sessions = [session for name, case in made for session in _sessions(name, case)]
     inputs = _write_inputs(folder / "libfuzzer", sessions)
     clients = [one for one in sessions if one.role == "initiator"]
     _write_sessions(folder / "aflnet", clients)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from ..framing.crc import CRC_LENGTH, crc32c, crc_field
 from ..framing.fpdu import encode_fpdu
 from ..framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Origin, encode_marker, marker_positions
-from ..framing.startup import REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, C, M, R, S, StartupFrame
+from ..framing.startup import REPLY_KEY, REQUEST_KEY, C, M, R, S, StartupFrame
 
 _FIELD = 0xFFFF
 
@@ -53,11 +53,6 @@ class Startup:
         length = len(self.private_data) if self.pd_length is None else self.pd_length
         header = self.key + bytes((self.flags & 0xFF, self.rev & 0xFF)) + (length & _FIELD).to_bytes(2, "big")
         return header + self.private_data
-
-    @property
-    def private_data_at(self) -> int:
-        """Where the Private Data begins, unless the Key has another length."""
-        return STARTUP_HEADER_LENGTH
 
 
 def startup_of(frame: StartupFrame, name: str) -> Startup:

@@ -6,6 +6,17 @@ import random
 
 from ...craft.segments import below
 from ...craft.tcppacket import ROLES
+from ...craft.ulpdus import (
+    READ_REQUEST,
+    REQUEST_QUEUE,
+    TERMINATE,
+    TERMINATE_QUEUE,
+    rdma_write,
+    read_request_body,
+    send,
+    terminate_body,
+    untagged,
+)
 from ...framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, C, EnhancedData, M, R, S
 from ..draft import Draft, Turn
 from ..draw import edge, octets, pick
@@ -120,10 +131,11 @@ def rtr(draft: Draft, rng: random.Random) -> str | None:
     ulpdu = pick(
         rng,
         (
-            bytes.fromhex("c140") + bytes(12),
-            bytes.fromhex("4143") + bytes(10) + bytes(3) + b"\1" + bytes(2),
-            bytes.fromhex("4141") + bytes(6) + bytes(3) + b"\1" + bytes(3) + b"\1" + bytes(4 + 28 - 4),
-            bytes.fromhex("4147") + octets(rng, 20),
+            rdma_write(0, 0, b""),
+            send(1, b""),
+            untagged(READ_REQUEST, REQUEST_QUEUE, 1, read_request_body(0, 0, 0, 0, 0)),
+            untagged(TERMINATE, TERMINATE_QUEUE, 1, terminate_body(2, 0, 7)),
+            rdma_write(0, 0, octets(rng, 1 + below(rng, 20))),
         ),
     )
     role = pick(rng, (ROLES[0], ROLES[0], ROLES[1]))
