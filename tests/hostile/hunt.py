@@ -29,7 +29,7 @@ _MEMORY_EVERY = 500
 #: Every so many cases there is a line, where there is no terminal.
 _LINE_EVERY = 10_000
 #: What takes more than so much of the time allowed is measured again.
-_SUSPECT = 0.1
+_SUSPECT = 0.25
 _ASSUMPTIONS = (
     Assumptions("culley-02"),
     Assumptions(markers="both", crc=True),
