@@ -16,6 +16,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -47,8 +48,12 @@ def capture_of(case: Case) -> bytes:
 
 
 def run(seed: int, captures: tuple[str, ...], number: int, *, timed: bool = True) -> Tally:
-    """Examine one case; its time too, if ``timed``."""
-    return judged_case(fuzzer(seed, captures).case(number), timed=timed)
+    """Make one case and examine it; its time too, if ``timed``."""
+    try:
+        case = fuzzer(seed, captures).case(number)
+    except Exception:  # noqa: BLE001 - the fuzzer's own fault, which ends no long run
+        return Tally(1, failures=(Failure(number, traceback.format_exc(limit=-8)),))
+    return judged_case(case, timed=timed)
 
 
 def judged_case(case: Case, *, timed: bool = True) -> Tally:
@@ -86,7 +91,12 @@ def _keep(case: Case, why: str, keep: Path | None) -> None:
 
 
 def _report(seed: int, captures: tuple[str, ...], keep: Path | None, failure: Failure) -> None:
-    _keep(smaller(fuzzer(seed, captures).case(failure.number)), failure.why, keep)
+    try:
+        case = fuzzer(seed, captures).case(failure.number)
+    except Exception:  # noqa: BLE001 - that is what failed
+        click.echo(f"case {seed}-{failure.number} cannot be made\n{failure.why}", err=True)
+    else:
+        _keep(smaller(case), failure.why, keep)
 
 
 def _hunt_tshark(seed: int, captures: tuple[str, ...], numbers: range, keep: Path | None) -> bool:
