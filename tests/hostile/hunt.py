@@ -94,15 +94,18 @@ def judged(
     be.
     """
 
+    limits = TIGHT if number % 8 == 3 else DEFAULT_LIMITS
+
     def once() -> Examined:
         return examine(
             octets,
-            limits=TIGHT if number % 8 == 3 else DEFAULT_LIMITS,
+            limits=limits,
             assumptions=_ASSUMPTIONS[number // 8 % len(_ASSUMPTIONS)] if number % 8 == 5 else NOTHING,
             octets_again=number % 8 == 7,
         )
 
-    memory, allowed = 0.0, seconds_allowed(max(size, fewest))
+    # Within tight limits much is let go and looked at segment by segment.
+    memory, allowed = 0.0, seconds_allowed(max(size, fewest)) * (2 if limits is TIGHT else 1)
     try:
         examined = once()
         if timed and examined.seconds > _SUSPECT * allowed:
