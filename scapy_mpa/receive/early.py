@@ -124,12 +124,18 @@ class EarlyOperation(WatchedOperation):
     def _receive_any(self, seg: Segment) -> None:
         """Take any segment, nothing waiting."""
         if self.half.next_seq >= 0:
-            # Segments taken for parts of an FPDU begin with one after all, if its length turns out to be wrong.
-            stream = self.stream
-            for start, end, _, _ in stream.pieces[max(1, bisect_left(stream.starts, self._resumed)) :]:
-                heappush(self._unjudged, (end, start))
+            self._judge_later()
         super()._receive(seg)
         self._resumed = self.stream.next
+
+    def _judge_later(self) -> None:
+        """Have segments judged that the fast path took for parts of an FPDU.
+
+        They begin with one after all, if its length turns out to be wrong.
+        """
+        stream = self.stream
+        for start, end, _, _ in stream.pieces[max(1, bisect_left(stream.starts, self._resumed)) :]:
+            heappush(self._unjudged, (end, start))
 
     def _stop_waiting(self) -> None:
         """Take what waits as if it had never done so."""
@@ -202,6 +208,7 @@ class EarlyOperation(WatchedOperation):
             return False
         if not self._touched:
             self.touch()
+        self._judge_later()
         counts, unjudged = self.counts, self._unjudged
         counts.segments += len(new)
         counts.out_of_order_segments += late

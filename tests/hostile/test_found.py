@@ -7,6 +7,7 @@ import pytest
 from scapy_mpa.craft.packets import ACK, SYN
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
 from tests.hostile.examine import TIGHT, examine
@@ -66,3 +67,16 @@ def test_segments_that_waited_inside_an_fpdu_with_a_wrong_length() -> None:
     flow = Flow().open().start(crc=True)
     flow.bring("a", bytes(octets), ((40 * number, 40 * number + 40) for number in (0, 8, 1, 3, 2, 5, 4)))
     assert examine([file_of(flow.frames)]).fpdus == 7
+
+
+def test_segments_of_an_fpdu_with_a_wrong_length_around_one_that_waited() -> None:
+    """Each is judged once, however it came in: those in order before the one that waited, too."""
+    flow = Flow().open().start(markers=True, crc=True)
+    places, offset = [], 0
+    for number, ulpdu in enumerate(ulpdus(*[100] * 12)):
+        octets = encode_fpdu(ulpdu, offset, ulpdu_length=5000 if number == 1 else None)
+        places.append((flow.at["a"] + offset, octets))
+        offset += len(octets)
+    for number in (0, 1, 2, 5, 3, 4, 6, 8, 7, 9, 10, 11):
+        flow.put("a", *places[number])
+    assert examine([file_of(flow.frames)]).fpdus == 11
