@@ -80,3 +80,11 @@ def test_segments_of_an_fpdu_with_a_wrong_length_around_one_that_waited() -> Non
     for number in (0, 1, 2, 5, 3, 4, 6, 8, 7, 9, 10, 11):
         flow.put("a", *places[number])
     assert examine([file_of(flow.frames)]).fpdus == 11
+
+
+def test_a_copy_that_differs_where_no_fpdu_is_known() -> None:
+    """None is looked for before SeqStart."""
+    flow = Flow().open().start(markers=True, crc=True, request=False)
+    flow.put("a", flow.at["a"] + 7, bytes(5))
+    flow.put("a", flow.at["a"] - 20, bytes(range(1, 39)))
+    examine([file_of(flow.frames)])

@@ -6,6 +6,7 @@ from struct import Struct
 
 from scapy_mpa.framing.ddp import Terminate
 from scapy_mpa.framing.fpdu import decode_fpdu
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.segment import BUFFER, KEY, TCP, Segment
 
 #: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2).
@@ -43,7 +44,12 @@ def names_buffer(terminate: Terminate) -> bool:
 
 
 def is_good_fpdu(octets: memoryview, offset: int, markers: bool) -> bool:
-    """Whether octets begin with an FPDU whose CRC is good; ``offset`` is that in the stream."""
+    """Whether octets begin with an FPDU whose CRC is good; ``offset`` is that in the stream.
+
+    None begins before SeqStart, or inside a Marker.
+    """
+    if offset < 0 or (markers and 0 < offset % MARKER_INTERVAL < MARKER_LENGTH):
+        return False
     fpdu = decode_fpdu(octets, offset if markers else None)
     return fpdu is not None and bool(fpdu.crc_good)
 
