@@ -284,7 +284,9 @@ class FullOperation:
             self._skip_gap(now)
 
     def _keep_first_octets(self) -> None:
-        self.first_octets = self.stream.read(0, min(self.stream.next, LOOKED_AT))
+        end = min(self.stream.next, LOOKED_AT)
+        if len(self.first_octets) != end:
+            self.first_octets = self.stream.read(0, end)
 
     def resume(self) -> None:
         """Decide whether the next segment may take the fast path."""
