@@ -57,8 +57,19 @@ class _Commands(click.Group):
             return 0
 
 
+def _version(ctx: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
+    """Say which version this is, and whether compiled twins of its loops are in use."""
+    if is_wanted and not ctx.resilient_parsing:
+        from scapy_mpa.compiled import is_compiled
+
+        click.echo(f"scapy-mpa, version {__version__}{', compiled' if is_compiled() else ''}")
+        ctx.exit()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="scapy-mpa")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
 def cli() -> None:
     """Analyse MPA (iWARP) traffic: every connection, every FPDU, and what is wrong.
 
