@@ -22,6 +22,7 @@ from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, bare
 from scapy_mpa.receive.shapes import SHAPES
+from scapy_mpa.receive.watch.attacks import TINY
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
 from scapy_mpa.receive.watched import (
@@ -130,7 +131,7 @@ class InOrderOperation(EarlyOperation):
             self.touch()
         if length > self.longest_segment:
             self.longest_segment = length
-        elif self.tiny.is_one_too_many(length, self.longest_segment):
+        elif (length <= TINY or self.tiny.count) and self.tiny.is_one_too_many(length, self.longest_segment):
             detail = f"segments of {length} octets, where others had {self.longest_segment}"
             self.find("attack-path-mtu", stream.next, seg[FRAME], seg[TIME], detail)
         if self.half.peer.ack == seg[SEQ] or self.alignment.first is None:

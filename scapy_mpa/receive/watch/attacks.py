@@ -57,15 +57,16 @@ def is_good_fpdu(octets: memoryview, offset: int, markers: bool) -> bool:
 class TinySegments:
     """Counts parts of FPDUs in segments that have become tiny."""
 
-    __slots__ = ("_count",)
+    __slots__ = ("count",)
 
     def __init__(self) -> None:
-        self._count = 0
+        #: How many there were in a row.
+        self.count = 0
 
     def is_one_too_many(self, length: int, longest: int) -> bool:
         """Whether a part of ``length`` octets, ``longest`` being that of the longest segment, is one too many."""
         if length > TINY or longest < _NOT_TINY:
-            self._count = 0
+            self.count = 0
             return False
-        self._count += 1
-        return self._count == _FEWEST_TINY
+        self.count += 1
+        return self.count == _FEWEST_TINY
