@@ -109,7 +109,8 @@ def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ..
             for area in areas or (None,):
                 found |= dict.fromkeys(case.name for case in Malformed.cases(rule, area))
     if not found:
-        raise MPAError(f"no case of {' or '.join((*rules, *areas))}")
+        of_rules = f" of {' or '.join(rules)}" if rules else ""
+        raise MPAError(f"no case{of_rules} in {' or '.join(areas)}" if areas else f"no case{of_rules}")
     return [case for name, case in CASES.items() if name in found]
 
 
@@ -136,7 +137,8 @@ def _write_one(made: Malformed, output: str) -> None:
     with written(output) as file:
         packets = made.captured.write(file)
     rules = ", ".join(dict.fromkeys(one.rule for one in made.raised)) or "nothing"
-    tell_written(output, f"{packets} packets, in which analyze finds {rules}")
+    wanted = f" {' '.join(made.case.options)}" if made.case.options else ""
+    tell_written(output, f"{packets} packets, in which analyze{wanted} finds {rules}")
 
 
 def _write_all(made: list[Malformed], output: str) -> None:
@@ -146,6 +148,8 @@ def _write_all(made: list[Malformed], output: str) -> None:
         raise click.UsageError("standard output takes one capture; -o DIR takes several")
     try:
         os.makedirs(output, exist_ok=True)
+    except FileExistsError:
+        raise click.UsageError(f"{output}: that is a file, and {len(made)} captures want a folder") from None
     except OSError as error:
         raise click.UsageError(f"{output}: {error.strerror}") from None
     files = []

@@ -85,6 +85,26 @@ def test_several_are_written_with_a_manifest(tmp_path: Path) -> None:
     assert {case["capture"] for case in told["cases"]} >= {"link-type-147.pcapng", "pad-40.pcap"}
 
 
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.options])
+def test_what_analyze_has_to_be_told_is_said(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    said = invoke("malform", name, "-o", str(path)).stdout
+    _, _, command = said.strip().partition(", in which ")
+    command, _, finds = command.partition(" finds ")
+    assert finds == ", ".join(dict.fromkeys(one.rule for one in CASES[name].raised()))
+    told = json.loads(invoke(*command.split(), "--format", "json", str(path)).stdout)
+    found = [*told["findings"], *(one for connection in told["connections"] for one in connection["findings"])]
+    assert {one["rule"] for one in found} == set(finds.split(", "))
+
+
+def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    with pytest.raises(click.UsageError, match="that is a file, and 4 captures want a folder"):
+        invoke("malform", "pad-0", "pad-1", "pad-2", "pad-3", "-o", str(path))
+    assert path.read_text() == "x"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -110,7 +130,8 @@ def test_what_cannot_be_used(arguments: tuple[str, ...], message: str) -> None:
         (("pad-40", "--crc", "left", "--lengths", "left", "-o", "x"), "either the CRC or the lengths"),
         (("--list", "--rule", "no-such"), "no rule is called 'no-such'"),
         (("--list", "--area", "space"), "there is no area 'space'; there are startup, "),
-        (("--list", "--area", "tcp", "--rule", "pad"), "no case of pad or tcp"),
+        (("--list", "--area", "tcp", "--rule", "pad"), "no case of pad in tcp"),
+        (("startup-key", "-o", "x"), "'startup-key' is a rule, no case; `scapy-mpa malform --list --rule startup-key`"),
     ],
 )
 def test_what_does_not_exist_is_one_line(arguments: tuple[str, ...], message: str) -> None:
