@@ -30,7 +30,6 @@ AREAS: dict[Area, str] = {
 
 Repairable: TypeAlias = Literal["crc", "lengths"]
 """What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields."""
-REPAIRABLE: tuple[Repairable, ...] = ("crc", "lengths")
 
 
 class Raised(NamedTuple):

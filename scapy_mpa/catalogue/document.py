@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..report.fields import plural
 from ..rules.table import RULES
 from .baseline import BASELINES
 from .case import AREAS, Case, Raised, Repairable
@@ -36,7 +37,7 @@ def list_lines(cases: Sequence[Case]) -> Iterator[str]:
             yield f"{title} ({area})"
         for case in found:
             yield f"  {case.name:{width}}  {case.purpose} [{_short(case) or 'nothing'}]"
-    yield f"{len(cases)} case{'s' * (len(cases) != 1)}"
+    yield plural(len(cases), "case")
 
 
 def explanation(case: Case, left: Repairable | None = None) -> Iterator[str]:

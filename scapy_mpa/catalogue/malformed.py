@@ -89,7 +89,7 @@ class Malformed:
         self._captured = None
 
     def packets(self) -> PacketList:
-        """All packets, as Scapy's."""
+        """All packets, as Scapy's, without that of a second interface, which is no Ethernet (`captured.foreign`)."""
         from scapy.plist import PacketList
 
         return PacketList(list(self), name=repr(self))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import click
 
+from scapy_mpa.report.fields import plural
+
 if TYPE_CHECKING:
     from scapy_mpa.craft.scenario import Scenario
 
@@ -114,7 +116,7 @@ def _write(
             lines.writelines(line.encode() for line in truth_lines(truth.records()))
     if _STDOUT not in (output, truth_file):
         count = len(traffic.conversations)
-        click.echo(f"{output}: {packets} packet{'s' * (packets != 1)}, {count} connection{'s' * (count != 1)}")
+        click.echo(f"{output}: {plural(packets, 'packet')}, {plural(count, 'connection')}")
 
 
 def _opened(name: str, files: ExitStack) -> BinaryIO:

@@ -11,6 +11,7 @@ import click
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, tell_written, written
 from scapy_mpa.errors import MPAError
+from scapy_mpa.report.fields import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
@@ -160,4 +161,4 @@ def _write_all(made: list[Malformed], output: str) -> None:
         one.forget()
     with written(os.path.join(output, FILE_NAME)) as file:
         file.write((json.dumps(manifest(made, files), indent=2) + "\n").encode())
-    click.echo(f"{output}: {len(files)} capture{'s' * (len(files) != 1)} and {FILE_NAME}")
+    click.echo(f"{output}: {plural(len(files), 'capture')} and {FILE_NAME}")

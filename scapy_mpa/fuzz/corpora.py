@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ..craft.tcppacket import ROLES, Role
 from ..framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from ..framing.startup import REPLY_KEY, REQUEST_KEY
+from ..report.fields import plural
 from .case import Case, make
 from .recipe import Recipe
 from .run import Fuzzer
@@ -97,7 +98,8 @@ def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> 
     for name in ("libfuzzer", "aflnet"):
         (folder / name / "mpa.dict").write_text(_dictionary())
     (folder / "README.md").write_text(_README)
-    return f"{inputs} inputs for libFuzzer, {len(clients)} sessions for AFLNet, {requests} requests for boofuzz"
+    counted = plural(inputs, "input"), plural(len(clients), "session"), plural(requests, "request")
+    return "{} for libFuzzer, {} for AFLNet, {} for boofuzz".format(*counted)
 
 
 def _file_name(name: str) -> str:

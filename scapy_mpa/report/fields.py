@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from scapy_mpa.rules.table import Severity
+if TYPE_CHECKING:
+    from scapy_mpa.rules.table import Severity
 
 #: What stands before the names of fields out of the segment that a Terminate is about.
 TERMINATED = "terminated "

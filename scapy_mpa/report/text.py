@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from scapy_mpa.report.fields import plural
 from scapy_mpa.report.model import Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES
@@ -128,10 +129,6 @@ def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
 def summary_line(report: Report) -> str:
     """The last line: how much was read, and how many findings of each severity."""
     found = Counter(finding.severity for finding in report.all_findings())
-    counted = ", ".join(_plural(found[severity], severity) for severity in SEVERITIES if found[severity])
-    read = f"{_plural(report.packets, 'packet')}, {_plural(report.tcp_connections, 'TCP connection')}"
-    return f"{read}, {_plural(len(report.connections), 'MPA connection')}, {counted or 'nothing to report'}"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    counted = ", ".join(plural(found[severity], severity) for severity in SEVERITIES if found[severity])
+    read = f"{plural(report.packets, 'packet')}, {plural(report.tcp_connections, 'TCP connection')}"
+    return f"{read}, {plural(len(report.connections), 'MPA connection')}, {counted or 'nothing to report'}"

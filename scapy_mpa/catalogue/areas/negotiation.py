@@ -9,7 +9,6 @@ from ..mutation import Mutation
 from ..peer import ACCEPT, BAD_UNTAGGED_VERSION, IGNORE, NO_BUFFER, NO_IRD, NO_RTR, peer
 
 _NOT_NEGOTIATED = 0x3FFF
-_RTR = {"write": "c", "read": "d", "send": "b"}
 _WRITE = "initiator write '' stag=0"
 _READ = "initiator read 0 sink=0,0 source=0,0"
 _TERMINATE = untagged(TERMINATE, 2, 1, terminate_body(2, 0, 7))

@@ -6,6 +6,7 @@ import random
 
 from ...craft.impairments import Pipeline, impairment
 from ...craft.segments import below
+from ...report.fields import plural
 from ..draft import Draft
 from ..draw import pick
 from .common import Function
@@ -39,7 +40,7 @@ def misses(draft: Draft, rng: random.Random) -> str | None:
     if not gone or not kept:
         return None
     draft.packets = kept
-    return f"{gone} packets missing"
+    return f"{plural(gone, 'packet')} missing"
 
 
 def snapped(draft: Draft, rng: random.Random) -> str | None:

@@ -69,7 +69,7 @@ def missing(draft: Draft, rng: random.Random) -> str | None:
         return None
     gone = {pick(rng, ends)} if rng.random() < 0.5 else set(ends)
     draft.packets = [packet for index, packet in enumerate(draft.packets) if index not in gone]
-    return f"packets {', '.join(map(str, sorted(gone)))} of the teardown missing"
+    return f"packet{'s' * (len(gone) > 1)} {', '.join(map(str, sorted(gone)))}, with FIN or RST, missing"
 
 
 def ports_again(draft: Draft, rng: random.Random) -> str | None:
