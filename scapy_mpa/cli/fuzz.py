@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_output, make_folder, tell_written, written
+from scapy_mpa.fuzz.draw import MOST_CASES
+from scapy_mpa.report.fields import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.baselines import Baselines
     from scapy_mpa.fuzz.case import Case
 
-_MOST_CASES = 1 << 32
 _DEFAULT_COUNT = 100
 
 
@@ -23,9 +24,9 @@ _DEFAULT_COUNT = 100
     "-o", "--output", metavar="FILE_OR_DIR", type=click.Path(), help="Captures and a log go there; with --case a file."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seed, other cases.")
-@click.option("--count", type=click.IntRange(1, _MOST_CASES), help=f"How many cases.  [default: {_DEFAULT_COUNT}]")
-@click.option("--first", type=click.IntRange(0, _MOST_CASES - 1), default=0, help="The number of the first one.")
-@click.option("--case", "number", type=click.IntRange(0, _MOST_CASES - 1), help="Only this one.")
+@click.option("--count", type=click.IntRange(1, MOST_CASES), help=f"How many cases.  [default: {_DEFAULT_COUNT}]")
+@click.option("--first", type=click.IntRange(0, MOST_CASES - 1), default=0, help="The number of the first one.")
+@click.option("--case", "number", type=click.IntRange(0, MOST_CASES - 1), help="Only this one.")
 @click.option(
     "--from",
     "captures",
@@ -80,23 +81,26 @@ def fuzz_command(
     --case N gives case N by itself.
     """
     from scapy_mpa.fuzz.baselines import baselines
-    from scapy_mpa.fuzz.catalogue import weights
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
     from scapy_mpa.fuzz.run import Fuzzer
 
     if only_list:
+        if output is not None or split is not None:
+            raise click.UsageError("--list makes nothing: leave it out, or -o and --split")
         _list()
         return 0
     if output is None and split is None:
         raise click.UsageError("where to? -o DIR names a folder for the captures, --split one for single messages")
     if number is not None and (count is not None or first):
         raise click.UsageError("--case is one case, --first and --count are many")
+    if first and count is None and output is None:
+        raise click.UsageError("--first is the number of the first case; --count says how many, or -o is wanted")
+    if per_file > 1 and (number is not None or output is None):
+        raise click.UsageError("--per-file is of the captures of several cases that go to -o")
+    if (split is not None and str(split) == STANDARD_OUTPUT) or (number is None and output == STANDARD_OUTPUT):
+        raise click.UsageError("standard output takes one case (--case); -o DIR and --split DIR take several files")
     if connection is not None and not captures:
         raise click.UsageError("--connection is of the captures of --from")
-    known = weights()
-    unknown = sorted(set(areas) - set(known))
-    if unknown:
-        raise click.UsageError(f"there is no area {', '.join(unknown)}; there are {', '.join(known)}")
     is_file = number is not None and output is not None and not output.endswith(os.sep) and not os.path.isdir(output)
     folders = [folder for folder in (None if is_file or output is None else Path(output), split) if folder]
     for folder in folders:
@@ -108,7 +112,7 @@ def fuzz_command(
     if number is not None:
         numbers = range(number, number + 1)
     else:
-        numbers = range(first, min(first + (count or _DEFAULT_COUNT), _MOST_CASES))
+        numbers = range(first, min(first + (count or _DEFAULT_COUNT), MOST_CASES))
     for folder in folders:
         make_folder(folder)
     if output is not None and is_file:
@@ -117,17 +121,13 @@ def fuzz_command(
         from scapy_mpa.fuzz.writing import LOG, write_cases
 
         made = write_cases(Path(output), map(fuzzer.case, numbers), per_file=per_file)
-        tell_written(output, f"{_some(made.cases, 'case')}, {_some(made.captures, 'capture')}, {LOG}")
+        tell_written(output, f"{plural(made.cases, 'case')}, {plural(made.captures, 'capture')}, {LOG}")
     if split is not None:
         from scapy_mpa.fuzz.corpora import write_corpora
 
         given = count is not None or number is not None
         tell_written(str(split), write_corpora(split, fuzzer, numbers if given else range(0)))
     return 0
-
-
-def _some(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _read(begin: Baselines) -> None:
@@ -151,7 +151,7 @@ def _write_one(case: Case, output: str, captures: tuple[str, ...]) -> None:
     )
     for done in case.done:
         click.echo(f"  {done.name}: {done.what}")
-    tell_written(output, _some(len(case.packets), "packet"))
+    tell_written(output, plural(len(case.packets), "packet"))
 
 
 def _list() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ..errors import MPAError
 from .baselines import Baselines, baselines
 from .case import Case, make
 from .catalogue import weights
@@ -11,9 +12,10 @@ from .recipe import MOST_MUTATIONS, Recipe, recipe
 
 
 class Fuzzer:
-    """The cases of a seed over some baselines (None: the shipped scenarios), with mutations of `areas` (none: all).
+    """The cases of a seed over some baselines, with mutations of `areas` (none: all).
 
-    A case is made when it is asked for, from its number alone.
+    Without baselines they are the shipped scenarios and the catalogue. A case is made when it is asked for, from its
+    number alone. Raises MPAError for a seed below 0 and for an area that does not exist.
     """
 
     def __init__(
@@ -24,9 +26,15 @@ class Fuzzer:
         areas: Collection[str] = (),
         most: int = MOST_MUTATIONS,
     ) -> None:
+        known = weights()
+        unknown = [area for area in areas if area not in known]
+        if unknown:
+            raise MPAError(f"there is no area {', '.join(unknown)}; there are {', '.join(known)}")
+        if seed < 0:  # would draw what another seed draws
+            raise MPAError(f"the seed is {seed}; 0 or more is wanted")
         self.seed = seed
         self.baselines = baselines() if begin is None else begin
-        self._weights = {area: weight for area, weight in weights().items() if not areas or area in areas}
+        self._weights = {area: weight for area, weight in known.items() if not areas or area in areas}
         self._most = most
 
     def recipe(self, number: int) -> Recipe:

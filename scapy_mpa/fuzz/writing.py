@@ -31,10 +31,11 @@ def write_capture(file: BinaryIO, cases: Iterable[Case]) -> int:
 def write_cases(folder: Path, cases: Iterable[Case], *, per_file: int = 1) -> Written:
     """Captures in a folder, `per_file` cases in each (those whose numbers divided by it are the same), and the log.
 
-    A capture is called after the numbers of its first and its last case. Raises OSError.
+    A capture is called after the numbers of its first and its last case. A run that is ended leaves no capture without
+    its line in the log but the last. Raises OSError.
     """
     count = packets = captures = 0
-    with open(folder / LOG, "w", encoding="utf-8") as log:
+    with open(folder / LOG, "w", encoding="utf-8", buffering=1) as log:
         for _, group in groupby(cases, key=lambda case: case.recipe.case // per_file):
             together = list(group)
             name = file_name(together)

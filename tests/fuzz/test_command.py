@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha1
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from scapy_mpa.cli import main
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import (
     ENHANCED_DATA_LENGTH,
     KEY_LENGTH,
@@ -22,11 +23,12 @@ from scapy_mpa.framing import (
     decode_startup_frame,
 )
 from scapy_mpa.fuzz.baselines import baselines
+from scapy_mpa.fuzz.case import Case
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.corpora import write_corpora
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.run import Fuzzer
-from scapy_mpa.fuzz.writing import LOG
+from scapy_mpa.fuzz.writing import LOG, write_cases
 from scapy_mpa.report.analysis import analyze
 from tests.conftest import PCAPS
 
@@ -99,6 +101,24 @@ def test_from_a_capture(fuzz: Run, tmp_path: Path) -> None:
     assert not analyze(rebuilt).has_errors
 
 
+def test_each_capture_that_was_written_is_in_the_log(tmp_path: Path) -> None:
+    fuzzer = Fuzzer(5)
+
+    def cases() -> Iterator[Case]:
+        for number in range(4):
+            yield fuzzer.case(number)
+            told = [json.loads(line)["case"] for line in (tmp_path / LOG).read_text().splitlines()]
+            assert len(told) == len(list(tmp_path.glob("*.pcap")))
+
+    assert write_cases(tmp_path, cases()).captures == 4
+
+
+@pytest.mark.parametrize(("seed", "areas", "said"), [(0, ["marker"], "no area marker"), (-1, [], "seed is -1")])
+def test_a_fuzzer_that_cannot_be(seed: int, areas: list[str], said: str) -> None:
+    with pytest.raises(MPAError, match=said):
+        Fuzzer(seed, areas=areas)
+
+
 def test_some_cases_in_one_file(fuzz: Run, tmp_path: Path) -> None:
     out = tmp_path / "cases"
     result = fuzz("--count", 25, "--per-file", 10, "--scenario", SCENARIO, "-o", out)
@@ -118,6 +138,12 @@ def test_what_there_is_is_listed(fuzz: Run) -> None:
         ((), "where to?"),
         (("-o", "OUT", "--area", "marker"), "there is no area marker; there are startup, "),
         (("-o", "OUT", "--case", "1", "--count", "2"), "--case is one case"),
+        (("-o", "OUT", "--case", "1", "--per-file", "2"), "--per-file is of the captures"),
+        (("--split", "OUT", "--per-file", "2"), "--per-file is of the captures"),
+        (("--split", "OUT", "--first", "2"), "--first is the number of the first case"),
+        (("-o", "OUT", "--list"), "--list makes nothing"),
+        (("-o", "-", "--count", "2"), "standard output takes one case"),
+        (("--split", "-"), "standard output takes one case"),
         (("-o", "OUT", "--connection", "1"), "--connection is of the captures"),
         (("-o", "OUT", "--scenario", "nothing"), "no scenario 'nothing'"),
         (("-o", "OUT", "--from", "nothing.pcap"), "nothing.pcap: "),
