@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Iterator
 from hashlib import sha1
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,8 +89,11 @@ def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> 
     exchanges = fuzzer.baselines.exchanges()
     # Captures in different folders may have one name.
     names = [f"{index:03}-{_file_name(one.source)}-{one.connection}" for index, one in enumerate(exchanges)]
-    made = [(name, make(Recipe(0, 0, one))) for name, one in zip(names, exchanges, strict=True)]
-    made += ((f"case-{number:06}", fuzzer.case(number)) for number in numbers)
+    # One case at a time: its packets are not wanted, and take more room than its messages.
+    made = chain(
+        ((name, make(Recipe(0, 0, one))) for name, one in zip(names, exchanges, strict=True)),
+        ((f"case-{number:06}", fuzzer.case(number)) for number in numbers),
+    )
     sessions = [session for name, case in made for session in _sessions(name, case)]
     inputs = _write_inputs(folder / "libfuzzer", sessions)
     clients = [one for one in sessions if one.role == "initiator"]
