@@ -26,7 +26,10 @@ REACTIONS: dict[Reaction, str] = {
 
 
 class Peer(NamedTuple):
-    """What a conforming peer does: `says` in a sentence; the numbers are its Terminate's, `error` their meaning."""
+    """What a conforming peer does: `says` in a sentence; the numbers are its Terminate's, `error` their meaning.
+
+    `otherwise` is what it may do in place of the Terminate.
+    """
 
     reaction: Reaction
     says: str
@@ -34,12 +37,14 @@ class Peer(NamedTuple):
     etype: int = 0
     code: int = 0
     error: str = ""
+    otherwise: str = ""
 
     @property
     def short(self) -> str:
         """The same without what is said of the reaction in general."""
         if self.reaction == "terminate":
-            return f"terminate: {self.error} ({self.layer}, {self.etype}, {self.code})"
+            told = f"terminate: {self.error} ({self.layer}, {self.etype}, {self.code})"
+            return f"{told}. {self.otherwise}" if self.otherwise else told
         return self.reaction if self.says == _sentence(self.reaction) else f"{self.reaction}: {self.says}"
 
     def as_dict(self) -> dict[str, str | int]:
@@ -59,10 +64,10 @@ def _sentence(reaction: Reaction) -> str:
     return f"It {REACTIONS[reaction]}."
 
 
-def terminate(layer: int, etype: int, code: int, what: str) -> Peer:
-    """A Terminate with these numbers, which mean `what`."""
+def terminate(layer: int, etype: int, code: int, what: str, otherwise: str = "") -> Peer:
+    """A Terminate with these numbers, which mean `what`; `otherwise` is a sentence, where there is a choice."""
     says = f"It passes nothing on from there and sends a Terminate: {what} (layer {layer}, type {etype}, code {code})."
-    return Peer("terminate", says, layer, etype, code, what)
+    return Peer("terminate", f"{says} {otherwise}".rstrip(), layer, etype, code, what, otherwise)
 
 
 ACCEPT, IGNORE, DISCARD, WAIT = peer("accept"), peer("ignore"), peer("discard"), peer("wait")
@@ -72,7 +77,9 @@ MSN_MISSING = peer("wait", "It places the message, and delivers neither it nor w
 BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
 BAD_MARKER = terminate(2, 0, 3, "Marker and ULPDU_Length disagree")
 BAD_STAG = terminate(0, 1, 0, "invalid STag")
-NO_IRD = terminate(2, 0, 6, "insufficient IRD resources")
+NO_IRD = terminate(
+    2, 0, 6, "insufficient IRD resources", "With the resources for it, it raises its IRD to the ORD of the Reply."
+)
 NO_RTR = terminate(2, 0, 7, "no matching RTR option")
 BAD_OPCODE = terminate(0, 2, 6, "unexpected OpCode")
 BAD_RDMAP_VERSION = terminate(0, 2, 5, "invalid RDMAP version")
@@ -83,4 +90,6 @@ BAD_QUEUE = terminate(1, 2, 1, "invalid QN")
 BAD_MSN = terminate(1, 2, 3, "the MSN range is not valid")
 NO_BUFFER = terminate(1, 2, 2, "invalid MSN, no buffer available")
 BAD_MO = terminate(1, 2, 4, "invalid MO")
-BROKEN_STREAM = terminate(0, 2, 7, "catastrophic error, localized to the RDMAP Stream")
+_BROKEN = "catastrophic error, localized to the RDMAP Stream"
+BROKEN_STREAM = terminate(0, 2, 7, _BROKEN)
+TOO_LONG = terminate(0, 2, 7, _BROKEN, "It may also take it: it need not (RFC 5044 §3), and no clause names a code.")

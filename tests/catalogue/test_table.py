@@ -56,6 +56,28 @@ def test_an_error_is_nothing_that_a_peer_takes() -> None:
             assert not grave or case.peer.says not in {CASES["no-end"].peer.says}, case.name
 
 
+def test_what_a_peer_may_do_instead_is_said() -> None:
+    """RFC 6581 §9.1: an Initiator may raise its IRD; RFC 5044 §3: MPA need not take more than MULPDU, and may."""
+    chosen = {case.name: case.peer for case in CASES.values() if case.peer.otherwise}
+    assert "ord-above-ird" in chosen and "ulpdu-length-64769" in chosen and "crc-zero" not in chosen
+    for peer in chosen.values():
+        assert peer.says.endswith(f"). {peer.otherwise}") and peer.short.endswith(f"). {peer.otherwise}")
+
+
+def test_nobody_waits_on_a_connection_that_is_gone() -> None:
+    assert [CASES[f"unanswered-{how}"].peer.reaction for how in ("closed", "reset", "silent")] == [
+        "lose",
+        "lose",
+        "wait",
+    ]
+
+
+def test_a_key_that_is_not_expected_closes() -> None:
+    """RFC 5044 §7.1.2, rule 5, whichever side it comes from."""
+    for name in ("two-initiators", "two-responders", "request-key-last-octet", "reply-key-last-octet"):
+        assert CASES[name].peer.reaction == "close"
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_has_a_case(rule: str) -> None:
     raising = [case for case in CASES.values() if rule in ids(case.raises)]

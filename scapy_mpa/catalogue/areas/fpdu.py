@@ -9,7 +9,7 @@ from ..case import CRC_LEFT, Case, Outcome
 from ..fpdu import crc, cut, damaged, followed, left_out, pad, resized, twice, ulpdu, ulpdu_length
 from ..frame import answers, ends, says, setup
 from ..packet import recut
-from ..peer import ACCEPT, BAD_CRC, BAD_MSN, BROKEN_STREAM, IGNORE, LOSE, MSN_MISSING, STOP, peer
+from ..peer import ACCEPT, BAD_CRC, BAD_MSN, IGNORE, LOSE, MSN_MISSING, STOP, TOO_LONG, peer
 
 _CRC = ("crc", "terminate@peer")
 _FIRST, _SAID = "initiator send 30", "responder send 30"
@@ -75,8 +75,8 @@ _SIZES = (
         for baseline in ("plain", "markers")
         for size, what, raises, take in (
             (MAX_ULPDU_LENGTH, "the most there may be", (), ACCEPT),
-            (MAX_ULPDU_LENGTH + 1, "one above the limit", ("ulpdu-length-limit", "terminate@peer"), BROKEN_STREAM),
-            (65535, "the most that the field holds", ("ulpdu-length-limit", "terminate@peer"), BROKEN_STREAM),
+            (MAX_ULPDU_LENGTH + 1, "one above the limit", ("ulpdu-length-limit", "terminate@peer"), TOO_LONG),
+            (65535, "the most that the field holds", ("ulpdu-length-limit", "terminate@peer"), TOO_LONG),
         )
     ),
 )  # fmt: skip
