@@ -32,7 +32,7 @@ def analyze_command(reading: Reading, judging: Judging, output_format: Literal["
     else:
         for line in report_lines(report, _style):
             click.echo(line)
-    warn_of_damage(report)
+    warn_of_damage(report.damage)
     return judging.status(report)
 
 

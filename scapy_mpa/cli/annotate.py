@@ -37,5 +37,5 @@ def annotate_command(reading: Reading, output: str) -> int:
     tell_written(output, f"{plural(packets, 'packet')}, {plural(comments, 'comment')}")
     if no_room:
         click.echo(f"scapy-mpa: {capture}: {plural(no_room, 'simple packet block')} cannot hold a comment", err=True)
-    warn_of_damage(notes.report)
+    warn_of_damage(notes.report.damage)
     return 0

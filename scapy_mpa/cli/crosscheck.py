@@ -50,7 +50,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
         click.echo(json.dumps(result.as_dict(), indent=2))
     else:
         click.echo(_table(result), nl=False)
-    warn_of_damage(result.report)
+    warn_of_damage(result.report.damage)
     if result.failure is not None:
         click.echo(f"scapy-mpa: {capture}: {result.failure}", err=True)
     return 1 if result.unexplained else 0

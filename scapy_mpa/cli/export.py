@@ -49,5 +49,5 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
             left_out = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
             said = f"{plural(ulpdus, 'ULPDU')} in {order} order{left_out}"
     tell_written(output, said)
-    warn_of_damage(found.report)
+    warn_of_damage(found.report.damage)
     return 0

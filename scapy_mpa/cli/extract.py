@@ -43,7 +43,7 @@ def extract_command(reading: Reading, output: str) -> int:
         copy_frames(connection.index, frames, file)
     who = f"{connection.initiator.endpoint} > {connection.responder.endpoint}"
     tell_written(output, f"{len(frames)} packets of connection {connection.number}, {who}")
-    warn_of_damage(report)
+    warn_of_damage(report.damage)
     return 0
 
 

@@ -55,7 +55,7 @@ def fpdus_command(
         report = placed.report
         reading.select(report)
     sys.stdout.flush()
-    warn_of_damage(report)
+    warn_of_damage(report.damage)
     judging.select(report)
     return judging.status(report)
 

@@ -132,7 +132,10 @@ def fuzz_command(
 
 def _read(begin: Baselines) -> None:
     """Read what was named, before anything is written, and say of what a part is left out."""
+    from scapy_mpa.cli.options import warn_of_damage
+
     for source in begin.sources:
+        warn_of_damage(source.found.damage)
         if not source.found.is_whole:
             click.echo(f"scapy-mpa: {source.name}: only its first messages are used, it has too many", err=True)
 

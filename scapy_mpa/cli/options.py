@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -170,7 +170,7 @@ def divides_work(command: Callable[..., int]) -> Callable[..., int]:
     )(command)
 
 
-def warn_of_damage(report: Report) -> None:
+def warn_of_damage(damage: Iterable[str]) -> None:
     """One line on stderr for each capture that could only be read in part."""
-    for line in report.damage:
+    for line in damage:
         click.echo(f"scapy-mpa: {line}", err=True)

@@ -88,5 +88,5 @@ def show_command(
     else:
         for line in shown_lines(shown, full, severity_style):
             click.echo(line)
-    warn_of_damage(report)
+    warn_of_damage(report.damage)
     return 1 if shown.has_error else 0

@@ -52,7 +52,7 @@ def ulpdus_command(
         write = sys.stdout.write
         for values in _kept(messages, directory):
             write(json.dumps(values) + "\n" if output_format == "jsonl" else _line(values))
-    warn_of_damage(found.report)
+    warn_of_damage(found.report.damage)
     return 0
 
 

@@ -58,10 +58,11 @@ class Exchange(NamedTuple):
 
 
 class Exchanges(NamedTuple):
-    """Those of a capture; `is_whole`: all of its FPDUs are there."""
+    """Those of a capture; `is_whole`: all of its FPDUs are there; `damage`: where it cannot be read, and why."""
 
     exchanges: tuple[Exchange, ...]
     is_whole: bool
+    damage: tuple[str, ...] = ()
 
 
 def read_exchanges(
@@ -85,7 +86,7 @@ def read_exchanges(
             break
         said.setdefault(number, []).append(one)
     exchanges = tuple(_exchange(one, source, said.get(one.number, [])) for one in report.connections)
-    return Exchanges(exchanges, is_whole)
+    return Exchanges(exchanges, is_whole, tuple(report.damage))
 
 
 def _exchange(connection: Connection, source: str, said: list[Said]) -> Exchange:

@@ -101,6 +101,14 @@ def test_from_a_capture(fuzz: Run, tmp_path: Path) -> None:
     assert not analyze(rebuilt).has_errors
 
 
+def test_a_damaged_capture_is_said_to_be(fuzz: Run, tmp_path: Path) -> None:
+    capture = tmp_path / "cut.pcap"
+    capture.write_bytes((PCAPS / "siw-terminate.pcap").read_bytes()[:1500])
+    result = fuzz("--from", capture, "--mutations", 0, "--case", 0, "-o", tmp_path / "x.pcap")
+    assert result.returncode == 0
+    assert result.stderr == f"scapy-mpa: {capture}: damaged after frame 12: the last record is cut after 56 octets\n"
+
+
 def test_each_capture_that_was_written_is_in_the_log(tmp_path: Path) -> None:
     fuzzer = Fuzzer(5)
 
