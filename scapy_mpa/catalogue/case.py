@@ -67,7 +67,7 @@ class Case:
     `Outcome`; `left` what comes of it instead if the CRC or the lengths are left as they were. `tests` are rules of
     endpoints for which the peer is tested by this, `breaks` rules that are broken though the analysis tells it by
     another, `options` those of `scapy-mpa analyze` without which it does not show. `clause`: that of the first rule,
-    unless given.
+    of those it `breaks` first, unless given.
     """
 
     name: str

@@ -18,10 +18,10 @@ FILE_NAME = "manifest.json"
 
 
 def clause_of(case: Case) -> str:
-    """Where the specification says what the case is about: told, or that of its first rule."""
+    """Where the specification says what the case is about: told, or that of its first rule (`breaks` first)."""
     if case.clause:
         return case.clause
-    rules = [text.partition("@")[0] for text in (*case.raises, *case.breaks)]
+    rules = [text.partition("@")[0] for text in (*case.breaks, *case.raises)]
     profile = BASELINES[case.baseline].setup.get("profile", "rfc5044")
     assert profile in PROFILES
     return next((clause for rule in rules if (clause := RULES[rule].clause_in(profile)) is not None), "")

@@ -78,6 +78,14 @@ def test_a_key_that_is_not_expected_closes() -> None:
         assert CASES[name].peer.reaction == "close"
 
 
+@pytest.mark.parametrize(
+    ("name", "clause"),
+    [("crc-zero", "§4.4"), ("no-crc-field", "§4.4"), ("no-pad", "§4.1"), ("markers-from-syn", "§4.3")],
+)
+def test_the_clause_is_that_of_what_a_sender_does_wrong(name: str, clause: str) -> None:
+    assert clause_of(CASES[f"deviating-{name}"]) == f"RFC 5044 {clause}"
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_has_a_case(rule: str) -> None:
     raising = [case for case in CASES.values() if rule in ids(case.raises)]

@@ -15,13 +15,17 @@ _LONG = says(_FIRST, _SAID, send(2, bytes(600)), send(3, bytes(600)), send(4, b"
 _BEFORE = 512 - 60
 _HAS_ALL = peer("accept", "It has received everything: only the capture has not.")
 _AGAIN = peer("wait", "It waits for the octets that are missing, and passes on nothing that lies behind them.")
+_LATER = peer(
+    "wait",
+    "It waits for the octets that are missing; what a Marker locates behind them it may place, and does not deliver.",
+)
 _LINKTYPE_USER0 = 147
 
 _GAPS = (
     Case("gap", "A segment is lost and never sent again", "plain", (lost(2),), ("gap",), _AGAIN,
          tests=("receiver-whole-fpdu",)),
     Case("gap-markers", "A segment is lost and never sent again; a Marker names an FPDU behind it", "markers",
-         (_LONG, lost(2)), ("gap",), _AGAIN),
+         (_LONG, lost(2)), ("gap",), _LATER),
     Case("gap-no-crc", "A segment is lost and never sent again, and there are neither CRCs nor Markers", "no-crc",
          (lost(2),), ("gap",), _AGAIN),
     Case("gap-at-the-beginning", "The first FPDU is lost and never sent again", "plain", (says(_FIRST,

@@ -272,9 +272,9 @@ _DIALECT = (
             ("deviating-sender",), STOP, breaks=tuple(breaks),
         )
         for name, baseline, purpose, *breaks in (
-            ("crc-big-endian", "plain", "whose CRCs are in network byte order throughout"),
-            ("crc-zero", "plain", "that leaves CRC fields zero though CRCs are in use"),
-            ("crc-without-pad", "plain", "whose CRCs leave out PAD"),
+            ("crc-big-endian", "plain", "whose CRCs are in network byte order throughout", "crc"),
+            ("crc-zero", "plain", "that leaves CRC fields zero though CRCs are in use", "crc"),
+            ("crc-without-pad", "plain", "whose CRCs leave out PAD", "crc"),
             ("no-crc-field", "no-crc", "that leaves out the CRC field because CRCs are not in use", "crc-field"),
             ("pad-plus-2", "plain", "whose PAD is (ULPDU_Length + 2) mod 4 octets"),
             ("no-pad", "plain", "that sends no PAD"),

@@ -197,7 +197,7 @@ _ASKED = (
     Case(
         "markers-left-out", "No Markers though the peer asked for them", "markers",
         (says("initiator send 300 times=8"), setup(markers=(False, None))),
-        ("deviating-sender", "marker-absent"), STOP,
+        ("marker-absent", "deviating-sender"), STOP,
     ),
     Case(
         "markers-left-out-once", "The one FPDU has no Marker though the peer asked for Markers", "markers",
@@ -206,7 +206,7 @@ _ASKED = (
     Case(
         "markers-not-asked", "Markers though the peer did not ask for them", "plain",
         (says("initiator send 300 times=8"), setup(markers=(True, None))),
-        ("deviating-sender", "marker-unasked"), STOP,
+        ("marker-unasked", "deviating-sender"), STOP,
     ),
     Case(
         "markers-not-asked-once", "The one FPDU has a Marker though the peer did not ask for any", "plain",
@@ -215,7 +215,7 @@ _ASKED = (
     Case(
         "markers-both-ways-asked-one-way", "The Responder asked for Markers, and sends some itself", "plain",
         (setup(m=(0, 1), markers=(None, True)), says(_FIRST, "responder send 300 times=8")),
-        ("deviating-sender", "marker-unasked", "terminate@peer"), BAD_CRC, by="responder",
+        ("marker-unasked", "deviating-sender", "terminate@peer"), BAD_CRC, by="responder",
     ),
 )  # fmt: skip
 
