@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_output, make_folder, tell_written, written
+from scapy_mpa.cli.output import (
+    STANDARD_OUTPUT,
+    check_empty,
+    check_output,
+    make_folder,
+    names_folder,
+    tell_written,
+    written,
+)
 from scapy_mpa.fuzz.draw import MOST_CASES
 from scapy_mpa.report.fields import plural
 
@@ -101,7 +108,7 @@ def fuzz_command(
         raise click.UsageError("standard output takes one case (--case); -o DIR and --split DIR take several files")
     if connection is not None and not captures:
         raise click.UsageError("--connection is of the captures of --from")
-    is_file = number is not None and output is not None and not output.endswith(os.sep) and not os.path.isdir(output)
+    is_file = number is not None and output is not None and not names_folder(output)
     folders = [folder for folder in (None if is_file or output is None else Path(output), split) if folder]
     for folder in folders:
         check_empty(folder)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from scapy_mpa.cli.judging import complete_rule
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, tell_written, written
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, names_folder, tell_written, written
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.fields import plural
 
@@ -93,7 +93,7 @@ def malform_command(
         return 0
     if output is None:
         raise click.UsageError("where to? -o names the capture to write, or the folder for several")
-    if len(made) == 1 and not output.endswith(os.sep) and not os.path.isdir(output):
+    if len(made) == 1 and not names_folder(output):
         _write_one(made[0], output)
     else:
         _write_all(made, output)

@@ -79,6 +79,11 @@ def tell_written(output: str, what: str) -> None:
         click.echo(f"{output}: {what}")
 
 
+def names_folder(output: str) -> bool:
+    """Whether what is to be written goes into a folder of this name: one that is there, or ends as one; not ``-``."""
+    return output != STANDARD_OUTPUT and (output.endswith(os.sep) or os.path.isdir(output))
+
+
 def check_empty(directory: Path) -> None:
     """Raise :class:`click.UsageError` for a folder that files cannot be written into without losing others.
 

@@ -97,6 +97,13 @@ def test_what_analyze_has_to_be_told_is_said(name: str, tmp_path: Path) -> None:
     assert {one["rule"] for one in found} == set(finds.split(", "))
 
 
+def test_a_folder_may_be_called_as_standard_output_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "-").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert invoke("malform", "crc-zero", "-o", "./-").stdout == "./-: 1 capture and manifest.json\n"
+    assert invoke("malform", "crc-zero", "-o", "-").stdout_bytes == (tmp_path / "-" / "crc-zero.pcap").read_bytes()
+
+
 def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x")
