@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..report.fields import plural
+from ..report.words import plural
 from ..rules.table import RULES
 from .baseline import BASELINES
 from .case import AREAS, Case, Raised, Repairable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import click
 
-from scapy_mpa.report.fields import plural
+from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.craft.scenario import Scenario

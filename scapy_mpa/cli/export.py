@@ -8,7 +8,7 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
-from scapy_mpa.report.fields import plural
+from scapy_mpa.report.words import plural
 
 
 @click.command("export")

@@ -17,7 +17,7 @@ from scapy_mpa.cli.output import (
     written,
 )
 from scapy_mpa.fuzz.draw import MOST_CASES
-from scapy_mpa.report.fields import plural
+from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.baselines import Baselines

@@ -11,7 +11,7 @@ import click
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, names_folder, tell_written, written
 from scapy_mpa.errors import MPAError
-from scapy_mpa.report.fields import plural
+from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from ..craft.tcppacket import ROLES, Role
 from ..framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from ..framing.startup import REPLY_KEY, REQUEST_KEY
-from ..report.fields import plural
+from ..report.words import plural
 from .case import Case, make
 from .recipe import Recipe
 from .run import Fuzzer

@@ -64,11 +64,6 @@ class Field(NamedTuple):
         return {part.name: part.value for part in self.parts} or None
 
 
-def plural(count: int, noun: str) -> str:
-    """A number of things."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
 def one(
     offset: int, length: int, layer: str, name: str, value: int | str, meaning: str = "", *, digits: int = 0
 ) -> Field:

@@ -23,12 +23,13 @@ from scapy_mpa.receive.segment import (
     checksum_is_wrong,
     endpoints,
 )
-from scapy_mpa.report.fields import Field, plural
+from scapy_mpa.report.fields import Field
 from scapy_mpa.report.items import Frame, Item, Part, Shown
 from scapy_mpa.report.labels import Stream, fpdu_fields, unknown_fields
 from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
 from scapy_mpa.report.show import NotFound, Place, findings_in, fpdu_item, places, startup_item, startup_of, stream_of
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name
+from scapy_mpa.report.words import plural
 
 
 def show_frame(report: Report, frame: int) -> Shown:

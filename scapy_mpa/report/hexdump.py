@@ -23,9 +23,10 @@ from scapy_mpa.receive.segment import (
     TIME,
     endpoints,
 )
-from scapy_mpa.report.fields import Field, plural
+from scapy_mpa.report.fields import Field
 from scapy_mpa.report.items import Frame, Item, Part, Shown
 from scapy_mpa.report.text import finding_lines
+from scapy_mpa.report.words import plural
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]

@@ -29,8 +29,9 @@ from scapy_mpa.framing.startup import (
     StartupFrame,
 )
 from scapy_mpa.receive.segment import SEQ_MASK
-from scapy_mpa.report.fields import Field, Part, one, plural
+from scapy_mpa.report.fields import Field, Part, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
+from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import Severity
 
 

@@ -16,11 +16,12 @@ from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import END, KEY, SEQ_MASK, START
 from scapy_mpa.report.deviating import deviating_fields
-from scapy_mpa.report.fields import Field, plural
+from scapy_mpa.report.fields import Field
 from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.labels import Stream, fpdu_fields, startup_fields
 from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
+from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 
 #: Frames before the one that completed a startup frame in which the rest of it is looked for.

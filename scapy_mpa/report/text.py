@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from scapy_mpa.report.fields import plural
 from scapy_mpa.report.model import Connection, HalfConnection, Report
+from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES
 

@@ -9,7 +9,8 @@ from scapy_mpa.framing.ddp import (
     DDPTagged,
     decode_ddp,
 )
-from scapy_mpa.report.fields import Field, Part, one, plural
+from scapy_mpa.report.fields import Field, Part, one
+from scapy_mpa.report.words import plural
 
 _QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
 #: Messages that have a header of their own behind DDP's (RFC 5040 §4, RFC 7306 §4).

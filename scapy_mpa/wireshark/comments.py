@@ -9,8 +9,8 @@ from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import BUFFER, END, FLAGS, KEY, SEQ, SEQ_MASK, START, SYN, Segment
-from scapy_mpa.report.fields import plural
 from scapy_mpa.report.labels import Stream
+from scapy_mpa.report.words import plural
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
 #: What every line begins with, so that Wireshark's filter `frame.comment contains "mpa"` finds it.

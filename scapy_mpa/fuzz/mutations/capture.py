@@ -6,7 +6,7 @@ import random
 
 from ...craft.impairments import Pipeline, impairment
 from ...craft.segments import below
-from ...report.fields import plural
+from ...report.words import plural
 from ..draft import Draft
 from ..draw import pick
 from .common import Function
