@@ -6,6 +6,7 @@ A scenario is crafted without what it has happen to its packets, and read back a
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from ..errors import MPAError
 from .exchange import Exchange, Exchanges, read_exchanges
 
 
-class Source:
+class Source(ABC):
     """Somewhere exchanges come from; `name` is what logs call it."""
 
     def __init__(self, name: str) -> None:
@@ -25,14 +26,17 @@ class Source:
     @cached_property
     def found(self) -> Exchanges:
         """What is there. Raises MPAError if it cannot be read, or there is no MPA connection in it."""
-        raise NotImplementedError
+        return self._read()
+
+    @abstractmethod
+    def _read(self) -> Exchanges:
+        """Read it, once."""
 
 
 class Scenario(Source):
     """A scenario that is shipped, or a file of one."""
 
-    @cached_property
-    def found(self) -> Exchanges:
+    def _read(self) -> Exchanges:
         """The exchanges of all its connections."""
         return _crafted(self.name)
 
@@ -44,8 +48,7 @@ class Capture(Source):
         super().__init__(name)
         self._connection = connection
 
-    @cached_property
-    def found(self) -> Exchanges:
+    def _read(self) -> Exchanges:
         """The exchanges of its MPA connections."""
         found = read_exchanges(self.name, self.name)
         if not found.exchanges:
