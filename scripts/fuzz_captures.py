@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import random
 import sys
+import traceback
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -68,8 +70,11 @@ def _may_deviate(cases: list[Case], deviations: frozenset[str]) -> bool:
 
 
 def run(seed: int, number: int, *, timed: bool = True) -> Tally:
-    """Examine one case; its time too, if ``timed``."""
-    made = captures_of(seed, number)
+    """Make one case and examine it; its time too, if ``timed``."""
+    try:
+        made = captures_of(seed, number)
+    except Exception:  # noqa: BLE001 - a mutation's own fault, which ends no long run
+        return Tally(1, failures=(Failure(number, traceback.format_exc(limit=-8)),))
 
     def check(examined: Examined) -> None:
         if examined.deviations and not _may_deviate(cases_of(seed, number), examined.deviations):
@@ -100,11 +105,13 @@ def main(
 
 def _report(seed: int, failure: Failure, keep: Path | None) -> None:
     click.echo(f"case {failure.number} of seed {seed}: {case(seed, failure.number)}\n{failure.why}", err=True)
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+    if keep is None:
+        return
+    keep.mkdir(parents=True, exist_ok=True)
+    (keep / f"{seed}-{failure.number}.txt").write_text(failure.why)
+    with suppress(Exception):  # there are no captures if it was they that could not be made
         for index, made in enumerate(captures_of(seed, failure.number)):
             (keep / f"{seed}-{failure.number}-{index}.pcap").write_bytes(made.octets)
-        (keep / f"{seed}-{failure.number}.txt").write_text(failure.why)
 
 
 if __name__ == "__main__":

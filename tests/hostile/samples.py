@@ -47,10 +47,10 @@ class Packet:
         return Packet(self.time, bytearray(self.octets), self.wire, {kind: [*at] for kind, at in self.marks.items()})
 
     def replace(self, octets: bytes) -> None:
-        """Other octets, of which the last ones are the packet's as it was: marks move along."""
+        """Other octets, the last ones as they were: marks move along, or go with the header they mark."""
         more = len(octets) - len(self.octets)
         self.octets, self.wire = bytearray(octets), self.wire + more
-        self.marks = {kind: [at + more for at in places] for kind, places in self.marks.items()}
+        self.marks = {kind: [at + more for at in places if at + more >= 0] for kind, places in self.marks.items()}
 
 
 class Sample(NamedTuple):
