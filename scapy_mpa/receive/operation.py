@@ -28,6 +28,7 @@ from scapy_mpa.receive.segment import (
     LENGTH,
     SEQ,
     START,
+    TCP,
     TIME,
     Segment,
     bare,
@@ -37,7 +38,13 @@ from scapy_mpa.receive.segment import (
 )
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 from scapy_mpa.receive.watch.alignment import AlignmentWatch
-from scapy_mpa.receive.watch.attacks import TinySegments, hop_limit, is_good_fpdu, names_buffer
+from scapy_mpa.receive.watch.attacks import (
+    TinySegments,
+    hop_limit,
+    is_good_fpdu,
+    names_buffer,
+    octets_from_hop_limit,
+)
 from scapy_mpa.receive.watch.beginning import LOOKED_AT, begins_with_header, wrong_beginning
 from scapy_mpa.receive.watch.ddp import DDPWatch
 from scapy_mpa.receive.watch.sizes import SizeWatch
@@ -83,6 +90,8 @@ _DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
 _DOUBTFUL_WITHOUT_CRC = {
     "ulpdu-length-zero", "ulpdu-length-limit", "ddp-header", "ddp-opcode", "ddp-reserved", "ddp-version", "ddp-queue",
 }  # fmt: skip
+#: Octets after which the peer's acknowledgement number is looked at again.
+_LONG_AGO = 1 << 24
 #: What a half connection may hold back whatever all others do.
 _LITTLE = 4096
 
@@ -158,8 +167,9 @@ class FullOperation:
         self.first_octets = b""
         #: How many RDMA Reads and Atomics were asked for before the first error, -1 without one.
         self.requests_before_error = -1
-        #: TTL or Hop Limit of its packets, None if that is not known.
+        #: TTL or Hop Limit of its packets, None if that is not known, and where it is if there are no IP options.
         self._hop_limit: int | None = None
+        self._hop_limit_before_tcp = octets_from_hop_limit(half.key)
         self.tiny = TinySegments()
         self.alignment = AlignmentWatch(self.find)
         #: Its DDP Segments.
@@ -176,9 +186,9 @@ class FullOperation:
         self.opened: Moment | None = None
         #: The segment that brought the first octet of Full Operation, without its octets.
         self.opening: Segment | None = None
-        #: The peer's acknowledgement number that was looked at last, and the offset it means.
+        #: The peer's acknowledgement number that was looked at last, the offset it means, and what was captured then.
         self._last_ack = -1
-        self._acked = 0
+        self._acked = self._acked_at = 0
         #: Octets between the FIN and others that came with sequence numbers beyond it.
         self._not_sent = 0
         #: Octets that FPDUs hold, and the end of the last one.
@@ -297,19 +307,29 @@ class FullOperation:
         True if something is left that has to go with the next block.
         """
         stream = self.stream
-        if self.is_wary and (stream.previously_consumed or self.beginning or not self.crc):
-            self._be_wary()
-        if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
-            return False
+        is_plain = not self.is_wary and self.doubt is None
+        if not is_plain:
+            if self.is_wary and (stream.previously_consumed or self.beginning or not self.crc):
+                self._be_wary()
+            if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
+                return False
         if len(self.starts) > 2 * REMEMBERED_BOUNDARIES:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
             del self._ends[:-REMEMBERED_BOUNDARIES]
-        if stream.consumed:
-            self._acknowledged()
-            self._look_at_path()
+        consumed = stream.consumed
+        if consumed:
+            if stream.next - self._acked_at > _LONG_AGO:
+                self._acknowledged()
+            self._look_at_path(consumed[0])
+            if len(consumed) > 1:
+                self._look_at_path(consumed[-1])
         stream.release()
-        self._touched = bool(stream.previously_consumed)
+        if is_plain and consumed:
+            # They go with the next block, and nothing else has to be done then.
+            self.half.connection.receiver.passing.append(consumed)
+            consumed = []
+        self._touched = bool(consumed)
         return self._touched
 
     def finish(self, now: Moment) -> None:
@@ -419,8 +439,9 @@ class FullOperation:
         """The offset up to which the peer has acknowledged, as far as was captured."""
         ack = self.half.peer.ack
         if ack > 0 and ack != self._last_ack:
-            # Looked at once in each block: long before it can be more than a window away.
+            # Looked at long before it can be more than a window away.
             self._last_ack, self._acked = ack, self.stream.offset_of(ack)
+        self._acked_at = self.stream.next
         return self._acked
 
     def _sent_end(self) -> int:
@@ -511,16 +532,18 @@ class FullOperation:
                 self.find("alignment-retransmission", start, seg[FRAME], seg[TIME], detail)
                 return
 
-    def _look_at_path(self) -> None:
-        """Do segments come the same way as the first? Looked at now and then."""
-        for seg in self.stream.consumed[:: max(1, len(self.stream.consumed) - 1)]:
-            limit = hop_limit(seg)
-            if limit is None or limit == self._hop_limit:
-                continue
-            if self._hop_limit is not None:
-                detail = f"TTL or Hop Limit {limit}, where it was {self._hop_limit}"
-                self.find("attack-hijack", self.stream.offset_of(seg[SEQ]), seg[FRAME], seg[TIME], detail)
-            self._hop_limit = limit
+    def _look_at_path(self, seg: Segment) -> None:
+        """Does a segment come the same way as the first?"""
+        at = seg[TCP] - self._hop_limit_before_tcp
+        if at >= 0 and seg[BUFFER][at] == self._hop_limit:
+            return
+        limit = hop_limit(seg)
+        if limit is None or limit == self._hop_limit:
+            return
+        if self._hop_limit is not None:
+            detail = f"TTL or Hop Limit {limit}, where it was {self._hop_limit}"
+            self.find("attack-hijack", self.stream.offset_of(seg[SEQ]), seg[FRAME], seg[TIME], detail)
+        self._hop_limit = limit
 
     def _skip_gap(self, now: Moment) -> None:
         stream, placement = self.stream, self._placement

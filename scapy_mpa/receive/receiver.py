@@ -82,6 +82,8 @@ class Receiver:
         self.purse = Purse()
         #: The phases that hold segments of the last blocks of the capture.
         self.touched: list[StartupPhase | UndecidedHalf | FullOperation] = []
+        #: Lists of segments that half connections consumed in the last block of the capture.
+        self.passing: list[list[Segment]] = []
         #: Octets of memory that all half connections hold back, as far as that was looked at.
         self._held = 0
         self._now = (0, 0)
@@ -159,6 +161,7 @@ class Receiver:
         Those fed since stay at hand until the next one, to be compared with what repeats them.
         """
         kept = []
+        passing, self.passing = self.passing, []
         for phase in self.touched:
             if phase.release():
                 kept.append(phase)
@@ -166,6 +169,8 @@ class Receiver:
             if half.phase.weight != half.held:
                 self._weigh(half)
         self.touched = kept
+        for segments in passing:
+            segments.clear()
         if self._held > self.limits.total_octets:
             self._relieve()
 

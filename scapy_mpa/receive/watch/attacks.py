@@ -36,6 +36,11 @@ def hop_limit(seg: Segment) -> int | None:
     return limit if is_header and key.startswith(addresses) else None
 
 
+def octets_from_hop_limit(key: bytes) -> int:
+    """How far TTL, or Hop Limit, lies before the TCP header where there are no options and no extension headers."""
+    return _IPV4_HEADER - 8 if len(key) == 12 else _IPV6_HEADER - 7
+
+
 def names_buffer(terminate: Terminate) -> bool:
     """Whether a Terminate says that a buffer was targeted which had not been offered."""
     if (terminate.layer, terminate.etype, terminate.code) == _DDP_VERSION:
