@@ -59,6 +59,7 @@ class Hypothesis:
 
     __slots__ = (
         "_agreed",
+        "_has_marker",
         "_headers",
         "_is_told_by_crc",
         "at",
@@ -75,6 +76,8 @@ class Hypothesis:
         self._agreed = agreed
         self._headers: list[Header] = []
         self._is_told_by_crc = False
+        #: Whether one of its Markers is more than the first octets of all, or these are zero: they may be anything.
+        self._has_marker = False
         #: Whether there was something that it does not explain.
         self.is_contradicted = False
         self.at = 0
@@ -87,6 +90,8 @@ class Hypothesis:
         """Whether so much is no coincidence."""
         # A CRC that is good by the dialect alone is none by chance.
         fewest = 1 if self._is_told_by_crc else _FEWEST_DEVIATING
+        if self.candidate.dialect.markers and not self._agreed.markers and not self._has_marker:
+            return False
         return self.deviating >= fewest and self.bits >= _FEWEST_BITS
 
     @property
@@ -114,6 +119,7 @@ class Hypothesis:
                 break
             self.bits += worth
             self.fpdus += 1
+            self._has_marker = self._has_marker or any(fpdu.markers) or not any(octets[:MARKER_LENGTH])
             self.deviating += self._deviates(fpdu, octets[: fpdu.end - fpdu.offset])
             self.at, self.due = fpdu.end, fpdu.due
         return not self.is_contradicted or self.is_established

@@ -88,3 +88,11 @@ def test_a_copy_that_differs_where_no_fpdu_is_known() -> None:
     flow.put("a", flow.at["a"] + 7, bytes(5))
     flow.put("a", flow.at["a"] - 20, bytes(range(1, 39)))
     examine([file_of(flow.frames)])
+
+
+def test_private_data_that_pd_length_leaves_out_is_no_marker() -> None:
+    """Four octets before the FPDUs, and CRCs that are good without them: it may be the startup frame that lies."""
+    flow = Flow().open().start(crc=True)
+    octets = bytes.fromhex("00010001") + lay_stream(ulpdus(*8 * [34]), markers=False)[0]
+    flow.bring("b", octets, [(0, 4), *((at, at + 40) for at in range(4, len(octets), 40))])
+    assert not examine([file_of(flow.frames)]).deviations
