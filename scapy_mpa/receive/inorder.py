@@ -32,6 +32,7 @@ from scapy_mpa.receive.watched import (
     NO_PAD,
     PAD_BITS,
     TO_MASK,
+    UNTAGGED_HEAD_OCTETS,
     begins_alike,
     head,
     place,
@@ -40,6 +41,8 @@ from scapy_mpa.receive.watched import (
 
 #: The farthest place behind a Marker position at which ULPDU_Length and a tagged header are not cut by the next Marker.
 LAST_WHOLE_HEAD = MARKER_INTERVAL - HEAD_OCTETS
+#: The same for an untagged header.
+LAST_WHOLE_UNTAGGED_HEAD = MARKER_INTERVAL - UNTAGGED_HEAD_OCTETS
 #: An FPDU that is not as it has to be next: the indices of its first octet, its ULPDU_Length field and its end in the
 #: buffer of a segment, and ULPDU_Length; only the first is told of one of which a part is held.
 Odd: TypeAlias = tuple[int, int, int, int]
@@ -295,110 +298,129 @@ class PlainOperation(InOrderOperation):
         if end - start != length:
             return False
         stream, starts, crc_used, watch = self.stream, self.starts, self.crc, self.ddp
+        is_repeated = False
         if length == self.repeated_length and not stream.pieces:
             begin, to = begins_alike(octets, start)
-            if (
+            is_repeated = (
                 begin == self.repeated_begin
                 and to == watch.to
                 and (not crc_used or crc32c(octets[start:end]) == CRC_RESIDUE)
-            ):
-                # One FPDU that differs from the last in TO and payload alone, and PAD there is none.
-                payload = length - WRITE_OVERHEAD
-                watch.to = to + payload & TO_MASK
-                starts.append(stream.next)
-                counts = self.counts
-                counts.whole_segments += 1
-                counts.fpdus += 1
-                counts.ulpdu_octets += TAGGED_HEADER_LENGTH + payload
-                if self.gapped:
-                    counts.undelivered += 1
-                if not self._touched:
-                    self.touch()
-                self.complete = frame
-                stream.consumed.append(seg)
-                stream.base = stream.next = stream.next + length
-                if self._unjudged:
-                    self._judge_passed(stream.base)
-                self.half.next_seq = seq + length & SEQ_MASK
-                return True
-        pieces, shift, known = stream.pieces, stream.next - start, len(starts)
-        found: list[int] | None = [] if self.wants_records else None
-        at = start
-        ulpdu_octets = need = 0
-        quiet, writing, stag, shortest, longest = self.expects
-        to = watch.to
-        odd: list[Odd] | None = None
-        if pieces:
-            at = self._need - shift
-            if at > end:
-                self._keep_part(seg)
-                return True
-            offset, held_end, index, held = pieces[0]
-            if at <= start or held_end - offset < 4:
-                return False
-            ulpdu_length, control = head(held[BUFFER], index)
-            if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
-                return False
-            if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
-                return False
-            if (
-                control != quiet
-                or held_end - offset < HEAD_OCTETS
-                or at - start < 8
-                or not shortest <= ulpdu_length <= longest
-                or (ulpdu_length & 3 != NO_PAD and tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
-                or (writing and place(held[BUFFER], index + 4) != (stag, to))
-            ):
-                odd, quiet = [(offset - shift, 0, 0, 0)], -1
-            elif writing:
-                to += ulpdu_length - TAGGED_HEADER_LENGTH
-            ulpdu_octets = ulpdu_length
-            starts.append(offset)
-            if found is not None:
-                found.append(ulpdu_length | (control & 0x0F) << 16)
-        if fpdus_in_order is not None and quiet >= 0:
-            at, _, size, _, to = fpdus_in_order(
-                octets, at, end, shift, starts, found, crc_used, self._layout, self.expects, to
             )
-            ulpdu_octets += size
-        while end - at >= 4:
-            ulpdu_length, control = head(octets, at)
-            after = at + (ulpdu_length + 9 & ~3)
-            if after > end:
-                need = after + shift
-                break
-            if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
-                del starts[known:]
-                return False
-            if (
-                control != quiet
-                or not shortest <= ulpdu_length <= longest
-                or (ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
-                or (writing and place(octets, at + 4) != (stag, to))
-            ):
+        if is_repeated:
+            # One FPDU that differs from the last in TO and payload alone, and PAD there is none.
+            watch.to = to + length - WRITE_OVERHEAD & TO_MASK
+            starts.append(stream.next)
+            fpdus, ulpdu_octets = 1, length - FPDU_OVERHEAD
+        else:
+            pieces, shift, known = stream.pieces, stream.next - start, len(starts)
+            found: list[int] | None = [] if self.wants_records else None
+            at = start
+            ulpdu_octets = need = 0
+            quiet, writing, stag, shortest, longest = self.expects
+            to = watch.to
+            odd: list[Odd] | None = None
+            if pieces:
+                at = self._need - shift
+                if at > end:
+                    self._keep_part(seg)
+                    return True
+                offset, held_end, index, held = pieces[0]
+                if at <= start or held_end - offset < 4:
+                    return False
+                ulpdu_length, control = head(held[BUFFER], index)
                 if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+                    return False
+                if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
+                    return False
+                if (
+                    control != quiet
+                    or held_end - offset < HEAD_OCTETS
+                    or at - start < 8
+                    or not shortest <= ulpdu_length <= longest
+                    or (ulpdu_length & 3 != NO_PAD and tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
+                    or (writing and place(held[BUFFER], index + 4) != (stag, to))
+                ):
+                    odd, quiet = [(offset - shift, 0, 0, 0)], -1
+                elif writing:
+                    to += ulpdu_length - TAGGED_HEADER_LENGTH
+                ulpdu_octets = ulpdu_length
+                starts.append(offset)
+                if found is not None:
+                    found.append(ulpdu_length | (control & 0x0F) << 16)
+            if fpdus_in_order is not None and quiet >= 0:
+                at, _, size, _, to = fpdus_in_order(
+                    octets, at, end, shift, starts, found, crc_used, self._layout, self.expects, to
+                )
+                ulpdu_octets += size
+            while end - at >= 4:
+                ulpdu_length, control = head(octets, at)
+                after = at + (ulpdu_length + 9 & ~3)
+                if after > end:
+                    need = after + shift
+                    break
+                if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
                     del starts[known:]
                     return False
-                if odd is None:
-                    odd, quiet = [], -1
-                odd.append((at, at, ulpdu_length, after))
-            elif writing:
-                to += ulpdu_length - TAGGED_HEADER_LENGTH
-            ulpdu_octets += ulpdu_length
-            starts.append(at + shift)
-            if found is not None:
-                found.append(ulpdu_length | (control & 0x0F) << 16)
-            at = after
-        if writing:
-            watch.to = to & TO_MASK
-        if odd is not None:
-            self._watch(seg, odd)
-        if found:
-            self._record(seg, starts[known], found)
-        if writing and odd is None and found is None and 0 < ulpdu_octets == length - FPDU_OVERHEAD and not pieces:
-            # One FPDU is all of it: most likely the next is the same.
-            self.repeated_length, self.repeated_begin = length, begins_alike(octets, start)[0]
-        self._keep(seg, at, need, len(starts) - known, ulpdu_octets, 0, not pieces)
+                if (
+                    control != quiet
+                    or not shortest <= ulpdu_length <= longest
+                    or (ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
+                    or (writing and place(octets, at + 4) != (stag, to))
+                ):
+                    if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+                        del starts[known:]
+                        return False
+                    if (
+                        after == end
+                        and odd is None
+                        and shortest <= ulpdu_length <= longest
+                        and (ulpdu_length & 3 == NO_PAD or not tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
+                        and watch.turns(octets, at + 2, control, ulpdu_length, to)
+                    ):
+                        if watch.quiet != quiet:
+                            self.expect()
+                            writing, to = watch.is_writing, watch.to
+                    else:
+                        if odd is None:
+                            odd, quiet = [], -1
+                        odd.append((at, at, ulpdu_length, after))
+                elif writing:
+                    to += ulpdu_length - TAGGED_HEADER_LENGTH
+                ulpdu_octets += ulpdu_length
+                starts.append(at + shift)
+                if found is not None:
+                    found.append(ulpdu_length | (control & 0x0F) << 16)
+                at = after
+            if writing:
+                watch.to = to & TO_MASK
+            if odd is not None:
+                self._watch(seg, odd)
+            if found:
+                self._record(seg, starts[known], found)
+            if writing and odd is None and found is None and 0 < ulpdu_octets == length - FPDU_OVERHEAD and not pieces:
+                # One FPDU is all of it: most likely the next is the same.
+                self.repeated_length, self.repeated_begin = length, begins_alike(octets, start)[0]
+            fpdus = len(starts) - known
+            if at != end or pieces or not self.complete:
+                self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
+                return True
+        # InOrderOperation._keep for a segment of whole FPDUs, written out for speed.
+        counts = self.counts
+        counts.whole_segments += 1
+        counts.fpdus += fpdus
+        counts.ulpdu_octets += ulpdu_octets
+        if self.gapped:
+            counts.undelivered += fpdus
+        if not self._touched:
+            self.touch()
+        if length > self.longest_segment:
+            self.longest_segment = length
+        self.complete = frame
+        stream.consumed.append(seg)
+        stream.base = stream.next = stream.next + length
+        if self._unjudged:
+            self._judge_passed(stream.base)
+        self.half.next_seq = seq + length & SEQ_MASK
         return True
 
 
@@ -504,9 +526,25 @@ class MarkerOperation(InOrderOperation):
             ):
                 if control & 0x0F == TERMINATE_OPCODE:
                     break
-                if odd is None:
-                    odd, quiet = [], -1
-                odd.append((at, header, ulpdu_length, after))
+                if (
+                    after == end
+                    and odd is None
+                    and shortest <= ulpdu_length <= longest
+                    and phase <= LAST_WHOLE_UNTAGGED_HEAD
+                    and not (
+                        ulpdu_length & 3 != NO_PAD
+                        and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
+                        & PAD_BITS[ulpdu_length & 3]
+                    )
+                    and watch.turns(octets, header + 2, control, ulpdu_length, to)
+                ):
+                    if watch.quiet != quiet:
+                        self.expect()
+                        writing, to = watch.is_writing, watch.to
+                else:
+                    if odd is None:
+                        odd, quiet = [], -1
+                    odd.append((at, header, ulpdu_length, after))
             elif writing:
                 to += ulpdu_length - TAGGED_HEADER_LENGTH
             ulpdu_octets += ulpdu_length

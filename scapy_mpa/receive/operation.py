@@ -82,8 +82,9 @@ MOST_UNJUDGED = 65536
 _MOST_UNSEEN = 1 << 24
 #: No segment is longer on the wire; a longer one was cut into several after it was captured.
 LARGEST_SEGMENT = 9216
-#: Octets from the first of Full Operation in which something must not fit to be looked into.
-BEGINNING = 16 << 10
+#: Octets from the first of Full Operation in which something must not fit to be looked into; and, where many half
+#: connections begin at a time, in any case.
+BEGINNING, LEAST_BEGINNING = 16 << 10, 4 << 10
 #: What raises the doubt whether a sender deviates, with the error code by which a conforming receiver tells it (RFC
 #: 5044 §8); and what does where no CRC would.
 _DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
@@ -309,7 +310,7 @@ class FullOperation:
         stream = self.stream
         is_plain = not self.is_wary and self.doubt is None
         if not is_plain:
-            if self.is_wary and (stream.previously_consumed or self.beginning or not self.crc):
+            if self.is_wary and (stream.previously_consumed or stream.base >= BEGINNING or not self.crc):
                 self._be_wary()
             if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
                 return False
@@ -406,7 +407,8 @@ class FullOperation:
                 self.be_in_doubt(Doubt(stream.base, latest[FRAME], latest[TIME], None))
         if self.doubt is not None or not (stream.previously_consumed or self.beginning):
             return
-        if stream.base >= BEGINNING or not purse.take_room(len(stream.previously_consumed)):
+        is_young = stream.base < LEAST_BEGINNING
+        if stream.base >= BEGINNING or not purse.take_room(len(stream.previously_consumed), is_young):
             self.is_wary = False
             self.forget_beginning()
         else:

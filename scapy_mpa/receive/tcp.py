@@ -38,6 +38,7 @@ from scapy_mpa.receive.watch.teardown import find_end
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
+    from scapy_mpa.framing.judgement import Judgement
     from scapy_mpa.receive.diagnosis import Diagnosis
     from scapy_mpa.receive.receiver import Receiver
     from scapy_mpa.receive.suspicion import Suspicion
@@ -154,6 +155,8 @@ class MPAConnection:
         self.inferred_profile = PROFILES["rfc5044"]
         self.crc = False
         self.operations: dict[str, FullOperation] = {}
+        #: What its startup frames came to, as soon as that is known.
+        self.judgement: Judgement | None = None
         self.findings = findings
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receive.located import Moment
@@ -30,6 +30,8 @@ PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
 NO_PAD = 2
 #: Octets of ULPDU_Length and a tagged header.
 HEAD_OCTETS = 2 + TAGGED_HEADER_LENGTH
+#: Octets of ULPDU_Length and an untagged header.
+UNTAGGED_HEAD_OCTETS = 2 + UNTAGGED_HEADER_LENGTH
 #: TO counts modulo 2^64.
 TO_MASK = (1 << 64) - 1
 
@@ -59,23 +61,28 @@ class WatchedOperation(FullOperation):
 
     def watch_whole(self, octets: bytes, base: int, extent: Extent, known: Moment) -> None:
         """Watch an FPDU that ``octets``, which begin at offset ``base`` of the stream, hold."""
+        watch = self.ddp
         quiet, writing, stag, shortest, longest = self.expects
-        to = self.ddp.to
         offset, header, ulpdu_length, end, _ = extent
         index, after = header - base, end - base
         at = after - 8 if not self.markers or end - 8 & 511 else after - 12
-        if (
-            head(octets, index)[1] != quiet
-            or not shortest <= ulpdu_length <= longest
-            or (ulpdu_length & 3 != NO_PAD and tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3])
-            or (self.markers and -header & 511 < HEAD_OCTETS)
-            or (writing and place(octets, index + 4) != (stag, to))
+        control = head(octets, index)[1]
+        unbroken = -header & 511 if self.markers else UNTAGGED_HEAD_OCTETS
+        if shortest <= ulpdu_length <= longest and (
+            ulpdu_length & 3 == NO_PAD or not tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]
         ):
-            begin = octets[offset - base : offset - base + LOOKED_AT]
-            self.watch(offset, begin, octets[after - LONGEST_TAIL : after], end, known)
-            self.expect()
-        elif writing:
-            self.ddp.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & TO_MASK
+            if control == quiet and unbroken >= HEAD_OCTETS and not writing:
+                return
+            if control == quiet and unbroken >= HEAD_OCTETS and place(octets, index + 4) == (stag, watch.to):
+                watch.to = watch.to + ulpdu_length - TAGGED_HEADER_LENGTH & TO_MASK
+                return
+            if unbroken >= UNTAGGED_HEAD_OCTETS and watch.turns(octets, index + 2, control, ulpdu_length, watch.to):
+                if watch.quiet != quiet:
+                    self.expect()
+                return
+        begin = octets[offset - base : offset - base + LOOKED_AT]
+        self.watch(offset, begin, octets[after - LONGEST_TAIL : after], end, known)
+        self.expect()
 
     def watch(self, offset: int, octets: Octets, last: Octets, end: int, known: Moment) -> None:
         """Watch an FPDU: its first octets, its last ones, and where it ends; it was placed at ``known``."""

@@ -156,6 +156,7 @@ class Connection:
         self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
+        self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
         #: The ids of the rules that are looked at.
         self.rules: Set[str] = _ALL_RULES
@@ -190,6 +191,8 @@ class Connection:
 
         Their kinds, what had to come out, and what is wrong with it (RFC 5044 appendix C, RFC 6581 §9).
         """
+        if self._judgement is not None:
+            return self._judgement
         from scapy_mpa.framing.deviations import Seen
         from scapy_mpa.framing.judgement import judge
 

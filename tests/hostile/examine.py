@@ -126,7 +126,7 @@ def _comparable(report: Report) -> dict[str, object]:
                 del one["frame"], one["last_frame"], one["time"]
         part["findings"].sort(key=lambda one: (one["rule"], one["direction"] or ""))
     for connection in told["connections"]:
-        if any(one["rule"] == "tcp-checksum" for one in connection["findings"]):
+        if not are_all or any(one["rule"] == "tcp-checksum" for one in connection["findings"]):
             for half in connection["halves"].values():
                 half.pop("out_of_order_segments")
     return told

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
+from unittest.mock import patch
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,
@@ -17,6 +23,8 @@ from scapy_mpa.craft.ulpdus import (
     untagged,
 )
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
+from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
+from scapy_mpa.receive.watch.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
 from tests.rules.talks import HOWS, How, begun, findings, put, told
 
@@ -147,6 +155,60 @@ def test_what_is_missing_is_not_held_against_the_sender() -> None:
     put(talk, "a", send(4, bytes(1200)))
     put(talk, "a", send(5, b""))
     assert told(talk) == {("gap", "initiator")}
+
+
+def messages(rng: random.Random, count: int) -> list[bytes]:
+    """ULPDUs of so many messages, nearly all of which are as they should be."""
+    ulpdus: list[bytes] = []
+    msn, to = 2, 0
+    often = rng.choice((0.05, 0.4))
+    for _ in range(count):
+        # Most are alike, as those of an application are.
+        size = rng.choice((200, 200, 200, 202, 400, 90, 14, 0))
+        stag, odd = rng.choice((1, 1, 2)), rng.random() < often
+        if rng.random() < 0.5:
+            if rng.random() < 0.3:
+                to = rng.choice((0, 4096, 2**64 - 300))
+            parts = rng.choice((1, 2, 2, 3, 4))
+            for part in range(parts):
+                last = (part == parts - 1) != (odd and rng.random() < 0.3)
+                here, wrong = stag + (odd and rng.random() < 0.2), odd and rng.random() < 0.3
+                ulpdus.append(rdma_write(here, (to + wrong) % 2**64, bytes(size), last=last))
+                to = (to + size) % 2**64
+                if odd and rng.random() < 0.2:
+                    ulpdus.append(send(msn, bytes(size), last=rng.random() < 0.5))
+        elif rng.random() < 0.8:
+            msn += odd and rng.random() < 0.5
+            last, mo = not (odd and rng.random() < 0.3), int(odd and rng.random() < 0.2)
+            queue = int(odd and rng.random() < 0.2)
+            ulpdus.append(untagged(rng.choice((SEND, SEND, 6)), queue, msn, bytes(size), last=last, message_offset=mo))
+            msn += last or rng.random() < 0.5
+        else:
+            ulpdus.append(rng.choice((read_request(1), reserved(rdma_write(1, to, bytes(9))), rdma_write(1, 7, b""))))
+    return ulpdus
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 30), st.booleans(), st.booleans())
+def test_what_is_seen_at_a_glance_is_what_is_seen_by_looking(
+    rng: random.Random, count: int, markers: bool, packed: bool
+) -> None:
+    talk = begun(m=(markers, markers))
+    octets, fpdus = talk.streams["a"].lay(messages(rng, count))
+    cuts = [at for at in (fpdu.offset - fpdus[0].offset for fpdu in fpdus) if not packed or rng.random() < 0.4]
+    for start, end in pairwise(sorted({0, *cuts, len(octets)})):
+        talk.say("a", octets[start:end])
+
+    def seen() -> list[tuple[object, ...]]:
+        found = findings(feed([talk.segments]))
+        return [(one.rule.id, one.direction, one.frame, one.last_frame, one.count, one.detail) for one in found]
+
+    at_a_glance = seen()
+    with patch.object(DDPWatch, "turns", lambda *_: False):
+        assert seen() == at_a_glance
+        slow = patch.object(PlainOperation, "in_order", lambda *_: False)
+        with slow, patch.object(MarkerOperation, "in_order", lambda *_: False):
+            assert seen() == at_a_glance
 
 
 def reading(ord_: int, answered: bool, count: int = 2) -> Talk:

@@ -50,6 +50,9 @@ _PLAIN: dict[int, int] = {
     for version in (0, 1)
 }
 
+#: In what the control octets of a whole Send differ from those of a whole RDMA Write.
+_SENDS = frozenset(_TAGGED | opcode for opcode, queue in QUEUE_OF.items() if not queue)
+
 
 class DDPWatch:
     """The DDP Segments of one half connection; breaches are handed to ``find``.
@@ -117,6 +120,35 @@ class DDPWatch:
         """Know what to expect next: the next segment of an RDMA Write, or all of one."""
         known = self._versions >= 0 and not self.terminated
         self.quiet = (_TAGGED | (0 if self.is_writing else _LAST) | self._versions) if known else -1
+
+    def turns(self, octets: Octets, at: int, control: int, ulpdu_length: int, to: int) -> bool:
+        """Whether a ULPDU that is not :attr:`quiet` is none the less as it has to be; if so it has been followed.
+
+        It is the first or the last DDP Segment of an RDMA Write of several, which goes on at ``to``, or a whole Send.
+        """
+        difference = control ^ self.quiet
+        if self.quiet < 0:
+            return False
+        if difference == _LAST:
+            if self.is_writing:
+                if _tagged(octets, at + 2) != (self.stag, to):
+                    return False
+            elif MIN_MULPDU <= ulpdu_length <= self.longest_part:
+                self.parts += 1
+                self.stag, to = _tagged(octets, at + 2)
+                self.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+            else:
+                return False
+            self.is_writing = not self.is_writing
+            self.quiet = control
+            return True
+        if self.is_writing or difference not in _SENDS or self._open or ulpdu_length < UNTAGGED_HEADER_LENGTH:
+            return False
+        before = self._messages.get(0)
+        if before is None or _untagged(octets, at + 6) != (0, before + 1 & 0xFFFFFFFF, 0):
+            return False
+        self._messages[0] = before + 1 & 0xFFFFFFFF
+        return True
 
     def follow(self, octets: Octets, at: int, ulpdu_length: int, offset: int, frame: int, time: int) -> None:
         """Look at the ULPDU of the FPDU at ``offset`` of the stream.

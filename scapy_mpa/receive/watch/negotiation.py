@@ -38,7 +38,7 @@ def find_negotiation(mpa: MPAConnection) -> Judgement | None:
     if request is None and reply is None:
         return None
     first = {direction: operation.first_ulpdu for direction, operation in mpa.operations.items()}
-    judgement = judge(request, reply, Seen(first.get("initiator"), first.get("responder")))
+    judgement = mpa.judgement = judge(request, reply, Seen(first.get("initiator"), first.get("responder")))
     for deviation in (*judgement.violations, *judgement.remarks):
         place = _place(mpa, deviation.by, deviation.id in _BY_FIRST_FPDU)
         if place is not None:
