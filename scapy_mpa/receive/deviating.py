@@ -243,6 +243,8 @@ class DialectPlacement:
 class DeviatingOperation(FullOperation):
     """Full Operation read by the dialect of a diagnosis; it begins with the first octet."""
 
+    __slots__ = ("_agreed", "_diagnosis", "_dialects")
+
     def __init__(self, diagnosis: Diagnosis, agreed: Dialect, *arguments: Any) -> None:
         self._diagnosis = diagnosis
         self._agreed = agreed

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from heapq import heappush
+from typing import Any
 
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
@@ -106,12 +107,16 @@ class EarlySegments:
 class EarlyOperation(WatchedOperation):
     """Full Operation in which segments may wait for those before them."""
 
-    #: What waits, None if nothing is known to be missing.
-    _waiting: EarlySegments | None = None
-    #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
-    _need = 0
-    #: Up to where segments are judged, or will be; what the fast path took since is not.
-    _resumed = 0
+    __slots__ = ("_need", "_resumed", "_waiting")
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        #: What waits, None if nothing is known to be missing.
+        self._waiting: EarlySegments | None = None
+        #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
+        self._need = 0
+        #: Up to where segments are judged, or will be; what the fast path took since is not.
+        self._resumed = 0
 
     def _receive(self, seg: Segment) -> None:
         waiting = self._waiting

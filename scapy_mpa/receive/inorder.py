@@ -8,7 +8,7 @@ untouched and hands it to the slow path, which hands back when order is restored
 from __future__ import annotations
 
 from heapq import heappush
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from scapy_mpa.compiled import fpdus_in_order, segments_in_order
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c
@@ -54,8 +54,13 @@ WRITE_OVERHEAD = FPDU_OVERHEAD + TAGGED_HEADER_LENGTH
 class InOrderOperation(EarlyOperation):
     """What both fast paths share: keeping what they found."""
 
-    #: How FPDUs lie, for the compiled twins: without Markers, Markers that count from the header, from the first octet.
-    _layout = 0
+    __slots__ = ("_layout",)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        #: How FPDUs lie, for the compiled twins: without Markers, Markers that count from the header, from the first
+        #: octet.
+        self._layout = 0
 
     def in_a_row(self, segments: list[Segment], index: int) -> int:
         """Take segments in order from ``index`` on, as far as they hold whole FPDUs as expected, and acknowledgements.
@@ -292,6 +297,8 @@ class InOrderOperation(EarlyOperation):
 class PlainOperation(InOrderOperation):
     """Full Operation without Markers."""
 
+    __slots__ = ()
+
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it holds a surprise."""
         frame, _, _, seq, _, _, octets, start, end, _, length = seg
@@ -427,9 +434,12 @@ class PlainOperation(InOrderOperation):
 class MarkerOperation(InOrderOperation):
     """Full Operation with Markers."""
 
-    #: How FPDUs lie among them, and what the drafts count more in one that begins with a Marker.
-    _shapes = SHAPES["header"]
-    _more = 0
+    __slots__ = ("_more", "_shapes")
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        #: How FPDUs lie among them, and what the drafts count more in one that begins with a Marker.
+        self._shapes, self._more = SHAPES["header"], 0
 
     def resume(self) -> None:
         """As :meth:`InOrderOperation.resume`."""

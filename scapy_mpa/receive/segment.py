@@ -72,10 +72,10 @@ def segment(
 
 def detached(seg: Segment) -> Segment:
     """The same segment over a buffer of its own, so that the one it was read in can be let go."""
-    start = seg[START] if seg[TCP] < 0 else seg[TCP]
-    octets = memoryview(bytes(seg[BUFFER][start : seg[END]]))
-    tcp = -1 if seg[TCP] < 0 else 0
-    return (*seg[:BUFFER], octets, seg[START] - start, seg[END] - start, tcp, seg[LENGTH])
+    frame, time, key, seq, ack, flags, octets, start, end, tcp, length = seg
+    first = start if tcp < 0 else tcp
+    octets = memoryview(bytes(octets[first:end]))
+    return frame, time, key, seq, ack, flags, octets, start - first, end - first, -1 if tcp < 0 else 0, length
 
 
 def bare(seg: Segment) -> Segment:

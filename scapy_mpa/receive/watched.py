@@ -8,6 +8,7 @@ else comes is shown to :class:`~scapy_mpa.receive.watch.ddp.DDPWatch` and its li
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
@@ -43,12 +44,16 @@ LONGEST_TAIL = 12
 class WatchedOperation(FullOperation):
     """Full Operation whose FPDUs in order are watched."""
 
-    #: What nothing more has to be looked at of: control octets, whether an RDMA Write goes on, its STag, and between
-    #: what ULPDU_Lengths.
-    expects: tuple[int, bool, int, int, int] = (-1, False, 0, 0, 0)
-    #: How long a segment is that holds just the next FPDU of that RDMA Write, if it is like the last one, and what is
-    #: before TO in it; 0 if there was none.
-    repeated_length = repeated_begin = 0
+    __slots__ = ("expects", "repeated_begin", "repeated_length")
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        #: What nothing more has to be looked at of: control octets, whether an RDMA Write goes on, its STag, and
+        #: between what ULPDU_Lengths.
+        self.expects: tuple[int, bool, int, int, int] = (-1, False, 0, 0, 0)
+        #: How long a segment is that holds just the next FPDU of that RDMA Write, if it is like the last one, and what
+        #: is before TO in it; 0 if there was none.
+        self.repeated_length = self.repeated_begin = 0
 
     def expect(self) -> None:
         """Learn what comes next from the watches, after they were shown something."""
