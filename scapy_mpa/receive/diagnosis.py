@@ -76,7 +76,8 @@ class Hypothesis:
         self._agreed = agreed
         self._headers: list[Header] = []
         self._is_told_by_crc = False
-        #: Whether one of its Markers is more than the first octets of all, or these are zero: they may be anything.
+        #: Whether there is a Marker behind the first octets, or these are zero, as the first Marker is (RFC 5044 §4.3):
+        #: four octets in front of an FPDU may be anything.
         self._has_marker = False
         #: Whether there was something that it does not explain.
         self.is_contradicted = False
@@ -88,10 +89,10 @@ class Hypothesis:
     @property
     def is_believable(self) -> bool:
         """Whether so much is no coincidence."""
-        # A CRC that is good by the dialect alone is none by chance.
-        fewest = 1 if self._is_told_by_crc else _FEWEST_DEVIATING
         if self.candidate.dialect.markers and not self._agreed.markers and not self._has_marker:
             return False
+        # A CRC that is good by the dialect alone is none by chance.
+        fewest = 1 if self._is_told_by_crc else _FEWEST_DEVIATING
         return self.deviating >= fewest and self.bits >= _FEWEST_BITS
 
     @property
@@ -119,7 +120,8 @@ class Hypothesis:
                 break
             self.bits += worth
             self.fpdus += 1
-            self._has_marker = self._has_marker or any(fpdu.markers) or not any(octets[:MARKER_LENGTH])
+            is_zero = fpdu.offset == 0 and not any(octets[:MARKER_LENGTH])
+            self._has_marker = self._has_marker or is_zero or any(fpdu.markers)
             self.deviating += self._deviates(fpdu, octets[: fpdu.end - fpdu.offset])
             self.at, self.due = fpdu.end, fpdu.due
         return not self.is_contradicted or self.is_established

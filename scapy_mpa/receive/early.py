@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from heapq import heappush
-from typing import Any
 
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
@@ -109,8 +108,8 @@ class EarlyOperation(WatchedOperation):
 
     __slots__ = ("_need", "_resumed", "_waiting")
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def _set_up(self) -> None:
+        super()._set_up()
         #: What waits, None if nothing is known to be missing.
         self._waiting: EarlySegments | None = None
         #: The end of the FPDU of which a part is held; 0 if its length is not known yet.

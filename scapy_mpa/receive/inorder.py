@@ -8,7 +8,7 @@ untouched and hands it to the slow path, which hands back when order is restored
 from __future__ import annotations
 
 from heapq import heappush
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.compiled import fpdus_in_order, segments_in_order
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c
@@ -56,8 +56,8 @@ class InOrderOperation(EarlyOperation):
 
     __slots__ = ("_layout",)
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def _set_up(self) -> None:
+        super()._set_up()
         #: How FPDUs lie, for the compiled twins: without Markers, Markers that count from the header, from the first
         #: octet.
         self._layout = 0
@@ -368,31 +368,23 @@ class PlainOperation(InOrderOperation):
                 if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
                     del starts[known:]
                     return False
-                if (
-                    control != quiet
-                    or not shortest <= ulpdu_length <= longest
-                    or (ulpdu_length & 3 != NO_PAD and tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
-                    or (writing and place(octets, at + 4) != (stag, to))
-                ):
+                fits = shortest <= ulpdu_length <= longest and (
+                    ulpdu_length & 3 == NO_PAD or not tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]
+                )
+                if fits and control == quiet and (not writing or place(octets, at + 4) == (stag, to)):
+                    if writing:
+                        to += ulpdu_length - TAGGED_HEADER_LENGTH
+                elif fits and after == end and odd is None and watch.glance(octets, at + 2, control, ulpdu_length, to):
+                    if watch.quiet != quiet:
+                        self.expect()
+                        writing, to = watch.is_writing, watch.to
+                else:
                     if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                         del starts[known:]
                         return False
-                    if (
-                        after == end
-                        and odd is None
-                        and shortest <= ulpdu_length <= longest
-                        and (ulpdu_length & 3 == NO_PAD or not tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3])
-                        and watch.turns(octets, at + 2, control, ulpdu_length, to)
-                    ):
-                        if watch.quiet != quiet:
-                            self.expect()
-                            writing, to = watch.is_writing, watch.to
-                    else:
-                        if odd is None:
-                            odd, quiet = [], -1
-                        odd.append((at, at, ulpdu_length, after))
-                elif writing:
-                    to += ulpdu_length - TAGGED_HEADER_LENGTH
+                    if odd is None:
+                        odd, quiet = [], -1
+                    odd.append((at, at, ulpdu_length, after))
                 ulpdu_octets += ulpdu_length
                 starts.append(at + shift)
                 if found is not None:
@@ -436,8 +428,8 @@ class MarkerOperation(InOrderOperation):
 
     __slots__ = ("_more", "_shapes")
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def _set_up(self) -> None:
+        super()._set_up()
         #: How FPDUs lie among them, and what the drafts count more in one that begins with a Marker.
         self._shapes, self._more = SHAPES["header"], 0
 
@@ -523,40 +515,35 @@ class MarkerOperation(InOrderOperation):
                 break
             if not size or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE) or read(octets, at) != expected:
                 break
+            fits = shortest <= ulpdu_length <= longest and (
+                ulpdu_length & 3 == NO_PAD
+                or not tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
+                & PAD_BITS[ulpdu_length & 3]
+            )
             if (
-                control != quiet
-                or not shortest <= ulpdu_length <= longest
-                or phase > LAST_WHOLE_HEAD
-                or (
-                    ulpdu_length & 3 != NO_PAD
-                    and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
-                    & PAD_BITS[ulpdu_length & 3]
-                )
-                or (writing and place(octets, header + 4) != (stag, to))
+                fits
+                and control == quiet
+                and phase <= LAST_WHOLE_HEAD
+                and (not writing or place(octets, header + 4) == (stag, to))
             ):
-                if control & 0x0F == TERMINATE_OPCODE:
-                    break
-                if (
-                    after == end
-                    and odd is None
-                    and shortest <= ulpdu_length <= longest
-                    and phase <= LAST_WHOLE_UNTAGGED_HEAD
-                    and not (
-                        ulpdu_length & 3 != NO_PAD
-                        and tail(octets, after - 8 if after - 8 + shift & 511 else after - 12)[0]
-                        & PAD_BITS[ulpdu_length & 3]
-                    )
-                    and watch.turns(octets, header + 2, control, ulpdu_length, to)
-                ):
-                    if watch.quiet != quiet:
-                        self.expect()
-                        writing, to = watch.is_writing, watch.to
-                else:
-                    if odd is None:
-                        odd, quiet = [], -1
-                    odd.append((at, header, ulpdu_length, after))
-            elif writing:
-                to += ulpdu_length - TAGGED_HEADER_LENGTH
+                if writing:
+                    to += ulpdu_length - TAGGED_HEADER_LENGTH
+            elif control & 0x0F == TERMINATE_OPCODE:
+                break
+            elif (
+                fits
+                and after == end
+                and odd is None
+                and phase <= LAST_WHOLE_UNTAGGED_HEAD
+                and watch.glance(octets, header + 2, control, ulpdu_length, to)
+            ):
+                if watch.quiet != quiet:
+                    self.expect()
+                    writing, to = watch.is_writing, watch.to
+            else:
+                if odd is None:
+                    odd, quiet = [], -1
+                odd.append((at, header, ulpdu_length, after))
             ulpdu_octets += ulpdu_length
             marker_count += markers
             starts.append(at + shift)
@@ -573,7 +560,7 @@ class MarkerOperation(InOrderOperation):
         if found:
             self._record(seg, starts[known], found)
         fpdus = len(starts) - known
-        if at != end or pieces or not self._touched or not self.complete:
+        if at != end or pieces or not self.complete:
             self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
             return True
         # InOrderOperation._keep for a segment of whole FPDUs, written out for speed.
@@ -584,6 +571,8 @@ class MarkerOperation(InOrderOperation):
         counts.marker_count += marker_count
         if self.gapped:
             counts.undelivered += fpdus
+        if not self._touched:
+            self.touch()
         if length > self.longest_segment:
             self.longest_segment = length
         self.complete = frame

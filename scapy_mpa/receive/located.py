@@ -106,7 +106,6 @@ class Purse:
     def __init__(self, readings: int = 20_000, segments: int = 16_384) -> None:
         self._left = readings
         self._room = segments
-        self._room_for_young = segments // 8 * 7
         self._frames = 0
 
     def earn(self, frame: int) -> None:
@@ -114,12 +113,9 @@ class Purse:
         self._left += 8 * max(0, frame - self._frames)
         self._frames = max(frame, self._frames)
 
-    def take_room(self, segments: int, is_young: bool) -> bool:
-        """Whether so many more segments may be kept, of those with which half connections begin.
-
-        Most of the room is for those that are young.
-        """
-        if segments > self._room - (0 if is_young else self._room_for_young):
+    def take_room(self, segments: int) -> bool:
+        """Whether so many more segments may be kept, of those with which half connections begin."""
+        if segments > self._room:
             return False
         self._room -= segments
         return True

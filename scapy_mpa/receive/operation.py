@@ -41,9 +41,9 @@ from scapy_mpa.receive.watch.alignment import AlignmentWatch
 from scapy_mpa.receive.watch.attacks import (
     TinySegments,
     hop_limit,
+    hop_limit_distance,
     is_good_fpdu,
     names_buffer,
-    octets_from_hop_limit,
 )
 from scapy_mpa.receive.watch.beginning import LOOKED_AT, begins_with_header, wrong_beginning
 from scapy_mpa.receive.watch.ddp import DDPWatch
@@ -82,9 +82,8 @@ MOST_UNJUDGED = 65536
 _MOST_UNSEEN = 1 << 24
 #: No segment is longer on the wire; a longer one was cut into several after it was captured.
 LARGEST_SEGMENT = 9216
-#: Octets from the first of Full Operation in which something must not fit to be looked into; and, where many half
-#: connections begin at a time, in any case.
-BEGINNING, LEAST_BEGINNING = 16 << 10, 4 << 10
+#: Octets from the first of Full Operation in which something must not fit to be looked into.
+BEGINNING = 16 << 10
 #: What raises the doubt whether a sender deviates, with the error code by which a conforming receiver tells it (RFC
 #: 5044 §8); and what does where no CRC would.
 _DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
@@ -227,7 +226,7 @@ class FullOperation:
         self.requests_before_error = -1
         #: TTL or Hop Limit of its packets, None if that is not known, and where it is if there are no IP options.
         self._hop_limit: int | None = None
-        self._hop_limit_before_tcp = octets_from_hop_limit(half.key)
+        self._hop_limit_before_tcp = hop_limit_distance(half.key)
         self.tiny = TinySegments()
         self.alignment = AlignmentWatch(self.find)
         #: Its DDP Segments.
@@ -244,7 +243,7 @@ class FullOperation:
         self.opened: Moment | None = None
         #: The segment that brought the first octet of Full Operation, without its octets.
         self.opening: Segment | None = None
-        #: The peer's acknowledgement number that was looked at last, the offset it means, and what was captured then.
+        #: The peer's acknowledgement number that was looked at last, the offset it means, and what was in order then.
         self._last_ack = -1
         self._acked = self._acked_at = 0
         #: Octets between the FIN and others that came with sequence numbers beyond it.
@@ -256,7 +255,11 @@ class FullOperation:
         self._wire_end = 0
         #: Whether the receiver knows that there is something to release.
         self._touched = False
+        self._set_up()
         half.next_seq = -1
+
+    def _set_up(self) -> None:
+        """What a kind of Full Operation keeps besides."""
 
     def _new_placement(self, begins_at: int | None, may_search: bool) -> Placement | DialectPlacement:
         return Placement(self.stream, self._reader, self.floor, self.observer is not None, begins_at, may_search)
@@ -365,8 +368,8 @@ class FullOperation:
         True if something is left that has to go with the next block.
         """
         stream = self.stream
-        is_plain = not self.is_wary and self.doubt is None
-        if not is_plain:
+        looks_closer = self.is_wary or self.doubt is not None
+        if looks_closer:
             if self.is_wary and (stream.previously_consumed or stream.base >= BEGINNING or not self.crc):
                 self._be_wary()
             if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
@@ -383,7 +386,7 @@ class FullOperation:
             if len(consumed) > 1:
                 self._look_at_path(consumed[-1])
         stream.release()
-        if is_plain and consumed:
+        if consumed and not looks_closer:
             # They go with the next block, and nothing else has to be done then.
             self.half.connection.receiver.passing.append(consumed)
             consumed = []
@@ -464,8 +467,7 @@ class FullOperation:
                 self.be_in_doubt(Doubt(stream.base, latest[FRAME], latest[TIME], None))
         if self.doubt is not None or not (stream.previously_consumed or self.beginning):
             return
-        is_young = stream.base < LEAST_BEGINNING
-        if stream.base >= BEGINNING or not purse.take_room(len(stream.previously_consumed), is_young):
+        if stream.base >= BEGINNING or not purse.take_room(len(stream.previously_consumed)):
             self.is_wary = False
             self.forget_beginning()
         else:

@@ -166,7 +166,8 @@ class Receiver:
             if phase.release():
                 kept.append(phase)
             half = phase.half
-            if half.phase.weight != half.held:
+            # What is over is not held any more: it goes with this block or the next.
+            if half.phase.weight != half.held and self._halves.get(half.key) is half:
                 self._weigh(half)
         self.touched = kept
         for segments in passing:

@@ -155,7 +155,7 @@ class MPAConnection:
         self.inferred_profile = PROFILES["rfc5044"]
         self.crc = False
         self.operations: dict[str, FullOperation] = {}
-        #: What its startup frames came to, as soon as that is known.
+        #: What its startup frames came to, known when it is over or rejected; None if there are none.
         self.judgement: Judgement | None = None
         self.findings = findings
 

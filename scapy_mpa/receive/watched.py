@@ -1,14 +1,14 @@
 """What of FPDUs in order is shown to the watches: only what is not as it has to be next.
 
 An RDMA Write of one segment, or the next segment of one, with PAD of zero and no longer than those before it, breaks no
-rule: the paths of FPDUs in order see that at a glance, by what ``expects`` tells them.  Whatever
-else comes is shown to :class:`~scapy_mpa.receive.watch.ddp.DDPWatch` and its like.
+rule: the paths of FPDUs in order see that by what ``expects`` tells them.  Nor does the first or the last segment of
+one, or a whole Send, that is as it has to be (:meth:`~scapy_mpa.receive.watch.ddp.DDPWatch.glance`).  Whatever else
+comes is looked into by :class:`~scapy_mpa.receive.watch.ddp.DDPWatch` and its like.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
@@ -46,8 +46,8 @@ class WatchedOperation(FullOperation):
 
     __slots__ = ("expects", "repeated_begin", "repeated_length")
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def _set_up(self) -> None:
+        super()._set_up()
         #: What nothing more has to be looked at of: control octets, whether an RDMA Write goes on, its STag, and
         #: between what ULPDU_Lengths.
         self.expects: tuple[int, bool, int, int, int] = (-1, False, 0, 0, 0)
@@ -81,7 +81,7 @@ class WatchedOperation(FullOperation):
             if control == quiet and unbroken >= HEAD_OCTETS and place(octets, index + 4) == (stag, watch.to):
                 watch.to = watch.to + ulpdu_length - TAGGED_HEADER_LENGTH & TO_MASK
                 return
-            if unbroken >= UNTAGGED_HEAD_OCTETS and watch.turns(octets, index + 2, control, ulpdu_length, watch.to):
+            if unbroken >= UNTAGGED_HEAD_OCTETS and watch.glance(octets, index + 2, control, ulpdu_length, watch.to):
                 if watch.quiet != quiet:
                     self.expect()
                 return

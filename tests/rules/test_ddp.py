@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from contextlib import ExitStack
+from itertools import chain, compress, pairwise, product
 from unittest.mock import patch
 
 import pytest
@@ -23,6 +24,7 @@ from scapy_mpa.craft.ulpdus import (
     untagged,
 )
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
+from scapy_mpa.receive.early import EarlyOperation
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.watch.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
@@ -181,33 +183,57 @@ def messages(rng: random.Random, count: int) -> list[bytes]:
             msn += odd and rng.random() < 0.5
             last, mo = not (odd and rng.random() < 0.3), int(odd and rng.random() < 0.2)
             queue = int(odd and rng.random() < 0.2)
-            ulpdus.append(untagged(rng.choice((SEND, SEND, 6)), queue, msn, bytes(size), last=last, message_offset=mo))
+            ulpdus.append(
+                untagged(rng.choice((SEND, SEND, 4, 5, 6, 8, 9)), queue, msn, bytes(size), last=last, message_offset=mo)
+            )
             msn += last or rng.random() < 0.5
         else:
             ulpdus.append(rng.choice((read_request(1), reserved(rdma_write(1, to, bytes(9))), rdma_write(1, 7, b""))))
     return ulpdus
 
 
+#: What looks at FPDUs at a glance, or without looking beyond a hole, and what stands for it where it must not.
+GLANCES = (
+    ((DDPWatch, "glance"),),
+    ((PlainOperation, "in_order"), (MarkerOperation, "in_order")),
+    ((EarlyOperation, "_is_early_or_next"),),
+)
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 30), st.booleans(), st.booleans())
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(1, 30),
+    st.booleans(),
+    st.sampled_from(("whole", "packed", "cut", "late")),
+)
 def test_what_is_seen_at_a_glance_is_what_is_seen_by_looking(
-    rng: random.Random, count: int, markers: bool, packed: bool
+    rng: random.Random, count: int, markers: bool, how: str
 ) -> None:
     talk = begun(m=(markers, markers))
     octets, fpdus = talk.streams["a"].lay(messages(rng, count))
-    cuts = [at for at in (fpdu.offset - fpdus[0].offset for fpdu in fpdus) if not packed or rng.random() < 0.4]
-    for start, end in pairwise(sorted({0, *cuts, len(octets)})):
-        talk.say("a", octets[start:end])
+    cuts = [fpdu.offset - fpdus[0].offset for fpdu in fpdus]
+    if how == "packed":
+        cuts = [at for at in cuts if rng.random() < 0.4]
+    elif how == "cut":
+        cuts += [rng.randrange(len(octets)) for _ in range(count)]
+    segments = list(pairwise(sorted({0, *cuts, len(octets)})))
+    if how == "late":
+        for at in range(0, len(segments) - 1, 3):
+            segments[at : at + 2] = segments[at : at + 2][::-1]
+    seq = talk.next["a"]
+    for start, end in segments:
+        talk.put("a", seq + start, octets[start:end])
 
     def seen() -> list[tuple[object, ...]]:
         found = findings(feed([talk.segments]))
         return [(one.rule.id, one.direction, one.frame, one.last_frame, one.count, one.detail) for one in found]
 
     at_a_glance = seen()
-    with patch.object(DDPWatch, "turns", lambda *_: False):
-        assert seen() == at_a_glance
-        slow = patch.object(PlainOperation, "in_order", lambda *_: False)
-        with slow, patch.object(MarkerOperation, "in_order", lambda *_: False):
+    for chosen in product((False, True), repeat=len(GLANCES)):
+        with ExitStack() as stack:
+            for kind, name in chain.from_iterable(compress(GLANCES, chosen)):
+                stack.enter_context(patch.object(kind, name, lambda *_: False))
             assert seen() == at_a_glance
 
 

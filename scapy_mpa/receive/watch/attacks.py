@@ -36,7 +36,7 @@ def hop_limit(seg: Segment) -> int | None:
     return limit if is_header and key.startswith(addresses) else None
 
 
-def octets_from_hop_limit(key: bytes) -> int:
+def hop_limit_distance(key: bytes) -> int:
     """How far TTL, or Hop Limit, lies before the TCP header where there are no options and no extension headers."""
     return _IPV4_HEADER - 8 if len(key) == 12 else _IPV6_HEADER - 7
 
