@@ -21,9 +21,30 @@ PCAPS = REPO / "pcaps"
 # More and larger captures may lie beside the checkout: used if they are there, not needed.
 MORE_CAPTURES = REPO.parent / "shared" / "captures"
 
+#: Tests, by how their ids begin, in which lines are not counted: that takes longer than the tests, and others run the
+#: same lines.
+UNCOUNTED = (
+    "tests/craft/test_scenarios.py",
+    "tests/foreign/",
+    "tests/hostile/",
+    "tests/layers/test_session.py::test_delivered_order_of_a_capture",
+    "tests/layers/test_session.py::test_memory_is_flat",
+    "tests/layers/test_session.py::test_placed_order_of_a_capture",
+    "tests/receive/test_cuts",
+    "tests/receive/test_long.py",
+    "tests/report/test_shares.py",
+)
+
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have pytest-cov count no lines in what is UNCOUNTED."""
+    for item in items:
+        if item.nodeid.startswith(UNCOUNTED):
+            item.add_marker("no_cover")
 
 
 def captures(*, with_truth: bool = False) -> list[Path]:

@@ -22,9 +22,6 @@ from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.receive.assumptions import NOTHING, parse_assumptions
 from scapy_mpa.report.model import Report
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 FULL = bool(os.environ.get("SCAPY_MPA_FULL"))
 SEEDS = range(1, 6) if FULL else (1,)
 

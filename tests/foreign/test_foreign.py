@@ -18,9 +18,6 @@ from scapy_mpa import analyze
 from tests.foreign.captures import TAPS, foreign_capture
 from tests.foreign.makers import MAKERS
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 MEGABYTE = 1_000_000
 TOTAL = int(os.environ.get("FOREIGN_MB", "100")) * MEGABYTE
 SEED = int(os.environ.get("FOREIGN_SEED", "1"))

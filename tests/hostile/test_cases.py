@@ -18,9 +18,6 @@ from tests.hostile.crashes import tshark_cases
 from tests.hostile.examine import examine
 from tests.wireshark.tshark import needs_tshark
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 CHUNKS, CHUNK = 4, 100
 _mutations = st.lists(st.tuples(st.sampled_from(list(MUTATIONS)), st.integers(0, (1 << 32) - 1)), max_size=6)
 

@@ -19,9 +19,6 @@ from tests.hostile.examine import examine
 from tests.hostile.floods import FLOODS
 from tests.work import lines_run
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 #: Twice the packets run at most so many times the lines, besides those of a search that ends; and so many an octet.
 MOST_GROWTH, ONCE = 3, 500_000
 LINES_AN_OCTET = 90

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from scapy_mpa.craft.packets import ACK, SYN
+from scapy_mpa.craft.packets import ACK, SYN, Endpoint
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.receive.limits import DEFAULT_LIMITS
+from scapy_mpa.receive.receiver import Receiver
 from tests.hostile.examine import TIGHT, examine
 from tests.hostile.flow import Flow, file_of
-from tests.receive.cases import ulpdus
+from tests.receive.cases import Talk, Tap, ulpdus
 
 _REQUEST = startup_frame("request", c=1).encode()
 _READ_REQUEST = lay_stream([bytes.fromhex("41410000000000000001 00000001") + bytes(32)], markers=False)[0]
@@ -96,3 +98,27 @@ def test_private_data_that_pd_length_leaves_out_is_no_marker() -> None:
     octets = bytes.fromhex("00010001") + lay_stream(ulpdus(*8 * [34]), markers=False)[0]
     flow.bring("b", octets, [(0, 4), *((at, at + 40) for at in range(4, len(octets), 40))])
     assert not examine([file_of(flow.frames)]).deviations
+
+
+def test_connections_that_are_over_hold_nothing_back() -> None:
+    """Each of them was cut inside an FPDU, in one block of the capture, and none of what it held counts any more."""
+    tap, limits = Tap(), DEFAULT_LIMITS._replace(total_octets=1 << 20)
+    receiver = Receiver(limits=limits)
+    for number in range(30):
+        talk = Talk(tap, isn=(1000 + number * 10_000_000, 5000 + number * 10_000_000)).open().startup_phase()
+        talk.say("a", talk.lay("a", 60_000)[:50_000])
+    receiver.feed(tap.segments)
+    receiver.release()
+    # Another connection, with a segment that comes late.
+    known = len(tap.segments)
+    talk = Talk(tap, a=Endpoint("10.0.0.9", 1, bytes(6))).open().startup_phase()
+    octets = talk.lay("a", *[1000] * 20)
+    for start, end in ((0, 1008), (2016, 10_080), (1008, 2016), (10_080, len(octets))):
+        talk.at("a", start, octets[start:end])
+        receiver.feed(tap.segments[known:])
+        receiver.release()
+        known = len(tap.segments)
+    receiver.finish()
+    last = receiver.connections[-1]
+    assert last.operations["initiator"].counts.fpdus == 20
+    assert not {found.rule.id for found in last.findings.sorted()} & {"gap", "limit"}

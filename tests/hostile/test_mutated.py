@@ -24,9 +24,6 @@ from tests.hostile.files import FILE_MUTATIONS, LAYOUTS, Case
 from tests.hostile.mutate import MUTATIONS
 from tests.hostile.samples import Sample, samples
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 SCHEMAS = REPO / "scapy_mpa" / "report"
 CHUNKS, CHUNK = 8, 150
 

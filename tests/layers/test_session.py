@@ -36,8 +36,6 @@ from scapy_mpa.layers.fragments import Fragments
 from tests.conftest import PCAPS, captures, truth
 
 SECONDS = 20
-#: Tests in which lines are not counted: that takes longer than to run them, and others run the same ones.
-long_test = pytest.mark.no_cover
 WITH_TRUTH = captures(with_truth=True)
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 CLIENT, SERVER = ("10.0.0.1", 40000), ("10.0.0.2", 7471)
@@ -85,7 +83,6 @@ class Streams:
         return bytes(octets)
 
 
-@long_test
 @pytest.mark.parametrize("path", WITH_TRUTH, ids=ids)
 def test_placed_order_of_a_capture(path: Path) -> None:
     frames = frames_of(path)
@@ -126,7 +123,6 @@ def _by_frame(packets: list[Packet], expected: list[tuple[int, bytes]]) -> list[
     return found
 
 
-@long_test
 @pytest.mark.parametrize("path", WITH_TRUTH, ids=ids)
 def test_delivered_order_of_a_capture(path: Path) -> None:
     streams = Streams(frames_of(path))
@@ -537,7 +533,6 @@ def bulk(path: Path, rounds: int) -> None:
         PcapWriter(file).write(BulkConnection(plan, clock=itertools.count(10**18, 10**6)).packets(rounds))
 
 
-@long_test
 @pytest.mark.parametrize("order", ["placed", "delivered"])
 def test_memory_is_flat(tmp_path: Path, order: Any) -> None:
     bulk(tmp_path / "bulk.pcap", 24)

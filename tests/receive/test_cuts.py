@@ -21,9 +21,6 @@ from tests.receive import midstream
 from tests.receive.cases import follow
 from tests.receive.midstream import Half, Part, Row, Whole
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 #: Cut at every hundredth frame, those of few frames more often. Markers; a CRC only; neither.
 MARKERS = {
     "markers-aligned": 100, "markers-packed": 9, "markers-reordered": 100, "markers-lossy": 100, "markers-one-way": 100,

@@ -25,9 +25,6 @@ from tests.receive.midstream import Row, Whole
 from tests.receive.reference import OPCODES
 from tests.receive.test_cuts import judge
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 CLIENT = Endpoint("10.0.0.1", 40000, b"\x02\0\0\0\0\x01")
 SERVER = Endpoint("10.0.0.2", 7471, b"\x02\0\0\0\0\x02")
 SIDES: tuple[tuple[Side, str], ...] = (("client", "initiator"), ("server", "responder"))

@@ -20,9 +20,6 @@ from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import Segment, reverse_key, segment
 from tests.receive.cases import placing
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 GIB = 1 << 30
 LENGTH = 9 * GIB
 KEY = bytes((10, 0, 0, 1, 10, 0, 0, 2, 0x9C, 0x40, 0x1D, 0x2F))

@@ -31,9 +31,6 @@ from scripts.benchmark import write_capture
 from scripts.fuzz_captures import captures_of
 from tests.conftest import PCAPS, REPO, captures
 
-# Lines are not counted in these: that takes longer than to run them, and others run the same ones.
-pytestmark = pytest.mark.no_cover
-
 THREE = str(PCAPS / "siw-three-in-a-row.pcap")
 REORDERED = str(PCAPS / "markers-reordered.pcap")
 
