@@ -199,6 +199,8 @@ static long long field(PyObject *segment, int which) { return PyLong_AsLongLong(
 /* The highest acknowledgement number of a side, as scapy_mpa.receive.tcp.Half.acknowledge has it. */
 static long long acknowledged(long long before, long long ack)
 {
+    if (!ack)
+        return before;
     return before <= 0 || ((uint32_t)(before - ack)) > MAX_WINDOW ? ack : before;
 }
 

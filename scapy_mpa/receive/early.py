@@ -23,7 +23,7 @@ from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, header_offset, marker_count, plain_length
 from scapy_mpa.receive import records
 from scapy_mpa.receive.located import Moment
-from scapy_mpa.receive.operation import MOST_UNJUDGED
+from scapy_mpa.receive.operation import MOST_UNJUDGED, FullOperation
 from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, small_copy
@@ -350,15 +350,18 @@ class EarlyOperation(WatchedOperation):
 
     def release(self) -> bool:
         """As :meth:`FullOperation.release`."""
-        if self.doubt is not None:
-            self._stop_waiting()
-        waiting = self._waiting
-        if waiting is None:
-            return super().release()
-        waiting.detach()
-        super().release()
+        if self._waiting is not None:
+            self._waiting.detach()
+        is_left = super().release()
+        if self._waiting is None:
+            return is_left
         self._touched = True
         return True
+
+    def _look_into_doubt(self, at_end: bool) -> FullOperation | None:
+        """As :meth:`FullOperation._look_into_doubt`; all that was captured is looked into."""
+        self._stop_waiting()
+        return super()._look_into_doubt(at_end)
 
     def relieve(self, now: Moment) -> None:
         """As :meth:`FullOperation.relieve`."""

@@ -131,7 +131,7 @@ class Receiver:
                 self._change_state(half, seg)
                 continue
             # Only forward: a late segment has an old one.
-            if ack != half.ack and ((half.ack - ack) & SEQ_MASK > MAX_WINDOW or half.ack <= 0):
+            if ack != half.ack and ack and ((half.ack - ack) & SEQ_MASK > MAX_WINDOW or half.ack <= 0):
                 half.ack = ack
             if not length:
                 continue

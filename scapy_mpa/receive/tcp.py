@@ -125,8 +125,8 @@ class Half:
         return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
 
     def acknowledge(self, ack: int) -> None:
-        """This side has sent an acknowledgement number; one that is older than the last says nothing."""
-        if self.ack <= 0 or (self.ack - ack) & SEQ_MASK > MAX_WINDOW:
+        """This side has sent an acknowledgement number; 0, or one that is older than the last, says nothing."""
+        if ack and (self.ack <= 0 or (self.ack - ack) & SEQ_MASK > MAX_WINDOW):
             self.ack = ack
 
     def enter(self, phase: StartupPhase | UndecidedHalf | FullOperation) -> None:

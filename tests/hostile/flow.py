@@ -17,15 +17,18 @@ _MAC = b"\x02\0\0\0\0\x01"
 class Flow:
     """One TCP connection; ``a`` is the Initiator.
 
-    ``frames`` grow; ``at`` is the sequence number of the first octet of Full Operation of each side.
+    ``frames`` grow; ``at`` is the sequence number of the first octet of Full Operation of each side, ``first`` that of
+    its SYN.
     """
 
-    def __init__(self, number: int = 0, frames: list[bytes] | None = None) -> None:
+    def __init__(
+        self, number: int = 0, frames: list[bytes] | None = None, *, first: tuple[int, int] = (1000, 5000)
+    ) -> None:
         self.frames = [] if frames is None else frames
         client = Endpoint(f"10.{number >> 24 & 255}.{number >> 16 & 255}.1", 1024 + number % 60000, _MAC)
         server = Endpoint("10.255.0.2", 7471, _MAC)
         self._makers = {"a": FrameMaker(client, server), "b": FrameMaker(server, client)}
-        self._next = {"a": 1000, "b": 5000}
+        self._next = {"a": first[0], "b": first[1]}
         self.at = dict(self._next)
 
     def put(self, side: Side, seq: int, payload: bytes = b"", *, flags: int = ACK, ack: int | None = None) -> None:

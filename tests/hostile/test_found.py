@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
 
+from scapy_mpa import analyze
 from scapy_mpa.craft.packets import ACK, SYN, Endpoint
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
@@ -122,3 +125,22 @@ def test_connections_that_are_over_hold_nothing_back() -> None:
     last = receiver.connections[-1]
     assert last.operations["initiator"].counts.fpdus == 20
     assert not {found.rule.id for found in last.findings.sorted()} & {"gap", "limit"}
+
+
+def test_a_segment_that_waits_when_the_sender_is_found_to_deviate() -> None:
+    """It is one of those that came, whether the doubt is raised by what is read, or only when the block goes."""
+    candidate = spoken(["pad-plus-2"], Dialect(False, False), Bases(None, None))
+    assert candidate is not None
+    octets, fpdus = DialectWriter(candidate.dialect).write_all(ulpdus(42, 1015, 1015, 1015, 1015, 42))
+    flow = Flow().open().start()
+    flow.bring("b", octets, ((fpdus[number].offset, fpdus[number].end) for number in (0, 1, 2, 3, 5)))
+    assert examine([file_of(flow.frames)], limits=TIGHT).deviations == {"pad-plus-2"}
+
+
+def test_an_acknowledgement_number_of_0_takes_back_none() -> None:
+    flow = Flow(first=(3_000_000_000, 5000)).open().start(crc=True)
+    flow.bring("a", _FPDUS, [(0, 1016), (2032, 4064)])
+    flow.put("b", flow.at["b"], ack=flow.at["a"] + 4064)
+    flow.put("b", flow.at["b"], ack=0)
+    report = analyze(BytesIO(file_of(flow.frames)))
+    assert [found.rule.id for found in report.connections[0].findings] == ["capture-gap"]
