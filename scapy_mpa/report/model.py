@@ -156,6 +156,7 @@ class Connection:
         self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
+        #: What the startup frames came to; None if neither was captured.
         self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
         #: The ids of the rules that are looked at.

@@ -79,11 +79,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]
 
 #: Calls and lines for a packet, by `analyze`.
 MOST: dict[str, tuple[float, float]] = {
-    "plain": (9.6, 61),
-    "markers": (12.6, 87),
-    "reordered": (22.4, 106),
-    "small": (68.1, 302),
-    "fifty": (17.4, 96),
+    "plain": (9.0, 62),
+    "markers": (12.2, 92),
+    "reordered": (22.4, 107),
+    "small": (67.9, 288),
+    "fifty": (13.1, 82),
 }
 #: The same for an FPDU, by `fpdus`: many of few octets.
 MOST_FOR_A_LINE = (10.4, 38)
