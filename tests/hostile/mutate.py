@@ -177,7 +177,7 @@ def retime(draft: Draft, rng: random.Random) -> None:
 def small_segments(draft: Draft, rng: random.Random) -> None:
     """Have TCP send a packet's payload in small segments; it may overlap itself."""
     found = _marked(draft, rng, "payload")
-    if found is None:
+    if found is None or not (found[0].marks.get("tcp") and found[0].marks.get("ip")):
         return
     packet, at = found
     size, step = 1 + below(rng, 16), 1 + below(rng, 16)
