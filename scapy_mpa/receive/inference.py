@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import add
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import crc32c
@@ -59,8 +60,11 @@ _MOST_PLACES = 1 << 13
 _MOST_IN_VAIN = 64
 #: Markers that must point back, not at themselves, where no CRC is good: zeros may be anything.
 _FEWEST_POINTING = 3
-#: The bits of FPDUPTR that are sent zero, of each octet.
-_LOW_TWO_BITS = bytes(octet & 3 for octet in range(256))
+#: Of each octet, whether it is not zero, and whether one of the two bits of FPDUPTR is not that are sent zero.
+_NOT_ZERO = bytes(octet > 0 for octet in range(256))
+_LOW_TWO_BITS = bytes(octet & 3 > 0 for octet in range(256))
+#: Rows of 0 and 1 of which each column is added up within an octet.
+_MOST_ROWS = 255
 #: Added to offsets, so that no FPDU begins before the stream: a Marker stands there.
 _SHIFT = -(-2 * LONGEST_FPDU // MARKER_INTERVAL) * MARKER_INTERVAL
 
@@ -174,19 +178,28 @@ def _grids(runs: Sequence[Run]) -> list[int]:
     for run in runs:
         laid += bytes((run.offset - len(laid)) % MARKER_INTERVAL) + run.octets
     laid += bytes(MARKER_INTERVAL)
+    set_octets, low_bits = _columns(laid.translate(_NOT_ZERO)), _columns(laid.translate(_LOW_TWO_BITS))
     grids = []
     for grid in _within(runs):
-        first, second = laid[grid::MARKER_INTERVAL], laid[grid + 1 :: MARKER_INTERVAL]
-        deviating = 2 * len(first) - first.count(0) - second.count(0)
-        fpduptrs = laid[grid + 3 :: MARKER_INTERVAL]
-        deviating += len(fpduptrs) - fpduptrs.translate(_LOW_TWO_BITS).count(0)
-        if deviating * _MOST_DEVIATING > len(first):
+        deviating = set_octets[grid] + set_octets[grid + 1] + low_bits[grid + 3]
+        if deviating * _MOST_DEVIATING > -((grid - len(laid)) // MARKER_INTERVAL):
             continue
         # FPDUPTRs that are not zero say more than zeros that may be anything.
-        pointing = len(fpduptrs) - fpduptrs.count(0)
-        if pointing or any(any(laid[grid + at :: MARKER_INTERVAL]) for at in (2, 4, 5)):
+        pointing = set_octets[grid + 3]
+        if pointing or any(set_octets[grid + at] for at in (2, 4, 5)):
             grids.append((deviating, -pointing, grid))
     return [grid for _, _, grid in sorted(grids)]
+
+
+def _columns(laid: bytes | bytearray) -> list[int]:
+    """How many of the octets 512 apart are 1, of those from each offset below 512 + 6 on; all octets are 0 or 1."""
+    rows = range(0, len(laid), MARKER_INTERVAL)
+    columns = [0] * MARKER_INTERVAL
+    for first in range(0, len(rows), _MOST_ROWS):
+        # A row is a number with 512 digits, none of which overflows.
+        numbers = (int.from_bytes(laid[at : at + MARKER_INTERVAL], "little") for at in rows[first : first + _MOST_ROWS])
+        columns = list(map(add, columns, sum(numbers).to_bytes(MARKER_INTERVAL, "little")))
+    return columns + [column - one for column, one in zip(columns, laid[: MARKER_LENGTH + 2], strict=False)]
 
 
 def _within(runs: Sequence[Run]) -> Iterable[int]:
