@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -85,16 +86,18 @@ class FrameIndex:
             begins = seg[SEQ] + 1 if seg[FLAGS] & SYN else seg[SEQ]
             start = (begins - seq + 0x80000000 & SEQ_MASK) - 0x80000000
             end = start + seg[END] - seg[START]
-            still: list[tuple[int, int]] = []
-            for first, last in missing:
+            if start == end:
+                continue
+            at = until = bisect_right(missing, start, key=_end)
+            rest: list[tuple[int, int]] = []
+            while until < len(missing) and missing[until][0] < end:
+                first, last = missing[until]
                 a, b = max(first, start), min(last, end)
-                if a < b:
-                    octets[a:b] = seg[BUFFER][seg[START] + a - start : seg[START] + b - start]
-                    pieces.append(Piece(a, b, seg[FRAME]))
-                    still += [part for part in ((first, a), (b, last)) if part[0] < part[1]]
-                else:
-                    still.append((first, last))
-            missing = still
+                octets[a:b] = seg[BUFFER][seg[START] + a - start : seg[START] + b - start]
+                pieces.append(Piece(a, b, seg[FRAME]))
+                rest += [part for part in ((first, a), (b, last)) if part[0] < part[1]]
+                until += 1
+            missing[at:until] = rest
         if missing:
             raise CaptureError(f"frames {', '.join(map(str, frames))} do not hold all octets from sequence {seq} on")
         return bytes(octets), sorted(pieces)
@@ -156,6 +159,10 @@ class FrameIndex:
         """Close the files; asking for a frame opens them again."""
         self._stack.close()
         self._readers, self._positions, self._reader_of = [], array("Q"), array("H")
+
+
+def _end(part: tuple[int, int]) -> int:
+    return part[1]
 
 
 def as_list(sources: CaptureSource | Sequence[CaptureSource]) -> list[CaptureSource]:

@@ -138,41 +138,62 @@ class Outcome(NamedTuple):
     breaches: list[Breach]
 
 
+#: So few FPDUs are quickly taken out one by one.
+_FEW = 32
+
+
 class Ahead:
     """FPDUs beyond the chain, by offset; no two overlap."""
 
-    __slots__ = ("_fpdus",)
+    __slots__ = ("_first", "_fpdus")
 
     def __init__(self) -> None:
         self._fpdus: list[Located] = []
+        #: How many at the beginning of the list have been taken out: there may be very many behind.
+        self._first = 0
 
     def __bool__(self) -> bool:
-        return bool(self._fpdus)
-
-    def __iter__(self) -> Iterator[Located]:
-        return iter(self._fpdus)
+        return self._first < len(self._fpdus)
 
     @property
     def first(self) -> Located | None:
         """The one that the chain will meet first."""
-        return self._fpdus[0] if self._fpdus else None
+        return self._fpdus[self._first] if self else None
 
     def pop(self) -> Located:
         """Take the first one out."""
-        return self._fpdus.pop(0)
+        located = self._fpdus[self._first]
+        self._first += 1
+        if 2 * self._first >= len(self._fpdus):
+            del self._fpdus[: self._first]
+            self._first = 0
+        return located
 
     def add(self, located: Located) -> None:
         """Put one in."""
-        insort(self._fpdus, located)
+        insort(self._fpdus, located, self._first)
 
-    def replace(self, fpdus: list[Located]) -> None:
-        """Hold these, in any order, in place of all."""
-        self._fpdus = sorted(fpdus)
+    def remove(self, fpdus: list[Located]) -> None:
+        """Take these out, as far as they are there."""
+        if len(fpdus) > _FEW:
+            others = {id(located) for located in fpdus}
+            self._fpdus[:] = [located for located in self._fpdus[self._first :] if id(located) not in others]
+            self._first = 0
+            return
+        for located in fpdus:
+            index = bisect_left(self._fpdus, located.offset, self._first, key=_offset)
+            if index < len(self._fpdus) and self._fpdus[index] is located:
+                del self._fpdus[index]
+
+    def put_back(self, fpdus: list[Located]) -> None:
+        """Put those in that were taken out last, in their order."""
+        self._fpdus[: self._first] = fpdus
+        self._first = 0
 
     def before(self, offset: int) -> Located | None:
         """The last one that begins before ``offset``."""
-        index = bisect_left(self._fpdus, offset, key=_offset)
-        return self._fpdus[index - 1] if index else None
+        index = bisect_left(self._fpdus, offset, self._first, key=_offset)
+        return self._fpdus[index - 1] if index > self._first else None
 
     def holding(self, offset: int) -> Located | None:
         """The one that holds the octet at ``offset``."""
@@ -183,6 +204,49 @@ class Ahead:
         """Whether one shares octets with ``extent``."""
         found = self.before(extent.end)
         return found is not None and found.end > extent.offset
+
+
+class Suspects:
+    """FPDUs with a bad CRC beyond the chain, one for each offset at most, ascending."""
+
+    __slots__ = ("_by_offset", "_offsets")
+
+    def __init__(self) -> None:
+        self._by_offset: dict[int, Located] = {}
+        self._offsets: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def get(self, offset: int) -> Located | None:
+        """The one at ``offset``."""
+        return self._by_offset.get(offset)
+
+    def add(self, located: Located) -> None:
+        """Put one in, unless there is one at its offset."""
+        if located.offset not in self._by_offset:
+            self._by_offset[located.offset] = located
+            insort(self._offsets, located.offset)
+
+    def remove(self, located: Located) -> None:
+        """Take one out, if it is there."""
+        if self._by_offset.get(located.offset) is located:
+            del self._by_offset[located.offset]
+            del self._offsets[bisect_left(self._offsets, located.offset)]
+
+    def forget_below(self, offset: int) -> None:
+        """Take out all that begin below ``offset``."""
+        count = bisect_left(self._offsets, offset)
+        for at in self._offsets[:count]:
+            del self._by_offset[at]
+        del self._offsets[:count]
+
+    def within(self, start: int, end: int) -> Iterator[Located]:
+        """Those that begin at ``start`` or behind and end at ``end`` or before."""
+        for index in range(bisect_left(self._offsets, start), bisect_left(self._offsets, end)):
+            located = self._by_offset[self._offsets[index]]
+            if located.end <= end:
+                yield located
 
 
 def _offset(located: Located) -> int:

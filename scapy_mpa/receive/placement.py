@@ -22,11 +22,11 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH, header_offset
 from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
-from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome
+from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome, Suspects
 from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.search import ALIGNMENT, Search
-from scapy_mpa.receive.segment import FRAME, TIME, Segment, checksum_is_wrong
+from scapy_mpa.receive.segment import FRAME, TIME, Segment
 from scapy_mpa.receive.stream import Stream, frames_of
 from scapy_mpa.receive.watch.fpdu import oddities
 
@@ -107,8 +107,8 @@ class Placement:
         self.cut = 0
         #: FPDUs placed beyond the chain.
         self._ahead = Ahead()
-        #: FPDUs beyond the chain with a bad CRC, by offset.
-        self._suspects: dict[int, Located] = {}
+        #: FPDUs beyond the chain with a bad CRC.
+        self._suspects = Suspects()
         #: Where FPDUs end whose successor the chain has not passed, and when they were placed.
         self._placed_ends: dict[int, Moment] = {}
         self._now = floor
@@ -253,21 +253,31 @@ class Placement:
             except _Withdrawn:
                 self._is_to_locate = False
                 # The chain goes back to where this frame found it; FPDUs of earlier frames stay placed.
-                fresh = {id(located) for located in self._fresh}
-                passed = [located for located in self._settled if located.placed is not None]
-                self._ahead.replace([located for located in (*passed, *self._ahead) if id(located) not in fresh])
+                self._take_back()
                 self.state, self.at, self._low = before
                 self._retried = retried[:]
                 self._search = None
                 if self.state is LOST:
                     self._lose(self._may_search)
-                suspects = [*self._suspects.values(), *(bad for bad in self._settled if bad.placed is None)]
-                self._suspects = {bad.offset: bad for bad in suspects if id(bad) not in fresh}
-                self._placed_ends = {located.end: located.known for located in self._ahead}
                 if chained is not None:
                     self._placed_ends[self.at] = chained
                 self._fresh, self._settled = [], []
                 self._breaches = [breach for breach in self._breaches if breach.rule == "tcp-checksum"]
+
+    def _take_back(self) -> None:
+        """Forget what this frame placed; what the chain passed since lies beyond it again."""
+        fresh = {id(located) for located in self._fresh}
+        passed = [located for located in self._settled if id(located) not in fresh]
+        self._ahead.remove(self._fresh)
+        self._ahead.put_back([located for located in passed if located.placed is not None])
+        for located in self._fresh:
+            self._suspects.remove(located)
+            self._placed_ends.pop(located.end, None)
+        for located in passed:
+            if located.placed is None:
+                self._suspects.add(located)
+            else:
+                self._placed_ends[located.end] = located.known
 
     def _outcome(self) -> Outcome:
         """Hand out what changed, and let go of octets."""
@@ -405,14 +415,11 @@ class Placement:
         first = self._ahead.first
         found = self._search.find() if self._search is not None and self._may_search else None
         starts = first.offset if first is not None else None, found
-        suspects = sorted(located for located in self._suspects.values() if located.end <= self._stream.next)
-        for suspect in suspects:
-            if any(start is not None and start < suspect.end for start in starts):
-                break
-            if suspect.offset >= self._low:
-                self._settle_bad(suspect)
-                self.state = RETRY
-                return True
+        suspect = next(self._suspects.within(self._low, self._stream.next), None)
+        if suspect is not None and not any(start is not None and start < suspect.end for start in starts):
+            self._settle_bad(suspect)
+            self.state = RETRY
+            return True
         if found is not None and (first is None or found < first.offset):
             self.state, self.at = CHAIN, found
             self._doubtful = 0 if self._reader.crc else DOUBTFUL_OCTETS
@@ -499,7 +506,7 @@ class Placement:
             self._withdraw_wrong_segments(extent.offset, extent.end)
             named = self._is_named_by_marker(extent)
             if (named or not extent.markers) and len(self._suspects) < MOST_SUSPECTS:
-                self._suspects.setdefault(extent.offset, self._located(extent, BAD))
+                self._suspects.add(self._located(extent, BAD))
             return None
         disagreement = reader.disagreement(extent, extent.end)
         if disagreement is not None:
@@ -580,11 +587,11 @@ class Placement:
         # The extent of an FPDU with a bad CRC proves nothing: another may begin inside it.
         self._low = located.offset + 1 if located.crc == BAD else located.end
         if self._suspects:
-            self._suspects = {offset: other for offset, other in self._suspects.items() if offset >= self._low}
+            self._suspects.forget_below(self._low)
 
     def _settle_bad(self, located: Located) -> None:
         """The chain passes an FPDU with a bad CRC: code 2, at the frame at which it was complete and located."""
-        located = self._suspects.get(located.offset, located)
+        located = self._suspects.get(located.offset) or located
         self._fresh.append(located)
         detail = f"FPDU with a ULPDU of {located.extent.ulpdu_length} octets: CRC mismatch"
         self._breaches.append(Breach("crc", located.offset, *located.known, detail))
@@ -602,12 +609,9 @@ class Placement:
 
     def _withdraw_wrong_segments(self, start: int, end: int) -> None:
         """Withdraw the segments that hold [start, end) and whose TCP checksum is wrong, if there are any."""
-        wrong: dict[int, Segment] = {}
-        for _, _, _, seg in self._stream.pieces_of(start, end):
-            if id(seg) not in wrong and checksum_is_wrong(seg):
-                wrong[id(seg)] = seg
+        wrong = self._stream.damaged(start, end)
         if wrong:
-            self.withdraw(list(wrong.values()), start)
+            self.withdraw(wrong, start)
             raise _Withdrawn
 
     def withdraw(self, wrong: list[Segment], offset: int) -> None:

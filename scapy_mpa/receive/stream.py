@@ -13,7 +13,19 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TypeAlias
 
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, Segment, small_copy
+from scapy_mpa.receive.chunks import CHUNK, Chunks, chunks_within
+from scapy_mpa.receive.segment import (
+    BUFFER,
+    END,
+    FRAME,
+    LENGTH,
+    SEQ,
+    SEQ_MASK,
+    START,
+    Segment,
+    checksum_is_wrong,
+    small_copy,
+)
 
 #: (first offset, offset after the last, index of the first octet in the segment's buffer, segment)
 Piece: TypeAlias = "tuple[int, int, int, Segment]"
@@ -36,6 +48,7 @@ class Stream:
     """
 
     __slots__ = (
+        "_chunks",
         "_fresh",
         "base",
         "captured",
@@ -62,6 +75,8 @@ class Stream:
         #: Pieces from ``base`` on, sorted; ``starts`` are their first offsets.
         self.pieces: list[Piece] = []
         self.starts: list[int] = []
+        #: What is known of short pieces, None as long as there were few.
+        self._chunks: Chunks | None = None
         #: The first offsets of pieces that may lie in the present block of the capture.
         self._fresh: list[int] = []
         #: Segments consumed since the last block of the capture, and in the one before, by offset.
@@ -172,6 +187,8 @@ class Stream:
                 self.held -= b - a
                 self.captured -= b - a
                 self._unmark(a, b)
+                if self._chunks is not None:
+                    self._chunks.forget(a, b)
         self.highest = self.islands[-1][1] if self.islands else self.next
 
     def _unmark(self, start: int, end: int) -> None:
@@ -204,19 +221,52 @@ class Stream:
 
     def pieces_of(self, start: int, end: int) -> list[Piece]:
         """The pieces that hold octets of [start, end)."""
-        first = max(bisect_right(self.starts, start) - 1, 0)
-        last = bisect_left(self.starts, end)
+        first, last = self._places_of(start, end)
         pieces = self.pieces[first:last]
         if pieces and pieces[0][1] <= start:
             del pieces[0]
         return pieces
 
+    def _places_of(self, start: int, end: int) -> tuple[int, int]:
+        """Among which of the pieces those are that hold octets of [start, end)."""
+        return max(bisect_right(self.starts, start) - 1, 0), bisect_left(self.starts, end)
+
     def views(self, start: int, end: int) -> list[memoryview]:
-        """The octets of [start, end), as they lie in the segments; all of them must be held."""
-        return [
-            seg[BUFFER][index + max(start - a, 0) : index + min(end, b) - a]
-            for a, b, index, seg in self.pieces_of(start, end)
-        ]
+        """The octets of [start, end), as they lie in the segments, or copies; all of them must be held."""
+        first, last = self._places_of(start, end)
+        numbers = chunks_within(start, end, last - first)
+        if not numbers:
+            return _views(self.pieces_of(start, end), start, end)
+        chunks, views = self._known_chunks(), self.views(start, numbers.start * CHUNK)
+        for number in numbers:
+            octets = chunks.octets.get(number)
+            if octets is None:
+                begin, limit = number * CHUNK, (number + 1) * CHUNK
+                octets = chunks.octets[number] = b"".join(_views(self.pieces_of(begin, limit), begin, limit))
+            views.append(memoryview(octets))
+        return views + self.views(numbers.stop * CHUNK, end)
+
+    def damaged(self, start: int, end: int) -> list[Segment]:
+        """The segments that hold octets of [start, end) and whose TCP checksum is wrong; all must be held."""
+        first, last = self._places_of(start, end)
+        numbers = chunks_within(start, end, last - first)
+        if not numbers:
+            return _damaged(self.pieces_of(start, end))
+        undamaged = self._known_chunks().undamaged
+        found = self.damaged(start, numbers.start * CHUNK)
+        for number in numbers:
+            if number not in undamaged:
+                damaged = _damaged(self.pieces_of(number * CHUNK, (number + 1) * CHUNK))
+                if not damaged:
+                    undamaged.add(number)
+                found += damaged
+        found += self.damaged(numbers.stop * CHUNK, end)
+        return list({id(seg): seg for seg in found}.values())
+
+    def _known_chunks(self) -> Chunks:
+        if self._chunks is None:
+            self._chunks = Chunks()
+        return self._chunks
 
     def read(self, start: int, end: int) -> bytes:
         """A copy of the octets of [start, end); all of them must be held."""
@@ -271,38 +321,40 @@ class Stream:
         self.held = self.next - self.base if pieces else 0
 
     def differences(self, seg: Segment, start: int, end: int) -> list[tuple[int, Segment]]:
-        """Where [start, end) of ``seg`` differs from octets at hand: (first such offset, the other segment)."""
-        found = []
-        if start < self.next or self.islands:
-            for a, b, index, other in self.pieces_of(max(start, self.base), end):
-                difference = _first_difference(seg, start, other, a, b, index)
-                if difference is not None:
-                    found.append((difference, other))
+        """Where [start, end) of ``seg`` differs from octets at hand: for each other segment, the first such offset."""
+        found: dict[int, tuple[int, Segment]] = {}
         if start < self.base:
             for other in self.consumed_between(start, min(end, self.base)):
                 first = self.offset_of(other[SEQ])
                 last = first + other[END] - other[START]
                 difference = _first_difference(seg, start, other, first, last, other[START])
                 if difference is not None and difference < self.base:
-                    found.append((difference, other))
-        return found
+                    found.setdefault(id(other), (difference, other))
+        if start < self.next or self.islands:
+            for a, b, index, other in self.pieces_of(max(start, self.base), end):
+                difference = _first_difference(seg, start, other, a, b, index)
+                if difference is not None:
+                    found.setdefault(id(other), (difference, other))
+        return list(found.values())
 
     def consumed_between(self, start: int, end: int) -> list[Segment]:
         """The segments let go of lately that hold octets of [start, end), and maybe some before."""
-        found: list[Segment] = []
+        found: dict[int, Segment] = {}
         for segments in (self.previously_consumed, self.consumed):
             index = bisect_right(segments, start, key=lambda seg: self.offset_of(seg[SEQ]))
             # Retransmissions with other boundaries overlap, so the one before may not be the first.
             index = max(index - 4, 0)
             while index < len(segments) and self.offset_of(segments[index][SEQ]) < end:
-                found.append(segments[index])
+                # One between whose octets others lie is there several times.
+                found[id(segments[index])] = segments[index]
                 index += 1
-        return found
+        return list(found.values())
 
     def forget(self) -> None:
         """Let go of everything, whether in order or not."""
         self.pieces, self.starts, self.consumed, self.previously_consumed, self.held = [], [], [], [], 0
         self._fresh = []
+        self._chunks = None
 
     def release(self, copies: dict[int, Segment] | None = None) -> None:
         """Let go of the capture's block: copy what is still held, drop what was consumed before the last one.
@@ -315,7 +367,10 @@ class Stream:
         if fresh:
             self._fresh = []
         if not self.pieces:
+            self._chunks = None
             return
+        if self._chunks is not None:
+            self._chunks.forget_below(self.base)
         if copies is None:
             copies = {}
         places = {0}
@@ -328,6 +383,20 @@ class Stream:
             copy = small_copy(seg, copies)
             if copy is not seg:
                 self.pieces[at] = (a, b, index - seg[START] + copy[START], copy)
+
+
+def _views(pieces: list[Piece], start: int, end: int) -> list[memoryview]:
+    """The octets of [start, end) that pieces hold."""
+    views = [seg[BUFFER][index : index + b - a] for a, b, index, seg in pieces]
+    if views:
+        views[-1] = views[-1][: end - pieces[-1][0]]
+        views[0] = views[0][max(start - pieces[0][0], 0) :]
+    return views
+
+
+def _damaged(pieces: list[Piece]) -> list[Segment]:
+    """The segments that pieces lie in and whose TCP checksum is wrong."""
+    return [seg for seg in {id(piece[3]): piece[3] for piece in pieces}.values() if checksum_is_wrong(seg)]
 
 
 def frames_of(pieces: list[Piece]) -> tuple[int, ...]:
@@ -352,4 +421,5 @@ def _first_difference(seg: Segment, start: int, other: Segment, a: int, b: int, 
     theirs = bytes(other[BUFFER][index + first - a : index + last - a])
     if mine == theirs:
         return None
-    return first + next(i for i, (x, y) in enumerate(zip(mine, theirs, strict=True)) if x != y)
+    different = int.from_bytes(mine, "little") ^ int.from_bytes(theirs, "little")
+    return first + ((different & -different).bit_length() - 1) // 8
