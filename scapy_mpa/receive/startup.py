@@ -11,6 +11,7 @@ frames were not captured or because there are none: as long as that is not decid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.framing.markers import LONGEST_FPDU
@@ -60,6 +61,8 @@ _LONGEST_FRAME = STARTUP_HEADER_LENGTH + 0xFFFF
 _LARGEST_REV = 8
 #: So few segments may wait in vain.
 _FEW = 32
+#: Segments that may be received anew because what was made of others was wrong: so many for each that came, and more.
+_ANEW, _ANEW_AT_FIRST = 8, 256
 
 
 class FoundFrame(NamedTuple):
@@ -102,6 +105,10 @@ class StartupPhase:
         self._frame_segments: list[Segment] = []
         self._touched = False
         self._held_limit = held_limit
+        #: How many segments may be received anew.
+        self._may_repeat = _ANEW_AT_FIRST
+        #: Octets that are refused before all that waits is searched once more.
+        self._may_refuse = 0
         self._decision = Decision(undecided)
         self._set_next()
 
@@ -154,6 +161,7 @@ class StartupPhase:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
+        self._may_repeat += _ANEW
         if not self._touched:
             self._touched = True
             self.half.connection.receiver.touched.append(self)
@@ -239,8 +247,13 @@ class StartupPhase:
             if differences and self.found is not None:
                 self.half.connection.repeats_frame_otherwise(self.half, seg, differences[0])
             return False
-        kept = [other for other in (*self._frame_segments, *self.waiting) if not any(other is bad for bad in wrong)]
-        self._begin_again([*kept, seg])
+        bad = {id(other) for other in wrong}
+        kept = [other for other in (*self._frame_segments, *self.waiting) if id(other) not in bad]
+        if len(kept) < self._may_repeat:
+            self._begin_again([*kept, seg])
+        else:
+            detail = "too many segments of a startup frame come once more, and are others than the first time"
+            self.half.connection.find("limit", seg, detail)
         return True
 
     def _differences_in_frame(self, seg: Segment, start: int) -> list[Segment]:
@@ -260,11 +273,29 @@ class StartupPhase:
         anchored = self.stream.anchored or not self.undecided
         phase = StartupPhase(self.half, first[SEQ], anchored, self._held_limit, self.undecided)
         phase._answers = self._answers
+        phase._may_repeat = self._may_repeat_after(segments)
         if self.found is None and self.wait_from is not None:
             phase.wait_from = phase.stream.offset_of(self.stream.seq_of(self.wait_from))
         self.half.enter(phase)
         for seg in segments:
             self.half.phase.receive(seg)
+
+    def _may_repeat_after(self, segments: Sequence[Segment]) -> int:
+        # Those received anew do not count as ones that came.
+        return self._may_repeat - (1 + _ANEW) * len(segments)
+
+    def leave(self) -> list[Segment]:
+        """Begin once more behind the frame found, which was of no use; returns the segments to be received then."""
+        assert self.found is not None
+        segments = self.waiting.segments
+        if len(segments) >= self._may_repeat:
+            detail = f"{len(segments)} segments waited too often for startup frames that were accepted"
+            self.half.connection.find("limit", segments[-1], detail)
+            segments = []
+        phase = StartupPhase(self.half, self.stream.seq_of(self.found.end), True, self._held_limit, undecided=False)
+        phase._may_repeat = self._may_repeat_after(segments)
+        self.half.enter(phase)
+        return segments
 
     def expect_reply(self, request_end: int, begins: int) -> None:
         """The other half's Request ends at the sequence number ``request_end``, when ``begins`` was next here."""
@@ -326,7 +357,7 @@ class StartupPhase:
     def _make_room(self) -> bool:
         """More waits than may; False if the last segment has been dealt with."""
         connection = self.half.connection
-        if connection.stop_waiting():
+        if self._may_refuse <= 0 and connection.stop_waiting():
             return False  # what waited, the last segment included, has been taken by Full Operation
         if not connection.is_promising:
             self._decision.against()
@@ -337,7 +368,12 @@ class StartupPhase:
                 # Hold no more octets than those of the segments that wait.
                 self.stream = lay(self.waiting, Stream(self.stream.origin, False))
             return True
+        held = self.waiting.octets
+        if self._may_refuse <= 0:
+            # To search takes long: it has to wait until as many octets are refused as are held.
+            self._may_refuse = held
         seg = self.waiting.pop()
+        self._may_refuse -= held - self.waiting.octets
         detail = f"more than {self._held_limit} octets wait for a startup frame (held_octets)"
         connection.find("limit", seg, detail)
         return False

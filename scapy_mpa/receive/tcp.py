@@ -303,11 +303,9 @@ class TCPConnection:
             waiting = []
             for half in self.halves:
                 old = half.phase
-                assert isinstance(old, StartupPhase) and old.found is not None
-                origin, limit = old.stream.seq_of(old.found.end), self.receiver.limits.held_octets
+                assert isinstance(old, StartupPhase)
                 half.rejected = mpa
-                half.enter(StartupPhase(half, origin, True, limit, undecided=False))
-                waiting += [(half, seg) for seg in old.waiting]
+                waiting += [(half, seg) for seg in old.leave()]
             for half, seg in waiting:
                 half.phase.receive(seg)
             return

@@ -47,12 +47,12 @@ def size_of(octets: bytes) -> int:
     return len(octets)
 
 
-def work(octets: bytes) -> int:
+def work(octets: bytes, limits: Limits = DEFAULT_LIMITS) -> int:
     """Lines that an analysis runs."""
 
     def analysis() -> None:
         with suppress(CaptureError):
-            analyze(io.BytesIO(octets))
+            analyze(io.BytesIO(octets), limits=limits)
 
     return lines_run(analysis)
 
@@ -68,6 +68,15 @@ def test_work_is_linear(name: str) -> None:
         if two <= MOST_GROWTH * one + ONCE:
             return
     assert two <= MOST_GROWTH * one + ONCE
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_work_is_linear_beyond_limits(name: str) -> None:
+    flood = FLOODS[name]
+    once, twice = flood.make(flood.packets // 2), flood.make(flood.packets)
+    one, two = work(once, FEW), work(twice, FEW)
+    assert two <= LINES_AN_OCTET * size_of(twice) + ONCE
+    assert two <= MOST_GROWTH * one + ONCE // 5
 
 
 @pytest.mark.parametrize("name", FLOODS)
