@@ -1,7 +1,7 @@
 """Hostile captures by name: each is made as long as one wants, so that time and memory can be set against its length.
 
-Here are those of connections and of segments; floods_of_fpdus.py and floods_below.py add those of FPDUs and startup
-frames, and of what stands below TCP.
+Here are those of connections and of segments; floods_of_fpdus.py, floods_again.py and floods_below.py add those of
+FPDUs and startup frames, of what would be looked at again and again, and of what stands below TCP.
 """
 
 from __future__ import annotations

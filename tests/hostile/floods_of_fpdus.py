@@ -172,24 +172,8 @@ def _unanswered(seen: str, kind: str, crc: bool, size: int, count: int) -> bytes
     return file_of(flow.bring("a", octets, cuts).bring("b", octets, cuts[: count // 10]).frames)
 
 
-def _replaced(whole: bool, count: int) -> bytes:
-    """A Request in octets whose TCP checksums are all wrong; each comes once more, with another octet."""
-    flow = Flow().open()
-    request = startup_frame("request", private_data=bytes(count // 2)).encode()
-    for at in range(len(request) - (not whole)):
-        flow.put("a", 1001 + at, request[at : at + 1])
-        damaged = bytearray(flow.frames[-1])
-        damaged[50] ^= 0x55
-        flow.frames[-1] = bytes(damaged)
-    for at in range(20, len(request)):
-        flow.put("a", 1001 + at, b"\1")
-    return file_of(flow.frames)
-
-
 for _seen in ("Request", "Reply"):
     for _kind in ("noise", "zeros", "headers"):
         add(f"{_kind} behind a {_seen} alone", 200, partial(_unanswered, _seen, _kind, False, 1000))
     add(f"noise behind a {_seen} alone, CRC", 200, partial(_unanswered, _seen, "noise", True, 1000))
     add(f"short segments of noise behind a {_seen} alone", 1500, partial(_unanswered, _seen, "noise", False, 20))
-for _whole in (True, False):
-    add(f"a Request in damaged octets{'' if _whole else ', one of which is missing'}", 1000, partial(_replaced, _whole))
