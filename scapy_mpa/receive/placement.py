@@ -35,6 +35,10 @@ CHAIN, RETRY, LOST = "chain", "retry", "lost"
 MOST_RETRIES = 16
 #: Suspects that are remembered; more are taken for what they are only when the chain gets there.
 MOST_SUSPECTS = 4096
+#: Octets of memory that what is known of an FPDU beyond the chain takes, near enough.
+LOCATED_WEIGHT = 768
+#: Places where FPDUs end that are remembered before it is asked which of them still matter.
+_FEW_ENDS = 256
 #: Octets behind the last that are kept for a search: no chain of lengths is followed for longer.
 _MOST_SEARCHED = 8 * LONGEST_FPDU
 #: Octets of a ULPDU that are looked at: all of a ready-to-receive message (RFC 6581 §9.2).
@@ -71,6 +75,7 @@ class Placement:
         "_low",
         "_may_ever_search",
         "_may_search",
+        "_most_ends",
         "_now",
         "_phase",
         "_placed_ends",
@@ -111,6 +116,8 @@ class Placement:
         self._suspects = Suspects()
         #: Where FPDUs end whose successor the chain has not passed, and when they were placed.
         self._placed_ends: dict[int, Moment] = {}
+        #: So many of them may be stale before they are gone through.
+        self._most_ends = _FEW_ENDS
         self._now = floor
         #: Whether nothing more comes in order.
         self._is_last = False
@@ -152,6 +159,11 @@ class Placement:
     def is_inside_fpdu(self) -> bool:
         """Whether the chain has a part of an FPDU, and nothing says that it is none."""
         return self.state is CHAIN and self.at < self._stream.next
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that FPDUs beyond the chain take, besides those they are made of."""
+        return LOCATED_WEIGHT * (len(self._ahead) + len(self._suspects))
 
     def catch_up(self, placed: Moment) -> bool:
         """Take over from the fast path if it has consumed FPDUs in order, the last placed at ``placed``."""
@@ -288,6 +300,8 @@ class Placement:
         for located in self._settled:
             self._placed_ends.pop(located.offset, None)
         self._fresh, self._settled, self._breaches = [], [], []
+        if len(self._placed_ends) > self._most_ends:
+            self._forget_ends()
         stream = self._stream
         keep = self._low
         if self.state is LOST:
@@ -298,6 +312,13 @@ class Placement:
             keep = max(keep, needed, stream.next - _MOST_SEARCHED)
         stream.consume(min(keep, stream.next))
         return outcome
+
+    def _forget_ends(self) -> None:
+        """Nothing is looked for any more where the chain was lost behind an FPDU."""
+        first = self._ahead.first
+        low = self._low if first is None else min(self._low, first.offset)
+        self._placed_ends = {end: known for end, known in self._placed_ends.items() if end >= low}
+        self._most_ends = 2 * len(self._placed_ends) + _FEW_ENDS
 
     # --- the chain ---
 
@@ -618,7 +639,7 @@ class Placement:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""
         for seg in wrong:
             self._breaches.append(Breach("tcp-checksum", offset, seg[FRAME], seg[TIME], DROPPED))
-        self._stream.withdraw(wrong)
+        self._reader.withdraw(wrong)
 
     def _held_of(self, start: int, end: int) -> list[tuple[int, int]]:
         """What is still held of [start, end)."""

@@ -19,6 +19,7 @@ from scapy_mpa.framing.markers import (
     marker_positions,
     plain_length,
 )
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.stream import Stream
 
 #: The CRC32c of any octets followed by their own CRC field, least significant octet first.
@@ -48,13 +49,20 @@ class MarkerDisagreement(NamedTuple):
 class FPDUReader:
     """Reads FPDUs out of a stream with or without Markers and CRC."""
 
-    __slots__ = ("crc", "markers", "origin", "stream")
+    __slots__ = ("_looked_at", "crc", "markers", "origin", "stream")
 
     def __init__(self, stream: Stream, markers: bool, crc: bool, origin: Origin) -> None:
         self.stream = stream
         self.markers = markers
         self.crc = crc
         self.origin: Origin = origin
+        #: The FPDU at whose Markers was looked last, up to which offset, and what they said.
+        self._looked_at: tuple[Extent | None, int, MarkerDisagreement | None] = None, 0, None
+
+    def withdraw(self, segments: list[Segment]) -> None:
+        """Forget what these segments brought."""
+        self.stream.withdraw(segments)
+        self._looked_at = None, 0, None
 
     def extent(self, offset: int, limit: int) -> Extent | None:
         """The extent of the FPDU at ``offset``, None if its ULPDU_Length does not lie below ``limit``."""
@@ -118,8 +126,14 @@ class FPDUReader:
         if not extent.markers:
             return None
         other: Origin = "first-octet" if self.origin == "header" else "header"
+        first = extent.offset
+        limit = min(extent.end, limit - MARKER_LENGTH + 1)
         from_other: MarkerDisagreement | None = None
-        for marker in marker_positions(extent.offset, min(extent.end, limit - MARKER_LENGTH + 1)):
+        # An FPDU of 64 KiB has 128 Markers, and may come in single octets.
+        looked_at, up_to, found = self._looked_at
+        if looked_at == extent and up_to <= limit:
+            first, from_other = max(first, up_to), found
+        for marker in marker_positions(first, limit):
             said = self.fpduptr(marker)
             expected = expected_fpduptr(marker, extent.offset, self.origin)
             if said == expected & 0xFFFC:
@@ -127,4 +141,5 @@ class FPDUReader:
             if said != expected_fpduptr(marker, extent.offset, other) & 0xFFFC:
                 return MarkerDisagreement("bad", marker, said, expected)
             from_other = from_other or MarkerDisagreement("other-origin", marker, said, expected)
+        self._looked_at = extent, limit, from_other
         return from_other

@@ -62,6 +62,8 @@ class Receiver:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.connections: list[MPAConnection] = []
+        #: Those that turned out to be none and are still among them.
+        self._forgotten: set[int] = set()
         self._quota = Quota(limits.findings)
         self.findings = Findings()
         self.assumptions = assumptions
@@ -100,11 +102,21 @@ class Receiver:
 
     def has_room(self, half: Half) -> bool:
         """Whether one more MPA connection is kept for the report; if not, that is reported."""
-        if len(self.connections) < self.limits.mpa_connections:
+        if len(self.connections) - len(self._forgotten) < self.limits.mpa_connections:
             return True
         detail = f"more than {self.limits.mpa_connections} MPA connections (mpa_connections)"
         self.findings.add("limit", None, *self._now, max(half.ack, 0), detail)
         return False
+
+    def forget(self, mpa: MPAConnection) -> None:
+        """A connection was none."""
+        self._forgotten.add(id(mpa))
+        if 2 * len(self._forgotten) > len(self.connections):
+            self._drop_forgotten()
+
+    def _drop_forgotten(self) -> None:
+        self.connections[:] = [mpa for mpa in self.connections if id(mpa) not in self._forgotten]
+        self._forgotten.clear()
 
     def number(self, mpa: MPAConnection) -> None:
         """Give a connection its number."""
@@ -201,6 +213,7 @@ class Receiver:
         if self._quota.refused:
             detail = f"{self._quota.refused} findings more than {self.limits.findings} (findings)"
             self.findings.add("limit", None, *self._now, 0, detail)
+        self._drop_forgotten()
         self.connections.sort(key=lambda mpa: mpa.order)
         for number, mpa in enumerate(self.connections):
             mpa.number = number

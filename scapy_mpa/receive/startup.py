@@ -103,6 +103,7 @@ class StartupPhase:
         #: The frame found, in order, to compare repeats with; and the segments that brought it.
         self._frame: Stream | None = None
         self._frame_segments: list[Segment] = []
+        self._frame_weight = 0
         self._touched = False
         self._held_limit = held_limit
         #: How many segments may be received anew.
@@ -120,7 +121,7 @@ class StartupPhase:
     @property
     def weight(self) -> int:
         """Octets of memory that what waits takes."""
-        return max(self.waiting.octets, self.stream.weight)
+        return max(self.waiting.octets, self.stream.weight) + self._frame_weight
 
     @property
     def undecided(self) -> bool:
@@ -413,9 +414,20 @@ class StartupPhase:
             detail = "too many octets are held back in all (total_octets)"
             connection.find("limit", self.waiting.segments[-1], detail)
         self.waiting.replace()
+        self._forget_frame()
         if self.found is None:
             self._skip(0)
             self._set_next()
+
+    def _forget_frame(self) -> None:
+        """What repeats the frame found is not compared with it any more."""
+        self._frame, self._frame_segments, self._frame_weight = None, [], 0
+
+    def let_go(self) -> None:
+        """The TCP connection is over: nothing that is held is read any more."""
+        self.waiting.replace()
+        self.stream.forget()
+        self._forget_frame()
 
     # --- Full Operation without startup frames ---
 
@@ -487,6 +499,7 @@ class StartupPhase:
         if self.half.connection.mpa is None and not self.half.connection.receiver.has_room(self.half):
             return False
         self._frame_segments = list({id(piece[3]): piece[3] for piece in pieces}.values())
+        self._frame_weight = Waiting(self._frame_segments).octets
         latest = max(self._frame_segments, key=lambda seg: seg[FRAME])
         if self.unexpected is None and not at_segment and self._knows_request(pieces[0][3]):
             self.unexpected = detached(pieces[0][3])

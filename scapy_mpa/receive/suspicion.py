@@ -34,6 +34,8 @@ class Suspicion:
         self.agreed = agreed
         self.bases = bases
         self.segments: list[Segment] = []
+        #: Those of the present block of the capture for which there was no room.
+        self.left: list[Segment] = []
         self.held = 0
         self._most = min(most, MOST_OCTETS)
         self._frames: set[int] = set()
@@ -49,7 +51,10 @@ class Suspicion:
     def take(self, segments: list[Segment]) -> None:
         """Keep segments; those of frames that have been taken are left out."""
         for seg in segments:
-            if seg[FRAME] in self._frames or self.is_full:
+            if seg[FRAME] in self._frames:
+                continue
+            if self.is_full:
+                self.left.append(seg)
                 continue
             self._frames.add(seg[FRAME])
             self.segments.append(seg)

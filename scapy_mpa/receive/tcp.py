@@ -274,7 +274,7 @@ class TCPConnection:
         else:
             mpa.reply = None
         if mpa.request is None and mpa.reply is None:
-            self.receiver.connections.remove(mpa)
+            self.receiver.forget(mpa)
             self.mpa = None
 
     def stop_waiting(self) -> bool:
@@ -384,7 +384,7 @@ class TCPConnection:
         )
         mpa.operations[direction] = operation
         old.half.enter(operation)
-        operation.replay(suspicion.segments)
+        operation.replay([*suspicion.segments, *suspicion.left])
         operation.counts.take_segments(old.counts)
         return operation
 
@@ -424,6 +424,8 @@ class TCPConnection:
             if mpa.request is None and mpa.reply is not None:
                 find_reply_alone(mpa)
         self.mpa = None
+        for half in self.halves:
+            half.phase.let_go()
 
     def _finish_startup(self, half: Half, phase: StartupPhase, mpa: MPAConnection | None) -> None:
         closed = half.closed

@@ -76,6 +76,10 @@ class UndecidedHalf:
         """Too much is held back in all: decide."""
         self.decide(at_last=True)
 
+    def let_go(self) -> None:
+        """The TCP connection is over: nothing that waits is read any more."""
+        self.waiting.replace()
+
     def release(self) -> bool:
         """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
         self.waiting.release({})
