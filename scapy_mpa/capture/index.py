@@ -43,6 +43,9 @@ class FrameIndex:
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
         self._reader_of = array("H")
+        #: The fragments put together last, and the frame up to which they were.
+        self._fragments = Fragments()
+        self._put_together = 0
 
     def __len__(self) -> int:
         """How many frames there are.  Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
@@ -122,19 +125,30 @@ class FrameIndex:
         None if it completes none.  Raises :class:`~scapy_mpa.errors.CaptureError` if it may complete one whose
         fragments are too far apart.
         """
+        if 0 < self._put_together < last <= self._put_together + _LOOK_BACK[1]:
+            # What comes a little later than what was asked for last is asked for next, mostly.
+            found = self._put_together_up_to(last)
+            if found is not None and found[KEY]:
+                return found
         for back in _LOOK_BACK:
-            fragments = Fragments()
-            found: Segment | None = None
             first = max(1, last - back)
-            for frame in range(first, last + 1):
-                seg = self._segment(frame)
-                if seg is not None and seg[TCP] == FRAGMENT:
-                    found = segment_of_fragment(seg, fragments)
+            self._fragments, self._put_together = Fragments(), first - 1
+            found = self._put_together_up_to(last)
             if found is not None and found[KEY]:
                 return found
             if first == 1:
                 return None
         raise CaptureError(f"the IP fragments that frame {last} may complete are not in the {back} frames before it")
+
+    def _put_together_up_to(self, last: int) -> Segment | None:
+        """The segment that the last of these fragments completes."""
+        found: Segment | None = None
+        for frame in range(self._put_together + 1, last + 1):
+            seg = self._segment(frame)
+            if seg is not None and seg[TCP] == FRAGMENT:
+                found = segment_of_fragment(seg, self._fragments)
+        self._put_together = last
+        return found
 
     def _make(self) -> None:
         if self._readers:

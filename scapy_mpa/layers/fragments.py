@@ -28,17 +28,19 @@ _PIECE_WEIGHT, _PACKET_WEIGHT = 512, 8192
 class _Datagram:
     """What has come of one datagram: for each offset the first fragment there."""
 
-    __slots__ = ("first", "length", "pieces", "weight")
+    __slots__ = ("brought", "first", "length", "pieces", "weight")
 
     def __init__(self) -> None:
         self.pieces: dict[int, bytes] = {}
+        #: Octets of all pieces, those that overlap counted twice.
+        self.brought = 0
         self.first: Packet | None = None
         self.length: int | None = None
         self.weight = 0
 
     def octets(self) -> bytes | None:
         """All octets, None as long as some are missing."""
-        if self.length is None or self.first is None:
+        if self.length is None or self.first is None or self.brought < self.length:
             return None
         octets = bytearray()
         for start, piece in sorted(self.pieces.items()):
@@ -67,8 +69,10 @@ class Fragments:
         key = (ip.src, ip.dst, layer.id, layer.proto if isinstance(layer, IP) else layer.nh)
         datagram = self._datagrams.setdefault(key, _Datagram())
         octets = octets_above(layer)
-        if start not in datagram.pieces:
+        is_new = start not in datagram.pieces
+        if is_new:
             datagram.pieces[start] = octets
+            datagram.brought += len(octets)
             weight = _PIECE_WEIGHT + len(octets)
             if start == 0:
                 datagram.first = packet
@@ -77,7 +81,8 @@ class Fragments:
             self.held += weight
         if not more and datagram.length is None:
             datagram.length = start + len(octets)
-        whole = datagram.octets()
+            is_new = True
+        whole = datagram.octets() if is_new else None
         if whole is not None and datagram.first is not None:
             self.held -= self._datagrams.pop(key).weight
             return _whole(datagram.first, whole, packet)

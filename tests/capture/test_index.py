@@ -13,7 +13,7 @@ from scapy_mpa.capture import index as index_module
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, Piece, is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, START, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, START, Segment
 from tests.capture.blocks import SIMPLE, capture_ng, packet
 from tests.capture.frames import capture, ethernet, pcap_records
 from tests.capture.tunnels import in_fragments, tunnelled
@@ -167,6 +167,39 @@ def test_fragments_too_far_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(index_module, "_LOOK_BACK", (10, 100))
     with pytest.raises(CaptureError, match="may complete are not in the 100 frames before it"):
         index.segments([702])
+    index.close()
+
+
+def test_fragments_far_apart_are_read_once_for_frames_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [in_fragments(ethernet(bytes(60), seq=number), 40, number) for number in range(40)]
+    path = tmp_path / "far.pcap"
+    frames = [pair[0] for pair in pairs] + [ethernet()] * 700 + [pair[1] for pair in pairs]
+    path.write_bytes(capture(list(enumerate(frames))))
+    read: list[int] = []
+    segment = FrameIndex._segment
+
+    def count(self: FrameIndex, frame: int) -> Segment | None:
+        read.append(frame)
+        return segment(self, frame)
+
+    monkeypatch.setattr(FrameIndex, "_segment", count)
+    index = FrameIndex(path)
+    assert [seg[SEQ] for seg in index.segments(range(741, 781))] == list(range(40))
+    assert len(read) < 3 * len(frames)
+    index.close()
+
+
+def test_octets_of_very_many_frames_in_any_order(tmp_path: Path) -> None:
+    octets = bytes(number * 7 & 255 for number in range(4000))
+    places = [*range(1, 4000, 2), *range(0, 4000, 2)]
+    path = tmp_path / "short.pcap"
+    path.write_bytes(capture([(n, ethernet(octets[at : at + 1], seq=at)) for n, at in enumerate(places)]))
+    index = FrameIndex(path)
+    found, pieces = index.pieces(range(1, 4001), 0, 4000)
+    assert found == octets and [piece.first for piece in pieces] == list(range(4000))
+    assert [piece.frame for piece in pieces[:4]] == [2001, 1, 2002, 2]
     index.close()
 
 
