@@ -632,7 +632,7 @@ class FullOperation:
         """The TCP connection is over: nothing that is held is read any more."""
         self.stream.forget()
         self._unjudged.clear()
-        self.suspicion = None
+        self.is_wary, self.doubt, self.suspicion = False, None, None
 
     def relieve(self, now: Moment) -> None:
         """Too much is held back in all: give up what is waited for."""

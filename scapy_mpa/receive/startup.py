@@ -289,8 +289,8 @@ class StartupPhase:
         """Begin once more behind the frame found, which was of no use; returns the segments to be received then."""
         assert self.found is not None
         segments = self.waiting.segments
-        if len(segments) >= self._may_repeat:
-            detail = f"{len(segments)} segments waited too often for startup frames that were accepted"
+        if segments and len(segments) >= self._may_repeat:
+            detail = f"{len(segments)} segments wait behind one rejected startup frame after the other"
             self.half.connection.find("limit", segments[-1], detail)
             segments = []
         phase = StartupPhase(self.half, self.stream.seq_of(self.found.end), True, self._held_limit, undecided=False)

@@ -144,3 +144,42 @@ def test_an_acknowledgement_number_of_0_takes_back_none() -> None:
     flow.put("b", flow.at["b"], ack=0)
     report = analyze(BytesIO(file_of(flow.frames)))
     assert [found.rule.id for found in report.connections[0].findings] == ["capture-gap"]
+
+
+@pytest.mark.parametrize("size", range(30, 60, 3))
+def test_a_rejecting_reply_whose_octets_are_replaced(size: int) -> None:
+    """What was rejected may have been received anew as often as may be, with nothing behind it."""
+    reply = startup_frame("reply", r=True, private_data=bytes(size)).encode()
+    damaged = [18, *range(20, 32)]
+    flow = Flow().open()
+    flow.say("a", _REQUEST)
+    for at, octet in enumerate(reply):
+        flow.put("b", 5001 + at, bytes([octet ^ (at in damaged)]))
+        if at in damaged:
+            flow.frames[-1] = flow.frames[-1][:50] + b"\x55\x55" + flow.frames[-1][52:]
+    for at in reversed(damaged):
+        flow.put("b", 5001 + at, reply[at : at + 1])
+    assert examine([file_of(flow.frames)]).connections == 1
+
+
+def test_a_connection_that_is_over_and_another_in_the_same_block() -> None:
+    """Without CRC, a part of an FPDU was there when the connection was over."""
+    flow = Flow().open().start(crc=False)
+    flow.bring("a", _FPDUS, [(0, 40)])
+    Flow(frames=flow.frames, first=(900_000_000, 800_000_000)).open().start()
+    assert examine([file_of(flow.frames)]).connections == 2
+
+
+def test_segments_for_which_a_suspicion_has_no_room() -> None:
+    """They came, be the sender found to deviate or not: nothing is missing."""
+    octets, fpdus = DialectWriter(Dialect(False, True, crc_order="big")).write_all(ulpdus(*[1000] * 40))
+    flow = Flow().open().start(crc=True)
+    flow.bring("b", octets, ((fpdu.offset, fpdu.end) for fpdu in fpdus))
+    for number in range(12):
+        flow.put("a", flow.at["a"] + 60_000 * number, bytes(60_000))
+    long = b"\xfd\0\x41\x47" + bytes(6000)
+    flow.at["b"] += len(octets)
+    flow.bring("b", long, ((at, at + 1) for at in range(len(long))))
+    report = analyze(BytesIO(file_of(flow.frames)))
+    found = {finding.rule.id for finding in report.connections[0].findings if finding.direction == "responder"}
+    assert "deviating-sender" in found and "gap" not in found
