@@ -18,11 +18,11 @@ from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, segment_of_fragment
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
-from scapy_mpa.capture.reader import Reader
+from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
 from scapy_mpa.capture.source import octets_of
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import FRAME, KEY, SEQ, TCP, TIME, Segment
+from scapy_mpa.receive.segment import BUFFER, FRAME, KEY, SEQ, TCP, TIME, Segment
 
 #: What names a capture: a path, ``-`` for standard input, or an open binary file.
 CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -33,6 +33,8 @@ STANDARD_INPUT = "-"
 
 #: Segments handed on at a time when captures are merged.
 _MERGED_BATCH = 1024
+#: Octets of blocks that these may keep, besides what each capture has at hand anyway.
+_MERGED_OCTETS = 1 << 24
 
 
 class Captures:
@@ -131,6 +133,9 @@ class Captures:
 
     def _merged(self) -> Iterator[list[Segment]]:
         batch: list[Segment] = []
+        # A segment keeps the whole block of its capture; each capture has two at most that are due.
+        blocks: set[int] = set()
+        held, most = 0, 2 * BLOCK_SIZE * len(self.readers) + _MERGED_OCTETS
         for seg in self.records():
             found: Segment | None = seg
             if seg[TCP] == FRAGMENT:
@@ -140,9 +145,14 @@ class Captures:
                 note_unknown_link(self._notes, seg[FRAME], seg[TIME], seg[SEQ])
             if found is not None and found[KEY]:
                 batch.append(found)
-                if len(batch) == _MERGED_BATCH:
+                block = id(found[BUFFER])
+                if block not in blocks:
+                    blocks.add(block)
+                    held += len(found[BUFFER])
+                if len(batch) == _MERGED_BATCH or held > most:
                     yield batch
-                    batch = []
+                    batch, held = [], 0
+                    blocks.clear()
         yield batch
 
 

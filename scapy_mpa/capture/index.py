@@ -23,6 +23,8 @@ from scapy_mpa.receive.segment import BUFFER, END, FLAGS, FRAME, KEY, SEQ, SEQ_M
 
 #: How many frames back the fragments of a datagram are looked for, in one step after the other.
 _LOOK_BACK = (32, 512, 8192, 131072)
+#: So many frames that were read are kept.
+_RECENT = 16
 
 
 class Piece(NamedTuple):
@@ -43,6 +45,9 @@ class FrameIndex:
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
         self._reader_of = array("H")
+        #: The frames read last, and what fragments completed: one that holds many FPDUs is asked for as often.
+        self._recent: dict[int, Segment | None] = {}
+        self._whole: dict[int, Segment | None] = {}
         #: The fragments put together last, and the frame up to which they were.
         self._fragments = Fragments()
         self._put_together = 0
@@ -63,7 +68,9 @@ class FrameIndex:
         for frame in frames:
             seg = self._segment(frame)
             if seg is not None and seg[TCP] == FRAGMENT:
-                seg = self._reassembled(frame)
+                if frame not in self._whole:
+                    _keep(self._whole, frame, self._reassembled(frame))
+                seg = self._whole[frame]
             if seg is not None:
                 found.append(seg)
         return found
@@ -84,23 +91,11 @@ class FrameIndex:
         octets = bytearray(length)
         missing = [(0, length)]
         pieces: list[Piece] = []
-        for seg in sorted(self.segments(frames), key=lambda seg: seg[FRAME]):
-            # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
-            begins = seg[SEQ] + 1 if seg[FLAGS] & SYN else seg[SEQ]
-            start = (begins - seq + 0x80000000 & SEQ_MASK) - 0x80000000
-            end = start + seg[END] - seg[START]
-            if start == end:
-                continue
-            at = until = bisect_right(missing, start, key=_end)
-            rest: list[tuple[int, int]] = []
-            while until < len(missing) and missing[until][0] < end:
-                first, last = missing[until]
-                a, b = max(first, start), min(last, end)
+        for seg in self.segments(sorted(frames)):
+            start, end = _range_of(seg, seq)
+            for a, b in _take(missing, start, end):
                 octets[a:b] = seg[BUFFER][seg[START] + a - start : seg[START] + b - start]
                 pieces.append(Piece(a, b, seg[FRAME]))
-                rest += [part for part in ((first, a), (b, last)) if part[0] < part[1]]
-                until += 1
-            missing[at:until] = rest
         if missing:
             raise CaptureError(f"frames {', '.join(map(str, frames))} do not hold all octets from sequence {seq} on")
         return bytes(octets), sorted(pieces)
@@ -109,15 +104,38 @@ class FrameIndex:
         """The octets that :meth:`pieces` gives."""
         return self.pieces(frames, seq, length)[0]
 
+    def latest_pieces(self, last: int, most: int, key: bytes, seq: int, length: int) -> list[Piece]:
+        """As :meth:`pieces` has them, of ``last`` and as few frames before it, of one direction, as hold all octets.
+
+        Empty if the last ``most`` frames do not hold them.
+        """
+        missing, frames = [(0, length)], []
+        until, earliest, at_once = last, max(1, last - most + 1), _LOOK_BACK[0]
+        while until >= earliest:
+            first = max(earliest, until - at_once + 1)
+            # Compressed data are read forwards only.
+            for seg in reversed(self.segments(range(first, until + 1))):
+                start, end = _range_of(seg, seq)
+                if seg[KEY] != key or start == end:
+                    continue
+                frames.append(seg[FRAME])
+                _take(missing, start, end)
+                if not missing:
+                    return self.pieces(frames, seq, length)[1]
+            until, at_once = first - 1, _LOOK_BACK[1]
+        return []
+
     def _place(self, frame: int) -> tuple[Reader, int]:
         if not 1 <= frame <= len(self._positions):
             raise CaptureError(f"there is no frame {frame}: the capture has {len(self._positions)}")
         return self._readers[self._reader_of[frame - 1] if self._reader_of else 0], self._positions[frame - 1]
 
     def _segment(self, frame: int) -> Segment | None:
-        reader, position = self._place(frame)
-        seg = reader.segment_at(position)
-        return None if seg is None else (frame, *seg[TIME:])
+        if frame not in self._recent:
+            reader, position = self._place(frame)
+            seg = reader.segment_at(position)
+            _keep(self._recent, frame, None if seg is None else (frame, *seg[TIME:]))
+        return self._recent[frame]
 
     def _reassembled(self, last: int) -> Segment | None:
         """The segment that the fragment in a frame completes, out of those in the frames before it.
@@ -173,6 +191,38 @@ class FrameIndex:
         """Close the files; asking for a frame opens them again."""
         self._stack.close()
         self._readers, self._positions, self._reader_of = [], array("Q"), array("H")
+        self._recent, self._whole = {}, {}
+
+
+def _range_of(seg: Segment, seq: int) -> tuple[int, int]:
+    """Where the octets of a segment lie, counted from a sequence number."""
+    # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
+    begins = seg[SEQ] + 1 if seg[FLAGS] & SYN else seg[SEQ]
+    start = (begins - seq + 0x80000000 & SEQ_MASK) - 0x80000000
+    return start, start + seg[END] - seg[START]
+
+
+def _keep(kept: dict[int, Segment | None], frame: int, seg: Segment | None) -> None:
+    """Keep what was read of a frame, and forget what was read longest ago."""
+    if len(kept) >= _RECENT:
+        del kept[next(iter(kept))]
+    kept[frame] = seg
+
+
+def _take(missing: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Take [start, end) out of ranges, which are sorted; returns what of it was there."""
+    if start == end:
+        return []
+    at = until = bisect_right(missing, start, key=_end)
+    taken, rest = [], []
+    while until < len(missing) and missing[until][0] < end:
+        first, last = missing[until]
+        a, b = max(first, start), min(last, end)
+        taken.append((a, b))
+        rest += [part for part in ((first, a), (b, last)) if part[0] < part[1]]
+        until += 1
+    missing[at:until] = rest
+    return taken
 
 
 def _end(part: tuple[int, int]) -> int:

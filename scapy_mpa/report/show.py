@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scapy_mpa.capture.index import Piece
-from scapy_mpa.errors import CaptureError, MPAError
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import END, KEY, SEQ_MASK, START
+from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
 from scapy_mpa.report.items import Item, Shown
@@ -206,15 +206,4 @@ def startup_frames(connection: Connection, direction: Direction) -> list[int]:
 
 def _startup_pieces(connection: Connection, direction: Direction, seq: int, length: int, frame: int) -> list[Piece]:
     """Which frames brought a startup frame: the one that completed it, and others before it as far as it takes."""
-    frames: list[int] = []
-    key = connection.half(direction).key
-    for number in range(frame, max(0, frame - _STARTUP_FRAMES), -1):
-        segments = connection.index.segments([number])
-        if not segments or segments[0][KEY] != key or segments[0][END] == segments[0][START]:
-            continue
-        frames.append(number)
-        try:
-            return connection.index.pieces(frames, seq, length)[1]
-        except CaptureError:
-            continue
-    return []
+    return connection.index.latest_pieces(frame, _STARTUP_FRAMES, connection.half(direction).key, seq, length)
