@@ -339,7 +339,7 @@ class EarlyOperation(WatchedOperation):
 
     @property
     def weight(self) -> int:
-        """Octets of memory that what is held back takes."""
+        """As :attr:`FullOperation.weight`, reckoned in one step: it is asked for with every block."""
         stream, waiting = self.stream, self._waiting
         weight = stream.held + PIECE_WEIGHT * len(stream.pieces) + self._placement.weight
         if self._unjudged:

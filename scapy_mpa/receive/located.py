@@ -189,7 +189,7 @@ class Ahead:
                 del self._fpdus[index]
 
     def put_back(self, fpdus: list[Located]) -> None:
-        """Put those in that were taken out last, in their order."""
+        """Put those in that were taken out last, in their order: whatever is left lies behind them."""
         self._fpdus[: self._first] = fpdus
         self._first = 0
 

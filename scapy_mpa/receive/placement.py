@@ -314,7 +314,7 @@ class Placement:
         return outcome
 
     def _forget_ends(self) -> None:
-        """Nothing is looked for any more where the chain was lost behind an FPDU."""
+        """Nothing is looked for any more where the chain was lost behind an FPDU, unless one beyond is still told."""
         first = self._ahead.first
         low = self._low if first is None else min(self._low, first.offset)
         self._placed_ends = {end: known for end, known in self._placed_ends.items() if end >= low}

@@ -180,14 +180,14 @@ class Receiver:
             half = phase.half
             # What is over is not held any more: it goes with this block or the next.
             if half.phase.weight != half.held and self._halves.get(half.key) is half:
-                self._weigh(half)
+                self.weigh(half)
         self.touched = kept
         for segments in passing:
             segments.clear()
         if self._held > self.limits.total_octets:
             self._relieve()
 
-    def _weigh(self, half: Half) -> None:
+    def weigh(self, half: Half) -> None:
         """Look at how much a half connection holds back."""
         held = half.phase.weight
         self._held += held - half.held
@@ -199,7 +199,7 @@ class Receiver:
             if self._held <= self.limits.total_octets // 4 * 3:
                 return
             half.phase.relieve(self._now)
-            self._weigh(half)
+            self.weigh(half)
 
     def finish(self) -> None:
         """The capture is over."""

@@ -62,7 +62,7 @@ _LARGEST_REV = 8
 #: So few segments may wait in vain.
 _FEW = 32
 #: Segments that may be received anew because what was made of others was wrong: so many for each that came, and more.
-_ANEW, _ANEW_AT_FIRST = 8, 256
+_ANEW, _ANEW_AT_FIRST = 16, 512
 
 
 class FoundFrame(NamedTuple):
@@ -199,7 +199,7 @@ class StartupPhase:
         if self.half.phase is not self or (self._is_undecided() and self._try_to_decide(seg)):
             return
         if self.found is None:
-            self._let_go()
+            self._drop_others()
             if answers and not self._keys.candidates and stream.base == stream.next:
                 self.unexpected = detached(seg)
         self._set_next()
@@ -252,10 +252,10 @@ class StartupPhase:
         kept = [other for other in (*self._frame_segments, *self.waiting) if id(other) not in bad]
         if len(kept) < self._may_repeat:
             self._begin_again([*kept, seg])
-        else:
-            detail = "too many segments of a startup frame come once more, and are others than the first time"
-            self.half.connection.find("limit", seg, detail)
-        return True
+            return True
+        detail = "damaged segments come once more, undamaged, too often: the first copies are kept"
+        self.half.connection.find("limit", seg, detail)
+        return False
 
     def _differences_in_frame(self, seg: Segment, start: int) -> list[Segment]:
         """The segments of the frame found whose octets differ from those of ``seg``."""
@@ -282,7 +282,7 @@ class StartupPhase:
             self.half.phase.receive(seg)
 
     def _may_repeat_after(self, segments: Sequence[Segment]) -> int:
-        # Those received anew do not count as ones that came.
+        """How many segments may still be received anew when these are: they do not count as ones that came."""
         return self._may_repeat - (1 + _ANEW) * len(segments)
 
     def leave(self) -> list[Segment]:
@@ -525,7 +525,7 @@ class StartupPhase:
             return True
         return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
 
-    def _let_go(self) -> None:
+    def _drop_others(self) -> None:
         """Drop what cannot be part of a startup frame any more."""
         if self._is_undecided() and self.waiting.octets <= self._limit():
             return

@@ -133,6 +133,9 @@ class Half:
         """Begin a phase."""
         self.phase = phase
         self.in_order = phase.in_order
+        if self.held:
+            # Only what segments come for is looked at when their block goes.
+            self.connection.receiver.weigh(self)
 
 
 class MPAConnection:

@@ -174,7 +174,8 @@ def _rows(
     while at < end:
         if at in starts:
             yield f"{'':>19}  - frame {starts[at]} -"
-        stop = min(end, at + _OCTETS_A_LINE, *(start for start in starts if start > at))
+        stop = min(end, at + _OCTETS_A_LINE)
+        stop = next((place for place in range(at + 1, stop) if place in starts), stop)
         octets = item.octets[at:stop]
         ascii_ = "".join(chr(octet) if 32 <= octet < 127 else "." for octet in octets)
         said = style(field.severity, label) if field.severity is not None and label else label

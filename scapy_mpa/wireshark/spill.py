@@ -15,8 +15,10 @@ from typing import IO, Any, Generic, TypeVar
 
 #: Weight of the tuples held in memory; one of a few numbers weighs 1 and takes some 300 octets.
 _HELD = 1 << 14
-#: Tuples of a file that are read at a time.
+#: Tuples of a file that are read at a time, at most.
 _CHUNK = 256
+#: So many octets of one are enough.
+_CHUNK_OCTETS = 1 << 15
 #: Files that are merged at a time: each takes a buffer and one of the operating system's file descriptors.
 _MOST_RUNS = 32
 #: Octets kept in memory before they go into a file.
@@ -76,8 +78,12 @@ def _close(runs: list[IO[bytes]]) -> None:
 
 def _written(items: Iterator[T]) -> IO[bytes]:
     file = TemporaryFile()  # noqa: SIM115
-    while chunk := list(islice(items, _CHUNK)):
-        marshal.dump(chunk, file)
+    size = 1
+    while chunk := list(islice(items, size)):
+        octets = marshal.dumps(chunk)
+        file.write(octets)
+        # An FPDU that very many frames brought is as much as thousands of others.
+        size = min(2 * size, _CHUNK) if len(octets) < _CHUNK_OCTETS else max(size // 2, 1)
     return file
 
 
