@@ -79,11 +79,6 @@ class DialectPlacement:
         """Nothing is placed beyond the chain."""
         return False
 
-    @property
-    def weight(self) -> int:
-        """Nothing is placed beyond the chain."""
-        return 0
-
     def catch_up(self, _placed: Moment) -> bool:
         """There is no fast path to catch up with."""
         return False

@@ -23,7 +23,7 @@ from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, header_offset, marker_count, plain_length
 from scapy_mpa.receive import records
 from scapy_mpa.receive.located import Moment
-from scapy_mpa.receive.operation import MOST_UNJUDGED, UNJUDGED_WEIGHT, FullOperation
+from scapy_mpa.receive.operation import MOST_UNJUDGED, FullOperation
 from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, small_copy
@@ -341,9 +341,7 @@ class EarlyOperation(WatchedOperation):
     def weight(self) -> int:
         """As :attr:`FullOperation.weight`, reckoned in one step: it is asked for with every block."""
         stream, waiting = self.stream, self._waiting
-        weight = stream.held + PIECE_WEIGHT * len(stream.pieces) + self._placement.weight
-        if self._unjudged:
-            weight += UNJUDGED_WEIGHT * len(self._unjudged)
+        weight = stream.held + PIECE_WEIGHT * len(stream.pieces)
         if self.suspicion is not None:
             weight += self.suspicion.held
         if waiting is None:

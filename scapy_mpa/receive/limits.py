@@ -18,8 +18,8 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 class Limits(NamedTuple):
     """What the analysis holds back and follows at most.
 
-    ``held_octets`` and ``held_segments``: out of order in one half connection, or waiting there for a startup frame,
-    with what is known of them; ``total_octets``: the same of all half connections together.  ``connections``: TCP
+    ``held_octets`` and ``held_segments``: out of order in one half connection, or waiting there for a startup frame;
+    ``total_octets``: the same of all half connections together.  ``connections``: TCP
     connections followed at a time.  ``mpa_connections`` and ``findings``: kept for the report.  ``datagrams`` and
     ``fragment_octets``: IP datagrams that wait for fragments, and what these hold.
     """

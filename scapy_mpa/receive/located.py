@@ -152,9 +152,6 @@ class Ahead:
         #: How many at the beginning of the list have been taken out: there may be very many behind.
         self._first = 0
 
-    def __len__(self) -> int:
-        return len(self._fpdus) - self._first
-
     def __bool__(self) -> bool:
         return self._first < len(self._fpdus)
 

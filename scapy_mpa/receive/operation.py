@@ -78,8 +78,6 @@ class Observer(Protocol):
 REMEMBERED_BOUNDARIES = 4096
 #: Segments whose alignment is not known yet; of any beyond, it is not told.
 MOST_UNJUDGED = 65536
-#: Octets of memory that each of them takes.
-UNJUDGED_WEIGHT = 128
 #: So far behind the last octet captured an RST is believed to tell what was sent.
 _MOST_UNSEEN = 1 << 24
 #: No segment is longer on the wire; a longer one was cut into several after it was captured.
@@ -349,12 +347,9 @@ class FullOperation:
             self._keep_first_octets()
         self._account(self._placement.work(now, new))
         limits = self._limits
-        while stream.islands:
-            is_heavy = stream.weight + self._placement.weight > limits.held_octets
-            if not is_heavy and len(stream.pieces) <= limits.held_segments:
-                return
+        while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
             detail = f"more than {limits.held_octets} octets held back for a gap (held_octets)"
-            if not is_heavy:
+            if stream.weight <= limits.held_octets:
                 detail = f"more than {limits.held_segments} segments held back for a gap (held_segments)"
             self.find("limit", stream.next, *now, detail)
             self._skip_gap(now)
@@ -625,8 +620,7 @@ class FullOperation:
     @property
     def weight(self) -> int:
         """Octets of memory that what is held back takes."""
-        weight = self.stream.weight + self._placement.weight + UNJUDGED_WEIGHT * len(self._unjudged)
-        return weight + (self.suspicion.held if self.suspicion is not None else 0)
+        return self.stream.weight + (self.suspicion.held if self.suspicion is not None else 0)
 
     def let_go(self) -> None:
         """The TCP connection is over: nothing that is held is read any more."""
@@ -643,9 +637,8 @@ class FullOperation:
         self._catch_up()
         detail = f"more than {self._limits.total_octets} octets held back in all (total_octets)"
         self.find("limit", stream.next, *now, detail)
-        while stream.islands and stream.weight + self._placement.weight > _LITTLE:
+        while stream.islands and stream.weight > _LITTLE:
             self._skip_gap(now)
-        self._unjudged.clear()
         if stream.weight > _LITTLE:
             self._account(self._placement.give_up(now))
             self.gapped = bool(self.counts.fpdus) or not self._from_first_located

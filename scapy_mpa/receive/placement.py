@@ -35,8 +35,6 @@ CHAIN, RETRY, LOST = "chain", "retry", "lost"
 MOST_RETRIES = 16
 #: Suspects that are remembered; more are taken for what they are only when the chain gets there.
 MOST_SUSPECTS = 4096
-#: Octets of memory that what is known of an FPDU beyond the chain takes, near enough.
-LOCATED_WEIGHT = 768
 #: Places where FPDUs end that are remembered before it is asked which of them still matter.
 _FEW_ENDS = 256
 #: Octets behind the last that are kept for a search: no chain of lengths is followed for longer.
@@ -159,11 +157,6 @@ class Placement:
     def is_inside_fpdu(self) -> bool:
         """Whether the chain has a part of an FPDU, and nothing says that it is none."""
         return self.state is CHAIN and self.at < self._stream.next
-
-    @property
-    def weight(self) -> int:
-        """Octets of memory that FPDUs beyond the chain take, besides those they are made of."""
-        return LOCATED_WEIGHT * (len(self._ahead) + len(self._suspects))
 
     def catch_up(self, placed: Moment) -> bool:
         """Take over from the fast path if it has consumed FPDUs in order, the last placed at ``placed``."""
