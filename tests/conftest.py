@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 REPO = Path(__file__).resolve().parent.parent
 PCAPS = REPO / "pcaps"
@@ -44,12 +44,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have pytest-cov count no lines in what is UNCOUNTED, and of each test only in the first cases of its table."""
+    """Have pytest-cov count lines in the first cases of each table alone, and in nothing that is long."""
     cases: Counter[str] = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
         cases[test] += 1
-        if cases[test] > COUNTED_CASES or item.nodeid.startswith(UNCOUNTED):
+        is_long = is_hypothesis_test(getattr(item, "obj", None)) or item.nodeid.startswith(UNCOUNTED)
+        if is_long or cases[test] > COUNTED_CASES:
             item.add_marker("no_cover")
 
 

@@ -546,9 +546,12 @@ class FullOperation:
         if differences and not keep_alive and checksum_is_wrong(seg):
             self.find("tcp-checksum", start, seg[FRAME], seg[TIME], DROPPED)
             return False
-        for offset, other in differences:
-            if checksum_is_wrong(other):
-                self._placement.withdraw([other], offset)
+        if any(checksum_is_wrong(other) for _, other in differences):
+            # The receiver dropped the damaged ones all, be the octets that are held of them right or not.
+            around = ((piece[0], piece[3]) for piece in stream.pieces_of(max(start, stream.base), end))
+            for offset, other in {id(place[1]): place for place in (*around, *differences)}.values():
+                if checksum_is_wrong(other):
+                    self._placement.withdraw([other], offset)
         differences = [place for place in differences if not checksum_is_wrong(place[1])]
         if differences and not keep_alive:
             offset, other = min(differences, key=lambda place: place[0])

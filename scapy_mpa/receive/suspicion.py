@@ -42,6 +42,8 @@ class Suspicion:
         self._stream = Stream(origin, True)
         self._hypotheses: list[Hypothesis] | None = None
         self._are_pairs_tried = False
+        #: How many FPDUs single deviations explained that do not explain all.
+        self._explained: dict[str, int] = {}
 
     @property
     def is_full(self) -> bool:
@@ -78,7 +80,11 @@ class Suspicion:
             return True  # the beginning is gone
         if self._hypotheses is None:
             self._hypotheses = [Hypothesis(one, self.agreed) for one in candidates(self.agreed, self.bases, 1)]
-        self._hypotheses = [one for one in self._hypotheses if one.explains(stream, limit, purse)]
+        hypotheses, self._hypotheses = self._hypotheses, []
+        for one in hypotheses:
+            if one.explains(stream, limit, purse):
+                self._hypotheses.append(one)
+            self._explained[one.candidate.name] = one.fpdus
         if not self._are_pairs_tried and all(one.is_contradicted for one in self._hypotheses):
             # Only where one deviation does not explain all: two always can where one does.
             self._are_pairs_tried = True
@@ -86,9 +92,14 @@ class Suspicion:
             self._hypotheses += [pair for pair in pairs if pair.explains(stream, limit, purse)]
         return not self._hypotheses
 
+    def _adds_something(self, pair: Hypothesis) -> bool:
+        """Whether a second deviation explains an FPDU that the first alone does not."""
+        names = [deviation.name for deviation in pair.candidate.deviations]
+        return len(names) < 2 or all(self._explained.get(name, 0) < pair.fpdus for name in names)
+
     def diagnosis(self) -> Diagnosis | None:
         """What is believed now: what needs the fewest deviations."""
-        left = self._hypotheses or []
+        left = [one for one in self._hypotheses or [] if self._adds_something(one)]
         left = [one for one in left if not one.is_contradicted] or left
         fewest = min((len(one.candidate.deviations) for one in left), default=0)
         # One deviation that explains everything is the likelier, even if too little came to believe it.

@@ -183,3 +183,25 @@ def test_segments_for_which_a_suspicion_has_no_room() -> None:
     report = analyze(BytesIO(file_of(flow.frames)))
     found = {finding.rule.id for finding in report.connections[0].findings if finding.direction == "responder"}
     assert "deviating-sender" in found and "gap" not in found
+
+
+def test_a_second_deviation_that_explains_no_fpdu_is_none() -> None:
+    """Without PAD a length that counts itself leads as far as another; the last one here is too long to be one."""
+    octets, _ = lay_stream(ulpdus(*[34] * 15), markers=False)
+    flow = Flow().open().start(markers=True, crc=True)
+    flow.bring("b", octets + b"\xfd\x01" + bytes(200), [(0, len(octets)), (len(octets), len(octets) + 202)])
+    assert not examine([file_of(flow.frames)]).deviations
+
+
+def test_damaged_segments_around_one_that_differs() -> None:
+    """The receiver dropped all of them: the FPDU is made of the octets of the last one alone."""
+    octets, _ = lay_stream(ulpdus(794), markers=False)
+    flow = Flow().open().start(crc=True)
+    damaged = bytearray(octets)
+    damaged[105] ^= 0xFF
+    for at in range(100, 120):
+        flow.put("a", flow.at["a"] + at, bytes(damaged[at : at + 8]))
+        flow.frames[-1] = flow.frames[-1][:50] + b"\x55\x55" + flow.frames[-1][52:]
+    flow.bring("a", octets, [(0, len(octets))])
+    (fpdu,) = analyze(BytesIO(file_of(flow.frames))).connections[0].initiator.fpdus
+    assert fpdu.frames == (len(flow.frames),) and fpdu.octets() == octets
