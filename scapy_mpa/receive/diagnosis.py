@@ -37,7 +37,8 @@ from scapy_mpa.receive.evidence import (
 from scapy_mpa.receive.located import Doubt, Purse
 from scapy_mpa.receive.stream import Stream
 
-#: FPDUs that only the dialect explains, and what all that speaks for it must be worth (bits).
+#: FPDUs that only the dialect explains, one more for each further deviation, and what all that speaks for it must be
+#: worth (bits).
 _FEWEST_DEVIATING, _FEWEST_BITS = 2, 64
 #: So many are more than one that is damaged can put in doubt.
 _FEWEST_ESTABLISHED = 16
@@ -92,7 +93,7 @@ class Hypothesis:
         if self.candidate.dialect.markers and not self._agreed.markers and not self._has_marker:
             return False
         # A CRC that is good by the dialect alone is none by chance.
-        fewest = 1 if self._is_told_by_crc else _FEWEST_DEVIATING
+        fewest = 1 if self._is_told_by_crc else _FEWEST_DEVIATING + len(self.candidate.deviations) - 1
         return self.deviating >= fewest and self.bits >= _FEWEST_BITS
 
     @property

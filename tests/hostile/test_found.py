@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 
 from scapy_mpa import analyze
-from scapy_mpa.craft.packets import ACK, SYN, Endpoint
+from scapy_mpa.craft.packets import ACK, FIN, SYN, Endpoint
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.framing.fpdu import encode_fpdu
@@ -205,3 +205,14 @@ def test_damaged_segments_around_one_that_differs() -> None:
     flow.bring("a", octets, [(0, len(octets))])
     (fpdu,) = analyze(BytesIO(file_of(flow.frames))).connections[0].initiator.fpdus
     assert fpdu.frames == (len(flow.frames),) and fpdu.octets() == octets
+
+
+def test_two_fpdus_without_crc_do_not_show_two_deviations() -> None:
+    """One forged length, and all that follows is read otherwise: so little may mean anything."""
+    flow = Flow().open().start(crc=False)
+    # A Read Request whose length was 46, and a Terminate, as siw sends them.
+    request = "0034414100000000000000010000000100000000f1bed70000007f0ef8000e00000003e98821f80000005569c2bf4fa000000000"
+    terminate = "00264147000000000000000200000001000000001101030003e9c142f1bed70000007f0ef8000e0080000000"
+    flow.bring("b", bytes.fromhex(request + terminate), [(0, 52), (52, 96)])
+    flow.say("b", flags=FIN | ACK)
+    assert not examine([file_of(flow.frames)]).deviations
