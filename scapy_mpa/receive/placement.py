@@ -277,7 +277,8 @@ class Placement:
         self._ahead.put_back([located for located in passed if located.placed is not None])
         for located in self._fresh:
             self._suspects.remove(located)
-            self._placed_ends.pop(located.end, None)
+            if located.placed is not None:
+                self._placed_ends.pop(located.end, None)
         for located in passed:
             if located.placed is None:
                 self._suspects.add(located)
