@@ -7,6 +7,7 @@ follows the octets searched, whatever they hold.
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heapify, heappop, heappush
 
 from scapy_mpa.framing.crc import crc32c
@@ -31,7 +32,7 @@ class Search:
     ``phase`` is what the offsets of FPDUs leave modulo 4, None if that is not known: then any octet may be the first.
     """
 
-    __slots__ = ("_at", "_chains", "_found", "_incomplete", "_reader", "_step")
+    __slots__ = ("_at", "_chains", "_found", "_incomplete", "_reader", "_starts", "_step", "_waiting")
 
     def __init__(self, reader: FPDUReader, start: int, phase: int | None) -> None:
         self._reader = reader
@@ -40,6 +41,9 @@ class Search:
         self._at = start if phase is None else start + (phase - start) % ALIGNMENT
         #: With CRCs: (end, start) of what may be FPDUs, of which octets are missing.
         self._incomplete: list[tuple[int, int]] = []
+        #: Where these begin; and the same ascending, with some that are none any more.
+        self._waiting: set[int] = set()
+        self._starts: deque[int] = deque()
         #: Without: places where a plausible header stands.
         self._chains: list[int] = []
         self._found: int | None = None
@@ -48,8 +52,11 @@ class Search:
     def needed(self) -> int:
         """The first offset whose octet is still needed."""
         found = () if self._found is None else (self._found,)
-        starts = (start for _, start in self._incomplete)
-        return min(self._at, self._reader.stream.next, *found, *self._chains, *starts)
+        starts = self._starts
+        while starts and starts[0] not in self._waiting:
+            starts.popleft()
+        first = (starts[0],) if starts else ()
+        return min(self._at, self._reader.stream.next, *found, *self._chains, *first)
 
     def move(self, start: int) -> None:
         """Look only for those that begin at ``start`` or behind; what was tried is not tried again."""
@@ -58,9 +65,10 @@ class Search:
         if start > self._at:
             self._at = start + (self._at - start) % self._step
         self._chains = [at for at in self._chains if at >= start]
-        if self._incomplete and min(at for _, at in self._incomplete) < start:
+        if self._incomplete and self.needed < start:
             self._incomplete = [(end, at) for end, at in self._incomplete if at >= start]
             heapify(self._incomplete)
+            self._waiting = {at for _, at in self._incomplete}
 
     @property
     def is_aligned(self) -> bool:
@@ -82,6 +90,7 @@ class Search:
         incomplete = self._incomplete
         while incomplete and incomplete[0][0] <= limit:
             end, start = heappop(incomplete)
+            self._waiting.discard(start)
             if start >= low and crc32c(view[start - low : end - low]) == CRC_RESIDUE:
                 return start
         at = self._next_place(low)
@@ -95,6 +104,8 @@ class Search:
                 pass
             elif end > limit:
                 heappush(incomplete, (end, at))
+                self._waiting.add(at)
+                self._starts.append(at)
             elif crc32c(view[at - low : end - low]) == CRC_RESIDUE:
                 self._at = at + step
                 return at

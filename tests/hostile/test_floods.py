@@ -80,7 +80,7 @@ def test_work_is_linear(name: str) -> None:
 @pytest.mark.parametrize("name", FLOODS)
 def test_work_is_linear_beyond_limits(name: str) -> None:
     flood = FLOODS[name]
-    assert any(is_linear(flood, packets, FEW) for packets in (flood.packets // 2, 2 * flood.packets))
+    assert any(is_linear(flood, flood.packets * quarters // 4, FEW) for quarters in (1, 2, 8))
 
 
 @pytest.mark.parametrize("name", FLOODS)

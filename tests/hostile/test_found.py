@@ -175,8 +175,9 @@ def test_segments_for_which_a_suspicion_has_no_room() -> None:
     octets, fpdus = DialectWriter(Dialect(False, True, crc_order="big")).write_all(ulpdus(*[1000] * 40))
     flow = Flow().open().start(crc=True)
     flow.bring("b", octets, ((fpdu.offset, fpdu.end) for fpdu in fpdus))
-    for number in range(12):
-        flow.put("a", flow.at["a"] + 60_000 * number, bytes(60_000))
+    other = Flow(7, flow.frames)
+    for _ in range(12):
+        other.say("a", b"GET / HTTP/1.1\r\n" * 3750)
     long = b"\xfd\0\x41\x47" + bytes(6000)
     flow.at["b"] += len(octets)
     flow.bring("b", long, ((at, at + 1) for at in range(len(long))))
