@@ -110,10 +110,10 @@ class FrameIndex:
         Empty if the last ``most`` frames do not hold them.
         """
         missing, frames = [(0, length)], []
-        until, earliest, at_once = last, max(1, last - most + 1), _LOOK_BACK[0]
+        until, earliest, at_once = last, max(1, last - most + 1), 1
         while until >= earliest:
             first = max(earliest, until - at_once + 1)
-            # Compressed data are read forwards only.
+            # Compressed data are read forwards only; what is not needed may be fragments of which others are far.
             for seg in reversed(self.segments(range(first, until + 1))):
                 start, end = _range_of(seg, seq)
                 if seg[KEY] != key or start == end:
@@ -122,7 +122,7 @@ class FrameIndex:
                 _take(missing, start, end)
                 if not missing:
                     return self.pieces(frames, seq, length)[1]
-            until, at_once = first - 1, _LOOK_BACK[1]
+            until, at_once = first - 1, min(2 * at_once, _LOOK_BACK[1])
         return []
 
     def _place(self, frame: int) -> tuple[Reader, int]:

@@ -13,7 +13,7 @@ from scapy_mpa.capture import index as index_module
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, Piece, is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, SEQ, START, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, START, Segment
 from tests.capture.blocks import SIMPLE, capture_ng, packet
 from tests.capture.frames import capture, ethernet, pcap_records
 from tests.capture.tunnels import in_fragments, tunnelled
@@ -201,6 +201,18 @@ def test_octets_of_very_many_frames_in_any_order(tmp_path: Path) -> None:
     found, pieces = index.pieces(range(1, 4001), 0, 4000)
     assert found == octets and [piece.first for piece in pieces] == list(range(4000))
     assert [piece.frame for piece in pieces[:4]] == [2001, 1, 2002, 2]
+    index.close()
+
+
+def test_what_one_frame_brought_is_not_looked_for_in_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fragments before it, of which others are too far away, do not matter."""
+    path = tmp_path / "orphans.pcap"
+    orphans = [in_fragments(ethernet(bytes(60)), 40, number)[0] for number in range(9)]
+    path.write_bytes(capture(list(enumerate([*orphans, ethernet(b"twenty octets of data", seq=7)]))))
+    index = FrameIndex(path)
+    monkeypatch.setattr(index_module, "_LOOK_BACK", (4, 5))
+    (seg,) = index.segments([10])
+    assert index.latest_pieces(10, 100, seg[KEY], 7, 20) == [Piece(0, 20, 10)]
     index.close()
 
 
