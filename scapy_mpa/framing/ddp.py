@@ -49,6 +49,8 @@ TAGGED_OPCODES = (0, 2)
 QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 0, 10: 1, 11: 3}
 """The queue of each untagged message, by opcode (RFC 5040 §4.2, RFC 7306 §4)."""
 TERMINATE_OPCODE = 7
+WHOLE_WRITES = (0xC000, 0xC140)
+"""Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1)."""
 _TERMINATE_CONTROL_LENGTH = 4
 
 LAYER_NAMES = ("RDMAP", "DDP", "LLP")

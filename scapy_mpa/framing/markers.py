@@ -157,9 +157,13 @@ def remove_markers(octets: Octets, offset: int) -> bytes:
     Octets of a Marker cut by either end are taken out too.
     """
     begin = -(offset % MARKER_INTERVAL)  # index of the last Marker position not after the first octet
+    if begin <= -MARKER_LENGTH and begin + MARKER_INTERVAL >= len(octets):
+        return bytes(octets)
     return b"".join(
-        octets[max(0, marker + MARKER_LENGTH) : marker + MARKER_INTERVAL]
-        for marker in range(begin, len(octets), MARKER_INTERVAL)
+        [
+            octets[max(0, marker + MARKER_LENGTH) : marker + MARKER_INTERVAL]
+            for marker in range(begin, len(octets), MARKER_INTERVAL)
+        ]
     )
 
 

@@ -99,13 +99,13 @@ class Doubt(NamedTuple):
 class Purse:
     """What may be spent on finding out what senders do wrong.
 
-    How many FPDUs may still be read by hypotheses: some, and more as the capture goes on; and how many segments may be
-    kept because they may have to be.
+    How many FPDUs may still be read by hypotheses: some, and more as the capture goes on; and of how many half
+    connections the beginning may be kept at a time, because it may have to be read again.
     """
 
-    def __init__(self, readings: int = 20_000, segments: int = 16_384) -> None:
+    def __init__(self, readings: int = 20_000, beginnings: int = 128) -> None:
         self._left = readings
-        self._room = segments
+        self._room = beginnings
         self._frames = 0
 
     def earn(self, frame: int) -> None:
@@ -113,16 +113,16 @@ class Purse:
         self._left += 8 * max(0, frame - self._frames)
         self._frames = max(frame, self._frames)
 
-    def take_room(self, segments: int) -> bool:
-        """Whether so many more segments may be kept, of those with which half connections begin."""
-        if segments > self._room:
+    def take_room(self) -> bool:
+        """Whether the beginning of one more half connection may be kept."""
+        if not self._room:
             return False
-        self._room -= segments
+        self._room -= 1
         return True
 
-    def give_room(self, segments: int) -> None:
-        """So many are kept no longer."""
-        self._room += segments
+    def give_room(self) -> None:
+        """That of one is kept no longer."""
+        self._room += 1
 
     def pay(self, readings: int = 1) -> bool:
         """Whether there is enough for so many readings more."""

@@ -368,12 +368,10 @@ class FullOperation:
         True if something is left that has to go with the next block.
         """
         stream = self.stream
-        looks_closer = self.is_wary or self.doubt is not None
-        if looks_closer:
-            if self.is_wary and (stream.previously_consumed or stream.base >= BEGINNING or not self.crc):
-                self._be_wary()
-            if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
-                return False
+        if self.is_wary:
+            self._be_wary()
+        if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
+            return False
         if len(self.starts) > 2 * REMEMBERED_BOUNDARIES:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
@@ -386,7 +384,7 @@ class FullOperation:
             if len(consumed) > 1:
                 self._look_at_path(consumed[-1])
         stream.release()
-        if consumed and not looks_closer:
+        if consumed and self.doubt is None:
             # They go with the next block, and nothing else has to be done then.
             self.half.connection.receiver.passing.append(consumed)
             consumed = []
@@ -398,7 +396,7 @@ class FullOperation:
         stream, placement, counts = self.stream, self._placement, self.counts
         self._catch_up()
         if self.is_wary:
-            self._be_wary()
+            self._look_at_part()
             if placement.is_inside_fpdu and self.half.closed is not None:
                 self.be_in_doubt(Doubt(placement.at, *self.half.closed[1], None))
         if self.doubt is not None and (instead := self._look_into_doubt(at_end=True)) is not None:
@@ -456,27 +454,36 @@ class FullOperation:
             self.is_wary = False
             self.doubt = doubt
 
-    def _be_wary(self) -> None:
-        """Look at the FPDU of which a part is there; keep what is let go of now as long as it may be read again."""
-        stream, purse = self.stream, self.half.connection.receiver.purse
+    def _look_at_part(self) -> None:
+        """Look at the FPDU of which a part is there, where no CRC will tell what it is."""
+        stream = self.stream
         if not self.crc and stream.base < stream.next and self._placement.knows_next:
             extent = self._reader.extent(stream.base, stream.next)
             control = self._reader.control(extent) if extent is not None else b""
             if len(control) == 2 and (control[0] << 8 | control[1]) not in PLAUSIBLE_CONTROLS:
                 latest = stream.pieces_of(stream.base, stream.base + 1)[0][3]
                 self.be_in_doubt(Doubt(stream.base, latest[FRAME], latest[TIME], None))
-        if self.doubt is not None or not (stream.previously_consumed or self.beginning):
+
+    def _be_wary(self) -> None:
+        """Keep what is let go of when the block goes, as long as it may be read again."""
+        stream = self.stream
+        if not self.crc:
+            self._look_at_part()
+        if self.doubt is not None or not stream.consumed:
             return
-        if stream.base >= BEGINNING or not purse.take_room(len(stream.previously_consumed)):
+        # The first time, there has to be room for all of it.
+        purse = self.half.connection.receiver.purse
+        if stream.base < BEGINNING and (self.beginning or purse.take_room()):
+            self.beginning += map(detached, stream.consumed)
+        else:
             self.is_wary = False
             self.forget_beginning()
-        else:
-            self.beginning += map(detached, stream.previously_consumed)
 
     def forget_beginning(self) -> None:
         """Nothing is read again, or all that may be has been handed on."""
-        self.half.connection.receiver.purse.give_room(len(self.beginning))
-        self.beginning = []
+        if self.beginning:
+            self.half.connection.receiver.purse.give_room()
+            self.beginning = []
 
     def _look_into_doubt(self, at_end: bool) -> FullOperation | None:
         """What receives the half connection from now on, if its sender deviates."""

@@ -1,30 +1,53 @@
-"""How FPDUs lie among Markers: what the fast path needs to know of one, reckoned once for all that lie alike.
+"""How FPDUs lie: what the fast path needs to know of one, reckoned once for all that lie alike.
 
-It follows from two numbers, what the offset of the FPDU leaves modulo 512 and its ULPDU_Length (RFC 5044 §4.3).
+Among Markers it follows from two numbers, what the offset of the FPDU leaves modulo 512 and its ULPDU_Length (RFC 5044
+§4.3); without them from its first octets (RFC 5044 §4.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
+from struct import Struct, calcsize
+from sys import byteorder
 from typing import TypeAlias
 
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.crc import CRC_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, WHOLE_WRITES
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, pad_length
 from scapy_mpa.framing.markers import (
     MARKER_INTERVAL,
     MARKER_LENGTH,
     Origin,
     expected_fpduptr,
     marker_positions,
+    plain_length,
     wire_length,
 )
 
-#: Octets with Markers and how many Markers, both with the leading one; what reads all Markers, from its first octet,
-#: and what they must be.  Without octets: no FPDU of this ULPDU_Length is ordinary.
+#: Octets with Markers and how many Markers, both with the leading one; what reads all Markers and PAD, from its first
+#: octet, and what they must be.  Without octets: no FPDU of this ULPDU_Length, or there, is
+#: ordinary.
 Shape: TypeAlias = tuple[int, int, Callable[..., tuple[int, ...]], tuple[int, ...]]
 
-#: Shapes that are kept, each counted once and once more for each Marker.
+#: Without Markers: ULPDU_Length, octets, and which bits of the four octets before the CRC, read as they are in memory,
+#: are PAD.
+Head: TypeAlias = tuple[int, int, int]
+
+#: Which of them, read as a number, are PAD by the last two bits of ULPDU_Length.
+PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
+#: No FPDU is as long: what stands for one that is not quiet.
+_OTHER: Head = 0, 1 << 32, 0
+
+#: The four octets before the CRC of one FPDU and the first four of the next, both as they are in memory: that is read
+#: faster than numbers in network order.
+tail_and_head = Struct("@I4xI").unpack_from
+tail_in_memory = Struct("@I").unpack_from
+
+#: Shapes that are kept, each counted once and once more for each Marker; Heads that are kept.
 _MOST = 1 << 14
+_MOST_HEADS = 1 << 12
+
+_head = Struct(">HH").unpack
 
 
 class Shapes(dict[int, Shape]):
@@ -38,15 +61,19 @@ class Shapes(dict[int, Shape]):
     def __missing__(self, key: int) -> Shape:
         """Reckon a shape, and keep it."""
         ulpdu_length, offset = divmod(key, MARKER_INTERVAL)
-        length = wire_length(ulpdu_length, offset)
+        is_ordinary = 1 < ulpdu_length <= MAX_ULPDU_LENGTH and not offset % 4
+        length = wire_length(ulpdu_length, offset) if is_ordinary else 0
         positions = marker_positions(offset, offset + length)
+        pad, last = pad_length(ulpdu_length) if length else 0, offset + length - CRC_LENGTH
+        if last - MARKER_LENGTH in positions:
+            last -= MARKER_LENGTH  # a Marker lies between PAD and CRC
+        fields = [(position, "I", expected_fpduptr(position, offset, self._origin)) for position in positions]
+        fields += [(place, "B", 0) for place in range(last - pad, last)]
         at, layout = offset, ">"
-        for position in positions:
-            layout += f"{position - at}xI"
-            at = position + MARKER_LENGTH
-        expected = tuple(expected_fpduptr(position, offset, self._origin) for position in positions)
-        if not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
-            length = 0
+        for place, code, _ in sorted(fields):
+            layout += f"{place - at}x{code}"
+            at = place + calcsize(f">{code}")
+        expected = tuple(value for _, _, value in sorted(fields))
         self._weight += 1 + len(positions)
         if self._weight > _MOST:
             self.clear()
@@ -57,3 +84,24 @@ class Shapes(dict[int, Shape]):
 
 #: Those of each origin.
 SHAPES: dict[Origin, Shapes] = {"header": Shapes("header"), "first-octet": Shapes("first-octet")}
+
+
+#: FPDUs that carry an RDMA Write of one DDP Segment, by control octets and by the first four octets as in memory.  For
+#: others that are known, octets are more than there can be.
+HEADS: dict[int, dict[int, Head]] = {control: {} for control in WHOLE_WRITES}
+
+
+def learn_head(octets: memoryview, at: int, control: int) -> None:
+    """Keep in :data:`HEADS` what the first four octets of an FPDU mean where these control octets are expected."""
+    heads, first = HEADS[control], bytes(octets[at : at + 4])
+    ulpdu_length, found = _head(first)
+    head = _OTHER
+    if found == control and TAGGED_HEADER_LENGTH <= ulpdu_length <= MAX_ULPDU_LENGTH:
+        head = ulpdu_length, plain_length(ulpdu_length), _in_memory(PAD_BITS[ulpdu_length & 3].to_bytes(4, "big"))
+    if len(heads) >= _MOST_HEADS:
+        heads.clear()
+    heads[_in_memory(first)] = head
+
+
+def _in_memory(octets: bytes) -> int:
+    return int.from_bytes(octets, byteorder)

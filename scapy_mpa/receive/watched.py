@@ -16,6 +16,7 @@ from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.reader import Extent
+from scapy_mpa.receive.shapes import PAD_BITS
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
 
@@ -25,8 +26,8 @@ head = Struct(">HH").unpack_from
 place = Struct(">IQ").unpack_from
 begins_alike = Struct(">QQ").unpack_from
 tail = Struct(">I").unpack_from
-#: What of the four octets before the CRC is PAD, by the last two bits of ULPDU_Length.
-PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
+#: How far before the end of an FPDU the four octets begin that PAD is in, and the CRC.
+TAIL_OCTETS = 8
 #: These bits where there is none.
 NO_PAD = 2
 #: Octets of ULPDU_Length and a tagged header.
@@ -44,25 +45,34 @@ LONGEST_TAIL = 12
 class WatchedOperation(FullOperation):
     """Full Operation whose FPDUs in order are watched."""
 
-    __slots__ = ("expects", "repeated_begin", "repeated_length")
+    __slots__ = ("_writes", "expects", "repeated_begin", "repeated_length")
 
     def _set_up(self) -> None:
         super()._set_up()
         #: What nothing more has to be looked at of: control octets, whether an RDMA Write goes on, its STag, and
         #: between what ULPDU_Lengths.
         self.expects: tuple[int, bool, int, int, int] = (-1, False, 0, 0, 0)
-        #: How long a segment is that holds just the next FPDU of that RDMA Write, if it is like the last one, and what
-        #: is before TO in it; 0 if there was none.
+        #: The same while the RDMA Write of several DDP Segments that came last went on.
+        self._writes = self.expects
+        #: Of a segment that holds just one FPDU, which is a part of that RDMA Write but not the last: how long it is
+        #: (with Markers, ULPDU_Length), and what is before TO; 0 if there was none.
         self.repeated_length = self.repeated_begin = 0
 
     def expect(self) -> None:
         """Learn what comes next from the watches, after they were shown something."""
         watch, longest = self.ddp, self.sizes.longest
-        self.repeated_length = 0
         if watch.is_writing:
-            self.expects = watch.quiet, True, watch.stag, MIN_MULPDU, min(longest, watch.longest_part)
+            expects = watch.quiet, True, watch.stag, MIN_MULPDU, min(longest, watch.longest_part)
+            if expects != self._writes:
+                self._writes, self.repeated_length = expects, 0
+            self.expects = expects
         else:
             self.expects = watch.quiet, False, 0, TAGGED_HEADER_LENGTH, longest
+
+    def write_again(self) -> None:
+        """An RDMA Write of several DDP Segments begins as the last one went on."""
+        self.expects = control, _, stag, _, _ = self._writes
+        self.ddp.write_again(control, stag)
 
     def watch_whole(self, octets: bytes, base: int, extent: Extent, known: Moment) -> None:
         """Watch an FPDU that ``octets``, which begin at offset ``base`` of the stream, hold."""

@@ -379,9 +379,9 @@ def summary(receiver: Receiver) -> dict[str, Any]:
     }
 
 
-def feed(batches: Iterable[list[Segment]], **options: Any) -> Receiver:
+def feed(batches: Iterable[list[Segment]], *, records: bool = True, **options: Any) -> Receiver:
     """A receiver that was fed these batches and let go of each."""
-    receiver = Receiver(records=True, **options)
+    receiver = Receiver(records=records, **options)
     for batch in batches:
         receiver.feed(batch)
         receiver.release()

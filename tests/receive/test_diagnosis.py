@@ -22,6 +22,7 @@ from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.receive.segment import LENGTH
 from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
 from tests.conftest import MORE_CAPTURES, PCAPS
@@ -402,6 +403,34 @@ def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
     assert operation.deviation == "crc-big-endian"
     receiver.finish()
     assert operation.counts.fpdus == 400
+
+
+def test_the_beginnings_of_few_are_kept() -> None:
+    """Of 150 that begin together, the first 128; room that they leave is there for others."""
+    receiver, talks = Receiver(), [Talk(a=_endpoint(port)) for port in range(151)]
+    late = talks.pop()
+
+    def say(*speaking: Talk) -> list[int]:
+        for talk in speaking:
+            if not talk.origin:
+                talk.open().startup_phase()
+            talk.say("a", talk.lay("a", *[1400] * 3))
+            receiver.feed(talk.segments)
+            talk.segments.clear()
+        receiver.release()
+        operations = [mpa.operations["initiator"] for mpa in receiver.connections]
+        return [sum(seg[LENGTH] for seg in operation.beginning) for operation in operations]
+
+    kept = say(*talks)
+    assert sorted(kept)[:23] == [0] * 22 + [4224], "the others have not been kept from their first octet on"
+    assert all(kept[:128])
+    for _ in range(2):
+        kept = say(*talks)
+    assert (sum(map(bool, kept)), max(kept)) == (128, 3 * 4224)
+    assert not any(say(*talks))
+    assert say(late)[-1] == 4224
+    receiver.finish()
+    assert not any(operation.beginning for mpa in receiver.connections for operation in mpa.operations.values())
 
 
 def test_a_flood_of_bad_connections_costs_little() -> None:

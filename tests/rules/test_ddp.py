@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
-from itertools import chain, compress, pairwise, product
+from itertools import accumulate, chain, compress, pairwise, product
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,
     READ_RESPONSE,
@@ -23,6 +24,7 @@ from scapy_mpa.craft.ulpdus import (
     terminate_body,
     untagged,
 )
+from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.early import EarlyOperation
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
@@ -159,19 +161,31 @@ def test_what_is_missing_is_not_held_against_the_sender() -> None:
     assert told(talk) == {("gap", "initiator")}
 
 
+TERMINATED = untagged(TERMINATE, 2, 1, terminate_body(0, 0, 0))
+
+
 def messages(rng: random.Random, count: int) -> list[bytes]:
     """ULPDUs of so many messages, nearly all of which are as they should be."""
     ulpdus: list[bytes] = []
     msn, to = 2, 0
     often = rng.choice((0.05, 0.4))
+    # A sender of small RDMA Writes, one of long ones, or one of everything.
+    small, long = rng.choice(((0.9, 0.05), (0.02, 0.9), (0.02, 0.9), (0.3, 0.35)))
+    sizes = rng.sample(range(64), rng.choice((1, 2, 9)))
     for _ in range(count):
         # Most are alike, as those of an application are.
         size = rng.choice((200, 200, 200, 202, 400, 90, 14, 0))
         stag, odd = rng.choice((1, 1, 2)), rng.random() < often
-        if rng.random() < 0.5:
+        if rng.random() < small:
+            ulpdus += [rdma_write(stag, to, rng.randbytes(rng.choice(sizes))) for _ in range(rng.randrange(1, 9))]
+            if rng.random() < often / 10:
+                sizes.append(rng.randrange(2000))
+        elif rng.random() < long / (1 - small):
             if rng.random() < 0.3:
                 to = rng.choice((0, 4096, 2**64 - 300))
             parts = rng.choice((1, 2, 2, 3, 4))
+            if long > 0.5:
+                size = rng.choice((200, 200, 200, 202))
             for part in range(parts):
                 last = (part == parts - 1) != (odd and rng.random() < 0.3)
                 here, wrong = stag + (odd and rng.random() < 0.2), odd and rng.random() < 0.3
@@ -188,8 +202,17 @@ def messages(rng: random.Random, count: int) -> list[bytes]:
             )
             msn += last or rng.random() < 0.5
         else:
-            ulpdus.append(rng.choice((read_request(1), reserved(rdma_write(1, to, bytes(9))), rdma_write(1, 7, b""))))
+            rare = read_request(1), reserved(rdma_write(1, to, bytes(9))), rdma_write(1, 7, b""), TERMINATED
+            ulpdus.append(rng.choice(rare[: 4 if rng.random() < 0.3 else 3]))
     return ulpdus
+
+
+def padded(rng: random.Random, stream: HalfStream, ulpdu: bytes, often: float) -> bytes:
+    """An FPDU, which the stream goes on with, whose PAD need not be zero."""
+    pad = rng.randbytes(-(len(ulpdu) + 2) % 4) if rng.random() < often else None
+    octets = encode_fpdu(ulpdu, stream.offset if stream.markers else None, crc=stream.crc, pad=pad)
+    stream.lay([ulpdu])
+    return octets
 
 
 #: What looks at FPDUs at a glance, or without looking beyond a hole, and what stands for it where it must not.
@@ -211,10 +234,12 @@ def test_what_is_seen_at_a_glance_is_what_is_seen_by_looking(
     rng: random.Random, count: int, markers: bool, how: str
 ) -> None:
     talk = begun(m=(markers, markers))
-    octets, fpdus = talk.streams["a"].lay(messages(rng, count))
-    cuts = [fpdu.offset - fpdus[0].offset for fpdu in fpdus]
+    often = rng.choice((0, 0, 0.05, 0.5))
+    fpdus = [padded(rng, talk.streams["a"], ulpdu, often) for ulpdu in messages(rng, count)]
+    octets, cuts = b"".join(fpdus), list(accumulate(map(len, fpdus)))
     if how == "packed":
-        cuts = [at for at in cuts if rng.random() < 0.4]
+        share = rng.choice((0.1, 0.4))
+        cuts = [at for at in cuts if rng.random() < share]
     elif how == "cut":
         cuts += [rng.randrange(len(octets)) for _ in range(count)]
     segments = list(pairwise(sorted({0, *cuts, len(octets)})))
@@ -225,16 +250,46 @@ def test_what_is_seen_at_a_glance_is_what_is_seen_by_looking(
     for start, end in segments:
         talk.put("a", seq + start, octets[start:end])
 
-    def seen() -> list[tuple[object, ...]]:
-        found = findings(feed([talk.segments]))
-        return [(one.rule.id, one.direction, one.frame, one.last_frame, one.count, one.detail) for one in found]
+    def seen(*, records: bool = True) -> list[tuple[object, ...]]:
+        receiver = feed([talk.segments], records=records)
+        said = [
+            (one.rule.id, one.direction, one.frame, one.last_frame, one.count, one.detail) for one in findings(receiver)
+        ]
+        known = []
+        for operation in (one for mpa in receiver.connections for one in mpa.operations.values()):
+            watch = operation.ddp
+            place = (watch.stag, watch.to) if watch.is_writing else None
+            known.append((operation.sizes.longest, watch.longest_part, watch.quiet, place))
+        return [*said, *known]
 
-    at_a_glance = seen()
+    at_a_glance = seen(records=False)
     for chosen in product((False, True), repeat=len(GLANCES)):
         with ExitStack() as stack:
             for kind, name in chain.from_iterable(compress(GLANCES, chosen)):
                 stack.enter_context(patch.object(kind, name, lambda *_: False))
             assert seen() == at_a_glance
+
+
+@pytest.mark.parametrize("between", [(), (1,), (2,)])
+@pytest.mark.parametrize("markers", [0, 1])
+def test_a_message_begins_like_one_long_before(markers: int, between: tuple[int, ...]) -> None:
+    """What a whole segment repeats but for TO is taken at once, also where another message lay between."""
+
+    def write(stag: int, to: int, *, last: bool) -> bytes:
+        return rdma_write(stag, to, bytes(200), last=last)
+
+    talk = begun(m=(markers, markers))
+    for to in (0, 200, 400):
+        put(talk, "a", write(1, to, last=False))
+    put(talk, "a", write(1, 600, last=True))
+    for stag in between:
+        put(talk, "a", write(stag, 5000, last=False), write(stag, 5200, last=True))
+    put(talk, "a", write(1, 0, last=False))
+    put(talk, "a", write(1, 200, last=True))
+    assert not findings(feed([talk.segments], records=False))
+    put(talk, "a", write(1, 0, last=False))
+    frame = put(talk, "a", write(1, 201, last=False))
+    assert [(one.rule.id, one.frame) for one in findings(feed([talk.segments], records=False))] == [("ddp-last", frame)]
 
 
 def reading(ord_: int, answered: bool, count: int = 2) -> Talk:

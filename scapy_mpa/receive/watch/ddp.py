@@ -72,7 +72,6 @@ class DDPWatch:
         "is_writing",
         "longest_part",
         "losses",
-        "parts",
         "quiet",
         "reads",
         "requests",
@@ -105,9 +104,9 @@ class DDPWatch:
         self.losses = 0
         #: The frame of a Terminate.
         self.terminated = 0
-        #: DDP Segments that are not the last of their message, and the longest ULPDU among them.
-        self.parts = self.longest_part = 0
-        #: Where the first of these is: stream offset, frame, time.
+        #: The longest ULPDU of a DDP Segment that is not the last of its message, 0 if there was none.
+        self.longest_part = 0
+        #: Where the first such is: stream offset, frame, time.
         self.first_part = 0, 0, 0
 
     def lose(self) -> None:
@@ -135,7 +134,6 @@ class DDPWatch:
                 if _tagged(octets, at + 2) != (self.stag, to):
                     return False
             elif MIN_MULPDU <= ulpdu_length <= self.longest_part:
-                self.parts += 1
                 self.stag, to = _tagged(octets, at + 2)
                 self.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
             else:
@@ -150,6 +148,11 @@ class DDPWatch:
             return False
         self._messages[0] = before + 1 & 0xFFFFFFFF
         return True
+
+    def write_again(self, control: int, stag: int) -> None:
+        """Follow the first DDP Segment of several, which has these control octets and this STag, and a usual length."""
+        self.is_writing = True
+        self.quiet, self.stag = control, stag
 
     def follow(self, octets: Octets, at: int, ulpdu_length: int, offset: int, frame: int, time: int) -> None:
         """Look at the ULPDU of the FPDU at ``offset`` of the stream.
@@ -288,9 +291,8 @@ class DDPWatch:
 
     def _part(self, ulpdu_length: int, offset: int, frame: int, time: int) -> None:
         """A DDP Segment that is not the last of its message."""
-        if not self.parts:
+        if not self.longest_part:
             self.first_part = offset, frame, time
-        self.parts += 1
         self.longest_part = max(self.longest_part, ulpdu_length)
         if ulpdu_length < MIN_MULPDU:
             detail = f"a ULPDU of {ulpdu_length} octets that is not the last of its message"

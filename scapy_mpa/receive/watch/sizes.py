@@ -59,6 +59,6 @@ class SizeWatch:
             self._find("fpdu-above-emss", *self._at, detail)
         # The path may take less than the SYNs say.
         limit = mulpdu(min(self._emss, longest_segment), self._markers)
-        if self._emss and ddp.parts and ddp.longest_part < limit // 2:
+        if self._emss and 0 < ddp.longest_part < limit // 2:
             detail = f"no part of a message is longer than {ddp.longest_part} octets, where MULPDU is {limit}"
             self._find("mulpdu-filled", *ddp.first_part, detail)
