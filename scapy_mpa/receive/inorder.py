@@ -21,7 +21,7 @@ from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, bare
-from scapy_mpa.receive.shapes import SHAPES
+from scapy_mpa.receive.shapes import HEADS, PAD_BITS, SHAPES, learn_head, tail_and_head, tail_in_memory
 from scapy_mpa.receive.watch.attacks import TINY
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
@@ -30,7 +30,7 @@ from scapy_mpa.receive.watched import (
     LONGEST_TAIL,
     LOOKED_AT,
     NO_PAD,
-    PAD_BITS,
+    TAIL_OCTETS,
     TO_MASK,
     UNTAGGED_HEAD_OCTETS,
     begins_alike,
@@ -41,14 +41,20 @@ from scapy_mpa.receive.watched import (
 
 #: The farthest place behind a Marker position at which ULPDU_Length and a tagged header are not cut by the next Marker.
 LAST_WHOLE_HEAD = MARKER_INTERVAL - HEAD_OCTETS
-#: The same for an untagged header.
+#: The same for an untagged header, the longer one.
 LAST_WHOLE_UNTAGGED_HEAD = MARKER_INTERVAL - UNTAGGED_HEAD_OCTETS
-#: An FPDU that is not as it has to be next: the indices of its first octet, its ULPDU_Length field and its end in the
-#: buffer of a segment, and ULPDU_Length; only the first is told of one of which a part is held.
+#: An FPDU that is not as it has to be next: the indices of its first octet and of its ULPDU_Length field in the buffer
+#: of a segment, ULPDU_Length, and the index of its end; the second and the last are 0 if a part of it is held.
 Odd: TypeAlias = tuple[int, int, int, int]
 #: Octets of an FPDU without PAD that are none of the ULPDU, and none of the payload of an RDMA Write (RFC 5044 §4.1).
 FPDU_OVERHEAD = 2 + CRC_LENGTH
 WRITE_OVERHEAD = FPDU_OVERHEAD + TAGGED_HEADER_LENGTH
+
+
+def uncut(octets: memoryview, at: int, phase: int) -> bytes:
+    """ULPDU_Length and DDP header of an FPDU at index ``at``, that far behind a Marker, without the next Marker."""
+    marker = at + MARKER_INTERVAL - phase
+    return bytes(octets[at:marker]) + bytes(octets[marker + MARKER_LENGTH : at + UNTAGGED_HEAD_OCTETS + MARKER_LENGTH])
 
 
 class InOrderOperation(EarlyOperation):
@@ -196,7 +202,7 @@ class InOrderOperation(EarlyOperation):
         for index, header, ulpdu_length, after in odd:
             offset = index - begin
             if index < seg[START]:
-                self._watch_held(seg, offset)
+                self._watch_held(seg, offset, ulpdu_length)
                 continue
             if ulpdu_length > sizes.longest:
                 sizes.grows(ulpdu_length, after - index, offset, frame, time)
@@ -212,15 +218,17 @@ class InOrderOperation(EarlyOperation):
                     self.find("pad", offset, frame, time, pad_detail(ulpdu_length, pad))
         self.expect()
 
-    def _watch_held(self, seg: Segment, offset: int) -> None:
+    def _watch_held(self, seg: Segment, offset: int, ulpdu_length: int) -> None:
         """Look at the FPDU that the segment completed, and of which the first part is held."""
         stream, octets, end = self.stream, seg[BUFFER], self._need
         start, begin = seg[START], seg[START] - stream.next
         held = stream.read(offset, min(offset + LOOKED_AT, stream.next))
         first = held + bytes(octets[start : max(start, min(start + LOOKED_AT - len(held), end + begin))])
-        at = max(end - LONGEST_TAIL, offset)
-        held = stream.read(at, stream.next) if at < stream.next else b""
-        last = held + bytes(octets[max(at + begin, start) : end + begin])
+        last = b""
+        if ulpdu_length & 3 != NO_PAD:
+            at = max(end - LONGEST_TAIL, offset)
+            held = stream.read(at, stream.next) if at < stream.next else b""
+            last = held + bytes(octets[max(at + begin, start) : end + begin])
         self.watch(offset, first, last, end, (seg[FRAME], seg[TIME]))
 
     def _goes_on(self, seg: Segment) -> None:
@@ -297,7 +305,12 @@ class InOrderOperation(EarlyOperation):
 class PlainOperation(InOrderOperation):
     """Full Operation without Markers."""
 
-    __slots__ = ()
+    __slots__ = ("_are_many",)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        #: Whether the last segment held many FPDUs, so that the next one is likely to.
+        self._are_many = False
 
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it holds a surprise."""
@@ -310,10 +323,14 @@ class PlainOperation(InOrderOperation):
             begin, to = begins_alike(octets, start)
             is_repeated = (
                 begin == self.repeated_begin
+                and (to == watch.to if watch.is_writing else watch.quiet >= 0)
                 and (not crc_used or crc32c(octets[start:end]) == CRC_RESIDUE)
             )
         if is_repeated:
-            # One FPDU that differs from the last in TO and payload alone, and PAD there is none.
+            # One FPDU that differs from the last such in TO and payload alone, and PAD there is none.
+            if not watch.is_writing:
+                self.write_again()
+            watch.to = to + length - WRITE_OVERHEAD & TO_MASK
             starts.append(stream.next)
             fpdus, ulpdu_octets = 1, length - FPDU_OVERHEAD
         else:
@@ -321,13 +338,14 @@ class PlainOperation(InOrderOperation):
             found: list[int] | None = [] if self.wants_records else None
             at = start
             ulpdu_octets = need = 0
-            quiet = to = -1
             odd: list[Odd] | None = None
+            if pieces and self._need > end + shift:
+                self._keep_part(seg)
+                return True
+            quiet, writing, stag, shortest, longest = self.expects
+            to = watch.to
             if pieces:
                 at = self._need - shift
-                if at > end:
-                    self._keep_part(seg)
-                    return True
                 offset, held_end, index, held = pieces[0]
                 if at <= start or held_end - offset < 4:
                     return False
@@ -336,6 +354,17 @@ class PlainOperation(InOrderOperation):
                     return False
                 if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
                     return False
+                if (
+                    control != quiet
+                    or held_end - offset < HEAD_OCTETS
+                    or at - start < 8
+                    or not shortest <= ulpdu_length <= longest
+                    or (ulpdu_length & 3 != NO_PAD and tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
+                    or (writing and place(held[BUFFER], index + 4) != (stag, to))
+                ):
+                    odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1
+                elif writing:
+                    to += ulpdu_length - TAGGED_HEADER_LENGTH
                 ulpdu_octets = ulpdu_length
                 starts.append(offset)
                 if found is not None:
@@ -345,7 +374,38 @@ class PlainOperation(InOrderOperation):
                     octets, at, end, shift, starts, found, crc_used, self._layout, self.expects, to
                 )
                 ulpdu_octets += size
+            are_quiet = self._are_many and quiet >= 0 and not writing and at >= TAIL_OCTETS
             while end - at >= 4:
+                if are_quiet:
+                    # What is quiet is known from its first octets; PAD is looked at with what follows it.
+                    heads, pad_bits, last = HEADS[quiet], 0, end - 4
+                    try:
+                        while at <= last:
+                            before, first = tail_and_head(octets, at - TAIL_OCTETS)
+                            ulpdu_length, size, bits = heads[first]
+                            after = at + size
+                            if (
+                                after > end
+                                or before & pad_bits
+                                or ulpdu_length > longest
+                                or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
+                            ):
+                                break
+                            ulpdu_octets += ulpdu_length
+                            starts.append(at + shift)
+                            if found is not None:
+                                found.append(ulpdu_length)  # RDMA Write is opcode 0
+                            at, pad_bits = after, bits
+                    except KeyError:
+                        learn_head(octets, at, quiet)
+                    if pad_bits and tail_in_memory(octets, at - TAIL_OCTETS)[0] & pad_bits:
+                        # The last one is not as it has to be.
+                        at = starts.pop() - shift
+                        ulpdu_octets -= head(octets, at)[0]
+                        if found is not None:
+                            found.pop()
+                    if end - at < 4:
+                        break
                 ulpdu_length, control = head(octets, at)
                 after = at + (ulpdu_length + 9 & ~3)
                 if after > end:
@@ -354,22 +414,40 @@ class PlainOperation(InOrderOperation):
                 if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
                     del starts[known:]
                     return False
-                if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
-                    del starts[known:]
-                    return False
+                fits = shortest <= ulpdu_length <= longest and (
+                    ulpdu_length & 3 == NO_PAD or not tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]
+                )
+                if fits and control == quiet and (not writing or place(octets, at + 4) == (stag, to)):
+                    if writing:
+                        to += ulpdu_length - TAGGED_HEADER_LENGTH
+                elif fits and after == end and odd is None and watch.glance(octets, at + 2, control, ulpdu_length, to):
+                    if watch.quiet != quiet:
+                        self.expect()
+                        writing, to = watch.is_writing, watch.to
+                else:
+                    if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
+                        del starts[known:]
+                        return False
+                    if odd is None:
+                        odd, quiet = [], -1
+                    odd.append((at, at, ulpdu_length, after))
                 ulpdu_octets += ulpdu_length
                 starts.append(at + shift)
                 if found is not None:
                     found.append(ulpdu_length | (control & 0x0F) << 16)
                 at = after
+                are_quiet = after != end and quiet >= 0 and not writing and at >= TAIL_OCTETS
+            if writing:
+                watch.to = to & TO_MASK
             if odd is not None:
                 self._watch(seg, odd)
             if found:
                 self._record(seg, starts[known], found)
-            if found is None and 0 < ulpdu_octets == length - FPDU_OVERHEAD and not pieces and octets[start+2] & 0x80:
+            if writing and odd is None and found is None and 0 < ulpdu_octets == length - FPDU_OVERHEAD and not pieces:
                 # One FPDU is all of it: most likely the next is the same.
                 self.repeated_length, self.repeated_begin = length, begins_alike(octets, start)[0]
             fpdus = len(starts) - known
+            self._are_many = fpdus > 2
             if at != end or pieces or not self.complete:
                 self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
                 return True
@@ -427,18 +505,22 @@ class MarkerOperation(InOrderOperation):
                 begin, to = begins_alike(octets, start)
                 is_repeated = (
                     begin == self.repeated_begin
+                    and (to == watch.to if watch.is_writing else watch.quiet >= 0)
                     and (not crc_used or crc32c(octets[start:end]) == CRC_RESIDUE)
                     and read(octets, start) == expected
                 )
         if is_repeated:
+            # One FPDU that differs from the last such in TO, payload and where the Markers are alone.
+            if not watch.is_writing:
+                self.write_again()
             fpdus, ulpdu_octets = 1, self.repeated_length
+            watch.to = to + ulpdu_octets - TAGGED_HEADER_LENGTH & TO_MASK
             starts.append(stream.next)
         else:
             known = len(starts)
             found: list[int] | None = [] if self.wants_records else None
             at = start
             ulpdu_octets = marker_count = need = 0
-            quiet = to = -1
             odd: list[Odd] | None = None
             if pieces:
                 offset, held_end, index, held = pieces[0]
@@ -446,20 +528,34 @@ class MarkerOperation(InOrderOperation):
                 at = self._need - shift
                 if at <= start or held_end < header + 4:
                     return False
-                if not markers_agree(
-                    octets, start, min(at, end), shift, header if header == offset else header - self._more
-                ):
+                counted_from = header if header == offset else header - self._more
+                if not markers_agree(octets, start, at if at < end else end, shift, counted_from):
                     return False
                 if at > end:
                     self._keep_part(seg)
                     return True
                 index += header - offset
+            quiet, writing, stag, shortest, longest = self.expects
+            to = watch.to
+            if pieces:
                 ulpdu_length, control = head(held[BUFFER], index)
                 if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                     return False
                 if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
                     return False
                 last = at - 8 if at - 8 + shift & 511 else at - 12
+                if (
+                    control != quiet
+                    or held_end < header + HEAD_OCTETS
+                    or -header & 511 < HEAD_OCTETS
+                    or last < start
+                    or not shortest <= ulpdu_length <= longest
+                    or (ulpdu_length & 3 != NO_PAD and tail(octets, last)[0] & PAD_BITS[ulpdu_length & 3])
+                    or (writing and place(held[BUFFER], index + 4) != (stag, to))
+                ):
+                    odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1
+                elif writing:
+                    to += ulpdu_length - TAGGED_HEADER_LENGTH
                 ulpdu_octets = ulpdu_length
                 marker_count = (self._need - offset - (ulpdu_length + 9 & ~3)) // 4
                 starts.append(offset)
@@ -481,13 +577,35 @@ class MarkerOperation(InOrderOperation):
                 after = at + size
                 if after > end:
                     counted_from = header + shift if phase else header + shift - self._more
-                    if (phase or not any(octets[at : at + 4])) and markers_agree(octets, header, end, shift, counted_from):
+                    if (phase or not any(octets[at:header])) and markers_agree(
+                        octets, header, end, shift, counted_from
+                    ):
                         need = after + shift
                     break
-                if not size or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE) or read(octets, at) != expected:
+                if not size or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE):
                     break
-                if control & 0x0F == TERMINATE_OPCODE:
+                fits = read(octets, at) == expected
+                if not fits:
+                    counted_from = header + shift if phase else header + shift - self._more
+                    if any(octets[at:header]) or not markers_agree(octets, header, after, shift, counted_from):
+                        break
+                fits = fits and shortest <= ulpdu_length <= longest
+                begun, begins = (octets, header) if phase <= LAST_WHOLE_UNTAGGED_HEAD else (uncut(octets, at, phase), 0)
+                if fits and control == quiet and (not writing or place(begun, begins + 4) == (stag, to)):
+                    if writing:
+                        to += ulpdu_length - TAGGED_HEADER_LENGTH
+                elif control & 0x0F == TERMINATE_OPCODE:
                     break
+                elif (
+                    fits and after == end and odd is None and watch.glance(begun, begins + 2, control, ulpdu_length, to)
+                ):
+                    if watch.quiet != quiet:
+                        self.expect()
+                        writing, to = watch.is_writing, watch.to
+                else:
+                    if odd is None:
+                        odd, quiet = [], -1
+                    odd.append((at, header, ulpdu_length, after))
                 ulpdu_octets += ulpdu_length
                 marker_count += markers
                 starts.append(at + shift)
@@ -497,6 +615,8 @@ class MarkerOperation(InOrderOperation):
             if at != end and not need and end - (at if at + shift & 511 else at + 4) >= 4:
                 del starts[known:]
                 return False
+            if writing:
+                watch.to = to & TO_MASK
             if odd is not None:
                 self._watch(seg, odd)
             if found:
@@ -506,11 +626,13 @@ class MarkerOperation(InOrderOperation):
                 fpdus == 1
                 and at == end
                 and ulpdu_octets != self.repeated_length
+                and writing
+                and odd is None
                 and found is None
                 and not pieces
                 and 0 < stream.next & 511 <= LAST_WHOLE_HEAD
-                and octets[start + 2] & 0x80
             ):
+                # One FPDU is all of it: most likely the next is the same.
                 self.repeated_length, self.repeated_begin = ulpdu_octets, begins_alike(octets, start)[0]
             if at != end or pieces or not self.complete:
                 self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)

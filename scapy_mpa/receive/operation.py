@@ -210,7 +210,7 @@ class FullOperation:
         self.deviation: str | None = None
         self.dialect: Dialect | None = None
         #: Whether the first thing that does not fit is to be looked into; who wants octets at once has no time for it.
-        self.is_wary = False
+        self.is_wary = begins_at == 0 and observer is None
         self.doubt: Doubt | None = None
         #: Segments that have been let go of otherwise.
         self.beginning: list[Segment] = []
@@ -380,6 +380,9 @@ class FullOperation:
         if consumed:
             if stream.next - self._acked_at > _LONG_AGO:
                 self._acknowledged()
+            self._look_at_path(consumed[0])
+            if len(consumed) > 1:
+                self._look_at_path(consumed[-1])
         stream.release()
         if consumed and self.doubt is None:
             # They go with the next block, and nothing else has to be done then.
@@ -602,7 +605,6 @@ class FullOperation:
 
     def _look_at_path(self, seg: Segment) -> None:
         """Does a segment come the same way as the first?"""
-        return
         at = seg[TCP] - self._hop_limit_before_tcp
         if at >= 0 and seg[BUFFER][at] == self._hop_limit:
             return
@@ -745,7 +747,6 @@ class FullOperation:
         length = located.extent.ulpdu_length
         if located.placed is None:
             return
-        return
         watch = self.ddp
         if located.offset != watch.at:
             watch.lose()

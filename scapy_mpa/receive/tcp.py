@@ -248,7 +248,7 @@ class TCPConnection:
         if self.receiver.observer is not None:
             self.receiver.observer.startup(mpa, role, found)
         if kind == "request":
-            pass
+            find_data_under_way(mpa, half.peer.ack)
         other = half.peer.phase
         if mpa.request is not None and mpa.reply is not None:
             self._both_known(mpa)
@@ -297,6 +297,7 @@ class TCPConnection:
         assert mpa.request is not None and mpa.reply is not None
         request, reply = mpa.request.startup, mpa.reply.startup
         answering = mpa.halves["responder"].phase
+        find_order_of_frames(mpa, answering.unexpected if isinstance(answering, StartupPhase) else None)
         if reply.r:
             # MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow.
             mpa.rejected = True
@@ -333,7 +334,7 @@ class TCPConnection:
             operation = self.operation(mpa, direction, Stream(seq_start, True), with_markers, floor, 0)
             waiting.append((operation, old.waiting.segments))
         if len(waiting) == len(DIRECTIONS):
-            pass
+            watch_reads(mpa)
         for operation, segments in waiting:
             operation.replay(segments)
 
@@ -417,12 +418,12 @@ class TCPConnection:
             elif isinstance(half.phase, StartupPhase):
                 self._finish_startup(half, half.phase, mpa)
         if mpa is not None:
-            pass
-            judgement, first = None, mpa.halves["initiator"].phase
+            find_end(mpa)
+            judgement, first = find_negotiation(mpa), mpa.halves["initiator"].phase
             if isinstance(first, StartupPhase) and first.found is not None and first.waiting:
                 find_octets_behind_request(mpa, first.waiting.segments[0])
-            pass
-            pass
+            find_silence(mpa, judgement, now)
+            find_first_octets(mpa)
             if mpa.request is None and mpa.reply is not None:
                 find_reply_alone(mpa)
         self.mpa = None

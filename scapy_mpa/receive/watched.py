@@ -60,7 +60,6 @@ class WatchedOperation(FullOperation):
 
     def expect(self) -> None:
         """Learn what comes next from the watches, after they were shown something."""
-        return
         watch, longest = self.ddp, self.sizes.longest
         if watch.is_writing:
             expects = watch.quiet, True, watch.stag, MIN_MULPDU, min(longest, watch.longest_part)
@@ -77,7 +76,6 @@ class WatchedOperation(FullOperation):
 
     def watch_whole(self, octets: bytes, base: int, extent: Extent, known: Moment) -> None:
         """Watch an FPDU that ``octets``, which begin at offset ``base`` of the stream, hold."""
-        return
         watch = self.ddp
         quiet, writing, stag, shortest, longest = self.expects
         offset, header, ulpdu_length, end, _ = extent
