@@ -28,7 +28,7 @@ from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Piece
-from scapy_mpa.receive.watched import WatchedOperation, tail
+from scapy_mpa.receive.watched import WatchedOperation, word
 
 #: Segments that wait at most, and how far beyond what is in order they may begin, in octets.
 MOST_WAITING = 4096
@@ -46,7 +46,7 @@ def markers_agree(octets: bytes | memoryview, start: int, end: int, shift: int, 
     """
     first = start + shift
     for marker in range(first + (-first & 511), end + shift, MARKER_INTERVAL):
-        if tail(octets, marker - shift)[0] != marker - counted_from & 0xFFFF:
+        if word(octets, marker - shift)[0] != marker - counted_from & 0xFFFF:
             return False
     return True
 

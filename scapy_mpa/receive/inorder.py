@@ -21,7 +21,7 @@ from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
 from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, bare
-from scapy_mpa.receive.shapes import HEADS, PAD_BITS, SHAPES, learn_head, tail_and_head, tail_in_memory
+from scapy_mpa.receive.shapes import HEADS, PAD_BITS, SHAPES, learn_head
 from scapy_mpa.receive.watch.attacks import TINY
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
@@ -30,13 +30,12 @@ from scapy_mpa.receive.watched import (
     LONGEST_TAIL,
     LOOKED_AT,
     NO_PAD,
-    TAIL_OCTETS,
     TO_MASK,
     UNTAGGED_HEAD_OCTETS,
     begins_alike,
     head,
     place,
-    tail,
+    word,
 )
 
 #: The farthest place behind a Marker position at which ULPDU_Length and a tagged header are not cut by the next Marker.
@@ -213,7 +212,7 @@ class InOrderOperation(EarlyOperation):
                 ddp.follow(octets, header + 2, ulpdu_length, offset, frame, time)
             if ulpdu_length & 3 != NO_PAD:
                 at = after - 12 if with_markers and not after - 8 - begin & 511 else after - 8
-                if tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]:
+                if word(octets, at)[0] & PAD_BITS[ulpdu_length & 3]:
                     pad = octets[at + 4 - pad_length(ulpdu_length) : at + 4]
                     self.find("pad", offset, frame, time, pad_detail(ulpdu_length, pad))
         self.expect()
@@ -359,7 +358,7 @@ class PlainOperation(InOrderOperation):
                     or held_end - offset < HEAD_OCTETS
                     or at - start < 8
                     or not shortest <= ulpdu_length <= longest
-                    or (ulpdu_length & 3 != NO_PAD and tail(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
+                    or (ulpdu_length & 3 != NO_PAD and word(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
                     or (writing and place(held[BUFFER], index + 4) != (stag, to))
                 ):
                     odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1
@@ -374,20 +373,20 @@ class PlainOperation(InOrderOperation):
                     octets, at, end, shift, starts, found, crc_used, self._layout, self.expects, to
                 )
                 ulpdu_octets += size
-            are_quiet = self._are_many and quiet >= 0 and not writing and at >= TAIL_OCTETS
+            are_quiet = self._are_many and quiet >= 0 and not writing
             while end - at >= 4:
                 if are_quiet:
-                    # What is quiet is known from its first octets; PAD is looked at with what follows it.
-                    heads, pad_bits, last = HEADS[quiet], 0, end - 4
+                    # What is quiet is known from its first octets.
+                    heads, last, first = HEADS[quiet], end - 4, 0
                     try:
                         while at <= last:
-                            before, first = tail_and_head(octets, at - TAIL_OCTETS)
-                            ulpdu_length, size, bits = heads[first]
+                            (first,) = word(octets, at)
+                            ulpdu_length, size, read, expected = heads[first]
                             after = at + size
                             if (
                                 after > end
-                                or before & pad_bits
                                 or ulpdu_length > longest
+                                or read(octets, at) != expected
                                 or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
                             ):
                                 break
@@ -395,15 +394,9 @@ class PlainOperation(InOrderOperation):
                             starts.append(at + shift)
                             if found is not None:
                                 found.append(ulpdu_length)  # RDMA Write is opcode 0
-                            at, pad_bits = after, bits
+                            at = after
                     except KeyError:
-                        learn_head(octets, at, quiet)
-                    if pad_bits and tail_in_memory(octets, at - TAIL_OCTETS)[0] & pad_bits:
-                        # The last one is not as it has to be.
-                        at = starts.pop() - shift
-                        ulpdu_octets -= head(octets, at)[0]
-                        if found is not None:
-                            found.pop()
+                        learn_head(first, quiet)
                     if end - at < 4:
                         break
                 ulpdu_length, control = head(octets, at)
@@ -415,7 +408,7 @@ class PlainOperation(InOrderOperation):
                     del starts[known:]
                     return False
                 fits = shortest <= ulpdu_length <= longest and (
-                    ulpdu_length & 3 == NO_PAD or not tail(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]
+                    ulpdu_length & 3 == NO_PAD or not word(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]
                 )
                 if fits and control == quiet and (not writing or place(octets, at + 4) == (stag, to)):
                     if writing:
@@ -436,7 +429,7 @@ class PlainOperation(InOrderOperation):
                 if found is not None:
                     found.append(ulpdu_length | (control & 0x0F) << 16)
                 at = after
-                are_quiet = after != end and quiet >= 0 and not writing and at >= TAIL_OCTETS
+                are_quiet = quiet >= 0 and not writing
             if writing:
                 watch.to = to & TO_MASK
             if odd is not None:
@@ -550,7 +543,7 @@ class MarkerOperation(InOrderOperation):
                     or -header & 511 < HEAD_OCTETS
                     or last < start
                     or not shortest <= ulpdu_length <= longest
-                    or (ulpdu_length & 3 != NO_PAD and tail(octets, last)[0] & PAD_BITS[ulpdu_length & 3])
+                    or (ulpdu_length & 3 != NO_PAD and word(octets, last)[0] & PAD_BITS[ulpdu_length & 3])
                     or (writing and place(held[BUFFER], index + 4) != (stag, to))
                 ):
                     odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct, calcsize
-from sys import byteorder
 from typing import TypeAlias
 
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, WHOLE_WRITES
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, pad_length
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, pad_length
 from scapy_mpa.framing.markers import (
     MARKER_INTERVAL,
     MARKER_LENGTH,
@@ -29,25 +28,18 @@ from scapy_mpa.framing.markers import (
 #: ordinary.
 Shape: TypeAlias = tuple[int, int, Callable[..., tuple[int, ...]], tuple[int, ...]]
 
-#: Without Markers: ULPDU_Length, octets, and which bits of the four octets before the CRC, read as they are in memory,
-#: are PAD.
-Head: TypeAlias = tuple[int, int, int]
+#: The same without Markers: ULPDU_Length, octets; what reads PAD, from the first octet, and what it must be.
+Head: TypeAlias = tuple[int, int, Callable[..., tuple[int, ...]], tuple[int, ...]]
 
-#: Which of them, read as a number, are PAD by the last two bits of ULPDU_Length.
+#: What of the four octets before the CRC is PAD, and how it is read, by the last two bits of ULPDU_Length.
 PAD_BITS = (0xFFFF, 0xFF, 0, 0xFFFFFF)
+_PAD_CODES = ("H", "B", "", "BH")
 #: No FPDU is as long: what stands for one that is not quiet.
-_OTHER: Head = 0, 1 << 32, 0
-
-#: The four octets before the CRC of one FPDU and the first four of the next, both as they are in memory: that is read
-#: faster than numbers in network order.
-tail_and_head = Struct("@I4xI").unpack_from
-tail_in_memory = Struct("@I").unpack_from
+_OTHER: Head = 0, 1 << 32, Struct("").unpack_from, ()
 
 #: Shapes that are kept, each counted once and once more for each Marker; Heads that are kept.
 _MOST = 1 << 14
 _MOST_HEADS = 1 << 12
-
-_head = Struct(">HH").unpack
 
 
 class Shapes(dict[int, Shape]):
@@ -86,22 +78,20 @@ class Shapes(dict[int, Shape]):
 SHAPES: dict[Origin, Shapes] = {"header": Shapes("header"), "first-octet": Shapes("first-octet")}
 
 
-#: FPDUs that carry an RDMA Write of one DDP Segment, by control octets and by the first four octets as in memory.  For
+#: FPDUs that carry an RDMA Write of one DDP Segment, by control octets and by the first four octets as a number.  For
 #: others that are known, octets are more than there can be.
 HEADS: dict[int, dict[int, Head]] = {control: {} for control in WHOLE_WRITES}
 
 
-def learn_head(octets: memoryview, at: int, control: int) -> None:
+def learn_head(first: int, control: int) -> None:
     """Keep in :data:`HEADS` what the first four octets of an FPDU mean where these control octets are expected."""
-    heads, first = HEADS[control], bytes(octets[at : at + 4])
-    ulpdu_length, found = _head(first)
+    heads = HEADS[control]
+    ulpdu_length, found = divmod(first, 1 << 16)
     head = _OTHER
     if found == control and TAGGED_HEADER_LENGTH <= ulpdu_length <= MAX_ULPDU_LENGTH:
-        head = ulpdu_length, plain_length(ulpdu_length), _in_memory(PAD_BITS[ulpdu_length & 3].to_bytes(4, "big"))
+        codes = _PAD_CODES[ulpdu_length & 3]
+        read = Struct(f">{LENGTH_FIELD_LENGTH + ulpdu_length}x{codes}").unpack_from
+        head = ulpdu_length, plain_length(ulpdu_length), read, (0,) * len(codes)
     if len(heads) >= _MOST_HEADS:
         heads.clear()
-    heads[_in_memory(first)] = head
-
-
-def _in_memory(octets: bytes) -> int:
-    return int.from_bytes(octets, byteorder)
+    heads[first] = head

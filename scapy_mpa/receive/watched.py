@@ -20,14 +20,12 @@ from scapy_mpa.receive.shapes import PAD_BITS
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
 from scapy_mpa.receive.watch.fpdu import pad_detail
 
-#: ULPDU_Length and the control octets; STag and TO behind these; all that is before TO, and TO; the four octets before
-#: the CRC.
+#: ULPDU_Length and the control octets; STag and TO behind these; all that is before TO, and TO; four octets, such as
+#: those before the CRC, or a Marker.
 head = Struct(">HH").unpack_from
 place = Struct(">IQ").unpack_from
 begins_alike = Struct(">QQ").unpack_from
-tail = Struct(">I").unpack_from
-#: How far before the end of an FPDU the four octets begin that PAD is in, and the CRC.
-TAIL_OCTETS = 8
+word = Struct(">I").unpack_from
 #: These bits where there is none.
 NO_PAD = 2
 #: Octets of ULPDU_Length and a tagged header.
@@ -84,7 +82,7 @@ class WatchedOperation(FullOperation):
         control = head(octets, index)[1]
         unbroken = -header & 511 if self.markers else UNTAGGED_HEAD_OCTETS
         if shortest <= ulpdu_length <= longest and (
-            ulpdu_length & 3 == NO_PAD or not tail(octets, at)[0] & PAD_BITS[ulpdu_length & 3]
+            ulpdu_length & 3 == NO_PAD or not word(octets, at)[0] & PAD_BITS[ulpdu_length & 3]
         ):
             if control == quiet and unbroken >= HEAD_OCTETS and not writing:
                 return
