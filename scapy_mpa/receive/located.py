@@ -103,7 +103,7 @@ class Purse:
     connections the beginning may be kept at a time, because it may have to be read again.
     """
 
-    def __init__(self, readings: int = 20_000, beginnings: int = 128) -> None:
+    def __init__(self, readings: int = 20_000, beginnings: int = 64) -> None:
         self._left = readings
         self._room = beginnings
         self._frames = 0

@@ -60,10 +60,11 @@ class WatchedOperation(FullOperation):
         """Learn what comes next from the watches, after they were shown something."""
         watch, longest = self.ddp, self.sizes.longest
         if watch.is_writing:
-            expects = watch.quiet, True, watch.stag, MIN_MULPDU, min(longest, watch.longest_part)
+            part = watch.longest_part
+            expects = watch.quiet, True, watch.stag, MIN_MULPDU, part if part < longest else longest
             if expects != self._writes:
                 self._writes, self.repeated_length = expects, 0
-            self.expects = expects
+            self.expects = self._writes
         else:
             self.expects = watch.quiet, False, 0, TAGGED_HEADER_LENGTH, longest
 
