@@ -84,6 +84,8 @@ _MOST_UNSEEN = 1 << 24
 LARGEST_SEGMENT = 9216
 #: Octets from the first of Full Operation in which something must not fit to be looked into.
 BEGINNING = 16 << 10
+#: Octets of memory that a segment takes which is kept, besides those it holds.
+_SEGMENT_WEIGHT = 500
 #: What raises the doubt whether a sender deviates, with the error code by which a conforming receiver tells it (RFC
 #: 5044 §8); and what does where no CRC would.
 _DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
@@ -145,6 +147,7 @@ class FullOperation:
         "half",
         "is_replaced",
         "is_wary",
+        "kept_until",
         "log",
         "longest_segment",
         "markers",
@@ -214,6 +217,8 @@ class FullOperation:
         self.doubt: Doubt | None = None
         #: Segments that have been let go of otherwise.
         self.beginning: list[Segment] = []
+        #: The frame of the last of them.
+        self.kept_until = 0
         self.suspicion: Suspicion | None = None
         #: Whether another operation has taken its place, and the rules that it found broken.
         self.is_replaced = False
@@ -471,19 +476,24 @@ class FullOperation:
             self._look_at_part()
         if self.doubt is not None or not stream.consumed:
             return
-        # The first time, there has to be room for all of it.
-        purse = self.half.connection.receiver.purse
-        if stream.base < BEGINNING and (self.beginning or purse.take_room()):
+        last, purse = stream.consumed[-1][FRAME], self.half.connection.receiver.purse
+        weight = sum([seg[END] - seg[START] + _SEGMENT_WEIGHT for seg in stream.consumed])
+        if stream.base < BEGINNING and purse.take_room(self, weight, last):
+            self.kept_until = last
             self.beginning += map(detached, stream.consumed)
         else:
-            self.is_wary = False
-            self.forget_beginning()
+            self.be_wary_no_more()
+
+    def be_wary_no_more(self) -> None:
+        """What does not fit from now on is not looked into."""
+        self.is_wary = False
+        self.forget_beginning()
 
     def forget_beginning(self) -> None:
         """Nothing is read again, or all that may be has been handed on."""
         if self.beginning:
-            self.half.connection.receiver.purse.give_room()
             self.beginning = []
+            self.half.connection.receiver.purse.give_room(self)
 
     def _look_into_doubt(self, at_end: bool) -> FullOperation | None:
         """What receives the half connection from now on, if its sender deviates."""

@@ -24,8 +24,7 @@ from scapy_mpa.framing.markers import (
 )
 
 #: Octets with Markers and how many Markers, both with the leading one; what reads all Markers and PAD, from its first
-#: octet, and what they must be.  Without octets: no FPDU of this ULPDU_Length, or there, is
-#: ordinary.
+#: octet, and what they must be.  Without octets: no FPDU of this ULPDU_Length, or at this offset, is ordinary.
 Shape: TypeAlias = tuple[int, int, Callable[..., tuple[int, ...]], tuple[int, ...]]
 
 #: The same without Markers: ULPDU_Length, octets; what reads PAD, from the first octet, and what it must be.

@@ -21,12 +21,13 @@ from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.segment import LENGTH
+from scapy_mpa.receive.segment import BUFFER
 from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
 from tests.conftest import MORE_CAPTURES, PCAPS
-from tests.receive.cases import REPLY, REQUEST, A, Talk
+from tests.receive.cases import REPLY, REQUEST, A, Talk, started
 
 SCENARIOS = (
     "rddp-01",
@@ -406,31 +407,57 @@ def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
 
 
 def test_the_beginnings_of_few_are_kept() -> None:
-    """Of 86 that begin together, the first 64; room that they leave is there for others."""
-    receiver, talks = Receiver(), [Talk(a=_endpoint(port)) for port in range(87)]
-    late = talks.pop()
+    """Of many that begin together; those that are over give way to others."""
+    receiver, talks = Receiver(), [Talk(a=_endpoint(port)) for port in range(301)]
+    late, count = talks.pop(), 0
 
-    def say(*speaking: Talk) -> list[int]:
+    def say(speaking: list[Talk], *sizes: int) -> list[int]:
+        nonlocal count
         for talk in speaking:
             if not talk.origin:
                 talk.open().startup_phase()
-            talk.say("a", talk.lay("a", *[1400] * 3))
-            receiver.feed(talk.segments)
+            talk.say("a", talk.lay("a", *sizes))
+            receiver.feed([(count + number, *seg[1:]) for number, seg in enumerate(talk.segments, 1)])
+            count += len(talk.segments)
             talk.segments.clear()
         receiver.release()
         operations = [mpa.operations["initiator"] for mpa in receiver.connections]
-        return [sum(seg[LENGTH] for seg in operation.beginning) for operation in operations]
+        return [sum(len(seg[BUFFER]) for seg in operation.beginning) for operation in operations]
 
-    kept = say(*talks)
-    assert sorted(kept)[:23] == [0] * 22 + [4224], "the others have not been kept from their first octet on"
-    assert all(kept[:64])
-    for _ in range(2):
-        kept = say(*talks)
-    assert (sum(map(bool, kept)), max(kept)) == (64, 3 * 4224)
-    assert not any(say(*talks))
-    assert say(late)[-1] == 4224
+    assert all(say(talks, 1000))
+    for _ in range(8):
+        kept = say(talks, 1400)
+    assert 20 < sum(map(bool, kept)) < 80 and 9000 * 20 < sum(kept) < 1 << 20
+    assert not any(say(talks, 1400, 1400, 1400, 1400))
+    small = [Talk(a=_endpoint(port)) for port in range(500, 2500)]
+    for first in range(0, len(small), 100):
+        few = small[first : first + 100]
+        say(few, 100)
+        for talk in few:
+            talk.close()
+            receiver.feed(talk.segments)
+    kept = say([late], 1400)
+    assert sum(kept) < 1 << 20
+    assert receiver.connections[-1].operations["initiator"].beginning
     receiver.finish()
     assert not any(operation.beginning for mpa in receiver.connections for operation in mpa.operations.values())
+    assert receiver.purse.take_room(operation_of(receiver), 1 << 20, 0)
+
+
+def test_what_is_kept_in_tiny_segments_is_bounded() -> None:
+    receiver, talk = Receiver(), started()
+    for _ in range(8):
+        for octet in talk.lay("a", *[1000] * 2):
+            talk.say("a", bytes((octet,)))
+        receiver.feed(talk.segments)
+        talk.segments.clear()
+        receiver.release()
+    assert len(operation_of(receiver).beginning) < 2100
+    assert not operation_of(receiver).is_wary
+
+
+def operation_of(receiver: Receiver) -> FullOperation:
+    return receiver.connections[0].operations["initiator"]
 
 
 def test_a_flood_of_bad_connections_costs_little() -> None:

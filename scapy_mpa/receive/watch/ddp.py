@@ -124,7 +124,7 @@ class DDPWatch:
         """Follow a ULPDU that is not :attr:`quiet` if it is as it has to be next; False, with nothing done, if not.
 
         It is the first or the last DDP Segment of an RDMA Write of several, which goes on at ``to``, or a whole Send.
-        The caller has seen that no Marker cuts the header, that PAD is zero, and that ULPDUs before were as long.
+        The caller has seen that no Marker is in the header, that PAD is zero, and that ULPDUs before were as long.
         """
         difference = control ^ self.quiet
         if self.quiet < 0:
