@@ -15,7 +15,7 @@ from scapy_mpa.capture.fragments import Datagram, Fragment, Fragments
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import ACK, ACK_FLAG, FLAGS, FRAME, KEY, SEQ, SEQ_MASK, SYN, TCP, Segment, reverse_key
+from scapy_mpa.receive.segment import ACK_FLAG, SEQ_MASK, SYN, Segment, reverse_key
 
 
 class Syn(NamedTuple):
@@ -103,23 +103,23 @@ def conversation(
     fragments = _Remembering(limits)
     with Captures(sources, limits=limits) as captures:
         for seg in captures.records():
-            frame, whole = seg[FRAME], seg
-            if seg[TCP] == FRAGMENT:
+            frame, whole = seg.frame, seg
+            if seg.tcp == FRAGMENT:
                 fragments.current = [frame]
                 completed = segment_of_fragment(seg, fragments)
                 if completed is None:
                     continue
                 whole = completed
-            if whole[KEY] not in (key, peer) or frame < first or (last is not None and frame > last):
+            if whole.key not in (key, peer) or frame < first or (last is not None and frame > last):
                 continue
             found.frames.append(frame)
-            if seg[TCP] == FRAGMENT:
+            if seg.tcp == FRAGMENT:
                 found.fragments[frame] = fragments.current
-            if whole[FLAGS] & SYN:
-                found.syns.append(_syn(whole, whole[KEY] == peer))
+            if whole.flags & SYN:
+                found.syns.append(_syn(whole, whole.key == peer))
     return found
 
 
 def _syn(seg: Segment, is_reverse: bool) -> Syn:
-    answers = seg[ACK] - 1 & SEQ_MASK if seg[FLAGS] & ACK_FLAG else None
-    return Syn(seg[FRAME], is_reverse, seg[SEQ], answers)
+    answers = seg.ack - 1 & SEQ_MASK if seg.flags & ACK_FLAG else None
+    return Syn(seg.frame, is_reverse, seg.seq, answers)

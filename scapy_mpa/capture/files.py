@@ -22,7 +22,7 @@ from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
 from scapy_mpa.capture.source import octets_of
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import BUFFER, FRAME, KEY, SEQ, TCP, TIME, Segment
+from scapy_mpa.receive.segment import Segment
 
 #: What names a capture: a path, ``-`` for standard input, or an open binary file.
 CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -127,9 +127,9 @@ class Captures:
         What is none has an empty key; :data:`~scapy_mpa.capture.packet.FRAGMENT` tells a fragment, which is not put
         together with others.
         """
-        streams = [((seg[TIME], seg) for seg in _flat(_readable(reader, every_record=True))) for reader in self.readers]
+        streams = [((seg.time, seg) for seg in _flat(_readable(reader, every_record=True))) for reader in self.readers]
         for frame, (_, (_, seg)) in enumerate(merged(streams), 1):
-            yield (frame, *seg[TIME:])
+            yield seg._replace(frame=frame)
 
     def _merged(self) -> Iterator[list[Segment]]:
         batch: list[Segment] = []
@@ -138,17 +138,17 @@ class Captures:
         held, most = 0, 2 * BLOCK_SIZE * len(self.readers) + _MERGED_OCTETS
         for seg in self.records():
             found: Segment | None = seg
-            if seg[TCP] == FRAGMENT:
+            if seg.tcp == FRAGMENT:
                 # Fragments may be dealt out to several captures: they come together in the order of the merge.
                 found = segment_of_fragment(seg, self.fragments)
-            elif seg[TCP] == UNKNOWN_LINK:
-                note_unknown_link(self._notes, seg[FRAME], seg[TIME], seg[SEQ])
-            if found is not None and found[KEY]:
+            elif seg.tcp == UNKNOWN_LINK:
+                note_unknown_link(self._notes, seg.frame, seg.time, seg.seq)
+            if found is not None and found.key:
                 batch.append(found)
-                block = id(found[BUFFER])
+                block = id(found.buffer)
                 if block not in blocks:
                     blocks.add(block)
-                    held += len(found[BUFFER])
+                    held += len(found.buffer)
                 if len(batch) == _MERGED_BATCH or held > most:
                     yield batch
                     batch, held = [], 0

@@ -19,7 +19,7 @@ from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import BUFFER, END, FLAGS, FRAME, KEY, SEQ, SEQ_MASK, START, SYN, TCP, TIME, Segment
+from scapy_mpa.receive.segment import SEQ_MASK, SYN, Segment
 
 #: How many frames back the fragments of a datagram are looked for, in one step after the other.
 _LOOK_BACK = (32, 512, 8192, 131072)
@@ -67,7 +67,7 @@ class FrameIndex:
         found = []
         for frame in frames:
             seg = self._segment(frame)
-            if seg is not None and seg[TCP] == FRAGMENT:
+            if seg is not None and seg.tcp == FRAGMENT:
                 if frame not in self._whole:
                     _keep(self._whole, frame, self._reassembled(frame))
                 seg = self._whole[frame]
@@ -94,8 +94,8 @@ class FrameIndex:
         for seg in self.segments(sorted(frames)):
             start, end = _range_of(seg, seq)
             for a, b in _take(missing, start, end):
-                octets[a:b] = seg[BUFFER][seg[START] + a - start : seg[START] + b - start]
-                pieces.append(Piece(a, b, seg[FRAME]))
+                octets[a:b] = seg.buffer[seg.start + a - start : seg.start + b - start]
+                pieces.append(Piece(a, b, seg.frame))
         if missing:
             raise CaptureError(f"frames {', '.join(map(str, frames))} do not hold all octets from sequence {seq} on")
         return bytes(octets), sorted(pieces)
@@ -116,9 +116,9 @@ class FrameIndex:
             # Compressed data are read forwards only; what is not needed may be fragments of which others are far.
             for seg in reversed(self.segments(range(first, until + 1))):
                 start, end = _range_of(seg, seq)
-                if seg[KEY] != key or start == end:
+                if seg.key != key or start == end:
                     continue
-                frames.append(seg[FRAME])
+                frames.append(seg.frame)
                 _take(missing, start, end)
                 if not missing:
                     return self.pieces(frames, seq, length)[1]
@@ -134,7 +134,7 @@ class FrameIndex:
         if frame not in self._recent:
             reader, position = self._place(frame)
             seg = reader.segment_at(position)
-            _keep(self._recent, frame, None if seg is None else (frame, *seg[TIME:]))
+            _keep(self._recent, frame, None if seg is None else seg._replace(frame=frame))
         return self._recent[frame]
 
     def _reassembled(self, last: int) -> Segment | None:
@@ -146,13 +146,13 @@ class FrameIndex:
         if 0 < self._put_together < last <= self._put_together + _LOOK_BACK[1]:
             # What comes a little later than what was asked for last is asked for next, mostly.
             found = self._put_together_up_to(last)
-            if found is not None and found[KEY]:
+            if found is not None and found.key:
                 return found
         for back in _LOOK_BACK:
             first = max(1, last - back)
             self._fragments, self._put_together = Fragments(), first - 1
             found = self._put_together_up_to(last)
-            if found is not None and found[KEY]:
+            if found is not None and found.key:
                 return found
             if first == 1:
                 return None
@@ -163,7 +163,7 @@ class FrameIndex:
         found: Segment | None = None
         for frame in range(self._put_together + 1, last + 1):
             seg = self._segment(frame)
-            if seg is not None and seg[TCP] == FRAGMENT:
+            if seg is not None and seg.tcp == FRAGMENT:
                 found = segment_of_fragment(seg, self._fragments)
         self._put_together = last
         return found
@@ -197,9 +197,9 @@ class FrameIndex:
 def _range_of(seg: Segment, seq: int) -> tuple[int, int]:
     """Where the octets of a segment lie, counted from a sequence number."""
     # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
-    begins = seg[SEQ] + 1 if seg[FLAGS] & SYN else seg[SEQ]
+    begins = seg.seq + 1 if seg.flags & SYN else seg.seq
     start = (begins - seq + 0x80000000 & SEQ_MASK) - 0x80000000
-    return start, start + seg[END] - seg[START]
+    return start, start + seg.end - seg.start
 
 
 def _keep(kept: dict[int, Segment | None], frame: int, seg: Segment | None) -> None:

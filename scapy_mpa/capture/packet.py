@@ -15,7 +15,7 @@ from scapy_mpa.capture.ip import PROTOCOL_TCP, below_ipv6, ipv4, ipv6
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.tunnel import inner_packet
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment
+from scapy_mpa.receive.segment import Segment
 
 #: IP packets in one another, and fragments of fragments, that are looked into.
 MAX_NESTING = 8
@@ -25,6 +25,7 @@ MAX_NESTING = 8
 NO_SEGMENT, FRAGMENT, UNKNOWN_LINK = -1, -2, -3
 
 _TCP = Struct(">IIBB").unpack_from
+_new_segment = tuple.__new__
 
 #: What follows the EtherType in an IPv4 packet without options that carries TCP, and in an IPv6 packet without
 #: extension headers: version, total or payload length, (fragment,) protocol, key, then TCP.
@@ -71,7 +72,8 @@ class FastPath:
         length = packet_end - payload
         if data_offset < 0x50 or length < 0 or packet_end > end:
             return None
-        return (frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length)
+        # tuple.__new__ is twice as quick as the class, and this is done for every packet.
+        return _new_segment(Segment, (frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length))
 
 
 def _no_match(_octets: memoryview, _start: int) -> tuple[int | bytes, ...]:
@@ -102,7 +104,7 @@ def segment_in(
     gives a segment with an empty key that stands for it, for :func:`segment_of_fragment`.
     """
     layer = network_layer(link_type, octets, start, end)
-    whole = (frame, time, b"", link_type, 0, 0, octets, start, end, FRAGMENT, wire_end)
+    whole = Segment(frame, time, b"", link_type, 0, 0, octets, start, end, FRAGMENT, wire_end)
     for _ in range(MAX_NESTING):
         if layer is None:
             return None
@@ -128,7 +130,7 @@ def segment_in(
 
 def segment_of_fragment(seg: Segment, fragments: Fragments) -> Segment | None:
     """The TCP segment that a fragment completes, which :func:`segment_in` had left undone."""
-    return segment_in(seg[FRAME], seg[TIME], seg[SEQ], seg[BUFFER], seg[START], seg[END], seg[LENGTH], fragments)
+    return segment_in(seg.frame, seg.time, seg.seq, seg.buffer, seg.start, seg.end, seg.length, fragments)
 
 
 def _tcp_segment(
@@ -142,7 +144,7 @@ def _tcp_segment(
         return None
     key = addresses + bytes(octets[tcp : tcp + 4])
     # The capture may have cut the packet in TCP's options.
-    return (frame, time, key, seq, ack, flags, octets, min(start, end), end, tcp, wire_end - start)
+    return Segment(frame, time, key, seq, ack, flags, octets, min(start, end), end, tcp, wire_end - start)
 
 
 def note_unknown_link(notes: Notes, frame: int, time: int, link_type: int) -> None:

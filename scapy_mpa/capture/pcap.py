@@ -85,7 +85,8 @@ class PcapReader(Reader):
         fast4, fast6, link_header = fast.ipv4, fast.ipv6, fast.header
         fragments = None if every_record else self.fragments
         unpack_record, resolution, link_type = self._record, self.resolution, self.link_type
-        append = batch.append
+        # tuple.__new__ is twice as quick as the class, and this is done for every packet.
+        append, new_segment = batch.append, tuple.__new__
         frame, at, size = self.frames, 0, len(octets)
         minimum, minimum6 = link_header + IPV4_TCP_LENGTH, link_header + IPV6_TCP_LENGTH
         header4, header6 = link_header + 20, link_header + 40
@@ -125,12 +126,13 @@ class PcapReader(Reader):
                     payload = tcp + (data_offset >> 4) * 4
                     length = packet_end - payload
                     if length >= 0 and packet_end <= end:
-                        append((frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length))
+                        values = frame, time, key, seq, ack, flags, octets, payload, packet_end, tcp, length
+                        append(new_segment(Segment, values))
                         continue
             found = segment_in(frame, time, link_type, octets, start, end, max(end, start + wire), fragments)
             if found:
                 append(found)
             elif every_record:
-                append((frame, time, b"", 0, 0, 0, octets, start, start, NO_SEGMENT, 0))
+                append(Segment(frame, time, b"", 0, 0, 0, octets, start, start, NO_SEGMENT, 0))
         self.frames = frame
         return at

@@ -19,7 +19,7 @@ from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.compiled import enhanced_packets
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import TIME, Segment
+from scapy_mpa.receive.segment import Segment
 
 PCAPNG_MAGIC = bytes.fromhex("0a0d0d0a")
 SECTION_HEADER, INTERFACE_DESCRIPTION, OBSOLETE_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 0x0A0D0D0A, 1, 2, 3, 6
@@ -199,7 +199,7 @@ class PcapngReader(Reader):
                     octets, at, frame, batch, fast.header, fast.ether_type_at, is_big, ordinary, simple_high, factor
                 )
                 if len(batch) > before:
-                    time = batch[-1][TIME]
+                    time = batch[-1].time
                 ordinary = -1
                 continue
             try:
@@ -252,7 +252,7 @@ class PcapngReader(Reader):
                 append(found)
             elif every_record:
                 kind = NO_SEGMENT if is_known else UNKNOWN_LINK
-                append((frame, time, b"", link_type, 0, 0, octets, start, start, kind, 0))
+                append(Segment(frame, time, b"", link_type, 0, 0, octets, start, start, kind, 0))
             elif not is_known:
                 note_unknown_link(self.notes, frame, time, link_type)
         self.frames, self._time = frame, time

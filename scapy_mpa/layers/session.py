@@ -22,7 +22,7 @@ from ..receive.limits import DEFAULT_LIMITS
 from ..receive.operation import Direction, FullOperation
 from ..receive.receiver import Receiver
 from ..receive.records import Row
-from ..receive.segment import KEY, LENGTH, TIME, Segment
+from ..receive.segment import Segment
 from ..receive.startup import FoundFrame
 from ..receive.tcp import MPAConnection
 from .fragments import Fragments
@@ -120,9 +120,9 @@ class MPASession(DefaultSession):
             if self.passthrough:
                 yield whole
             return
-        self._current, self._time = whole, seg[TIME]
+        self._current, self._time = whole, seg.time
         self.receiver.feed((seg,))
-        speaks_mpa = bool(seg[LENGTH]) and self.receiver.speaks_mpa(seg)
+        speaks_mpa = bool(seg.length) and self.receiver.speaks_mpa(seg)
         if speaks_mpa:
             self._remember(seg, whole)
         if self._number % _RELEASE_AFTER == 0:
@@ -189,8 +189,8 @@ class MPASession(DefaultSession):
     def _remember(self, seg: Segment, packet: Packet) -> None:
         """Keep the last frame with data of each half connection."""
         frames = self._last_frames
-        frames[seg[KEY]] = _frame(packet)
-        frames.move_to_end(seg[KEY])
+        frames[seg.key] = _frame(packet)
+        frames.move_to_end(seg.key)
         if len(frames) > 2 * DEFAULT_LIMITS.connections:
             frames.popitem(last=False)
 
@@ -214,7 +214,7 @@ class MPASession(DefaultSession):
             frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction)
         else:
             packet = _without_payload(frame.cls(frame.octets, stop_dissection_after=TCP))
-        packet[TCP].add_payload(upper)
+        packet.tcp.add_payload(upper)
         packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
         return packet
 
@@ -225,7 +225,7 @@ def _frame(packet: Packet) -> _Frame:
 
 
 def _without_payload(packet: Packet) -> Packet:
-    packet[TCP].remove_payload()
+    packet.tcp.remove_payload()
     return packet
 
 
@@ -264,7 +264,7 @@ def segment_of(packet: Packet, frame: int) -> Segment | None:
     seq, ack = int.from_bytes(octets[4:8], "big"), int.from_bytes(octets[8:12], "big")
     time = int(packet.time * _NANOSECONDS)
     key = addresses + bytes(octets[:4])
-    return (frame, time, key, seq, ack, octets[13], octets, start, len(octets), 0, length)
+    return Segment(frame, time, key, seq, ack, octets[13], octets, start, len(octets), 0, length)
 
 
 def _captured(layer: Packet) -> bytes:

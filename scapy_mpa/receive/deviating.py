@@ -20,7 +20,7 @@ from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.placement import CHAIN, DROPPED, FIRST_ULPDU_OCTETS, LOST, TERMINATE_OCTETS
 from scapy_mpa.receive.reader import Extent
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
-from scapy_mpa.receive.segment import FRAME, TIME, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.stream import Stream, frames_of
 
 #: Octets that are kept to find an FPDU in, behind a gap or behind what could not be read.
@@ -115,7 +115,7 @@ class DialectPlacement:
     def withdraw(self, wrong: list[Segment], offset: int) -> None:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""
         for seg in wrong:
-            self._breaches.append(Breach("tcp-checksum", offset, seg[FRAME], seg[TIME], DROPPED))
+            self._breaches.append(Breach("tcp-checksum", offset, seg.frame, seg.time, DROPPED))
         self._stream.withdraw(wrong)
 
     # --- the chain ---
@@ -197,8 +197,8 @@ class DialectPlacement:
 
     def _settle(self, fpdu: SpokenFPDU, octets: bytes, crc: int) -> None:
         pieces = self._stream.pieces_of(fpdu.offset, fpdu.end)
-        latest = max(pieces, key=lambda piece: piece[3][FRAME])[3]
-        complete = max((latest[FRAME], latest[TIME]), self.floor)
+        latest = max(pieces, key=lambda piece: piece[3].frame)[3]
+        complete = max((latest.frame, latest.time), self.floor)
         agreeing = self._check_markers(fpdu, octets, complete)
         is_named = agreeing > 0 and self._dialect.period is not None
         known = complete

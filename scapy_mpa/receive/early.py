@@ -26,7 +26,7 @@ from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.operation import MOST_UNJUDGED, FullOperation
 from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
 from scapy_mpa.receive.records import Row
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, START, TIME, Segment, small_copy
+from scapy_mpa.receive.segment import Segment, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Piece
 from scapy_mpa.receive.watched import WatchedOperation, word
 
@@ -153,13 +153,13 @@ class EarlyOperation(WatchedOperation):
     def _is_early_or_next(self, seg: Segment, waiting: EarlySegments | None) -> bool:
         """Put a segment aside, or take the next one in order and what waited for it; False if it must go elsewhere."""
         stream = self.stream
-        start, length = stream.offset_of(seg[SEQ]), seg[LENGTH]
+        start, length = stream.offset_of(seg.seq), seg.length
         early = start - stream.next
         if (
             not 0 <= early <= FARTHEST
             or self.half.rst is not None
             or len(stream.pieces) > _MOST_READ_AGAIN
-            or seg[END] - seg[START] != length
+            or seg.end - seg.start != length
             or not self.complete
             # Without a CRC it is Markers that decide, and each one counts from the frame that brought it.
             or (self.markers and not self.crc)
@@ -192,7 +192,7 @@ class EarlyOperation(WatchedOperation):
         """Take the next segment in order and what waited for it; False, with nothing done, for a surprise."""
         stream = self.stream
         start = stream.next
-        new: list[Piece] = [(start, end, seg[START], seg)]
+        new: list[Piece] = [(start, end, seg.start, seg)]
         followers: list[int] = []
         late = 0
         if waiting is not None:
@@ -203,10 +203,10 @@ class EarlyOperation(WatchedOperation):
             late = 1
             for first in followers:
                 end, follower, is_late = waiting.segments[first]
-                new.append((first, end, follower[START], follower))
+                new.append((first, end, follower.start, follower))
                 late += is_late
         pieces = [*stream.pieces, *new]
-        octets = b"".join([seg[BUFFER][index : index + b - a] for a, b, index, seg in pieces])
+        octets = b"".join([seg.buffer[index : index + b - a] for a, b, index, seg in pieces])
         found = self._read(octets, end)
         if found is None:
             return False
@@ -288,9 +288,9 @@ class EarlyOperation(WatchedOperation):
             while pieces[at][1] < end:
                 at += 1
                 seg = pieces[at][3]
-                if seg[FRAME] > latest[FRAME]:
+                if seg.frame > latest.frame:
                     latest = seg
-            before, known = known, (latest[FRAME], latest[TIME])
+            before, known = known, (latest.frame, latest.time)
             complete = max(complete, known[0])
             located_by = records.LENGTH
             if not markers:
@@ -304,7 +304,7 @@ class EarlyOperation(WatchedOperation):
                 counts.delivered_late += 1
             if log is not None:
                 held = pieces[first : at + 1]
-                frames = tuple(sorted({piece[3][FRAME] for piece in held}))
+                frames = tuple(sorted({piece[3].frame for piece in held}))
                 opcode = octet_at(held, extent.header + 3) & 0x0F
                 row = self._row(extent, opcode, located_by, known, 0 if self.gapped else complete, frames)
                 log.add(row, frames)
@@ -378,5 +378,5 @@ def octet_at(pieces: list[Piece], offset: int) -> int:
     """The octet at an offset that one of the pieces holds."""
     for start, end, index, seg in pieces:
         if start <= offset < end:
-            return seg[BUFFER][index + offset - start]
+            return seg.buffer[index + offset - start]
     raise IndexError(offset)

@@ -20,7 +20,7 @@ from scapy_mpa.receive.early import EarlyOperation, markers_agree
 from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reader import CRC_RESIDUE
 from scapy_mpa.receive.records import Row, rows_of
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, LENGTH, SEQ, SEQ_MASK, START, TIME, Segment, bare
+from scapy_mpa.receive.segment import SEQ_MASK, Segment, bare
 from scapy_mpa.receive.shapes import HEADS, PAD_BITS, SHAPES, learn_head
 from scapy_mpa.receive.watch.attacks import TINY
 from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
@@ -139,26 +139,26 @@ class InOrderOperation(EarlyOperation):
 
     def _keep_part(self, seg: Segment) -> None:
         """The segment brings a part of an FPDU, and neither begins nor ends it."""
-        stream, length = self.stream, seg[LENGTH]
+        stream, length = self.stream, seg.length
         if not self._touched:
             self.touch()
         if length > self.longest_segment:
             self.longest_segment = length
         elif (length <= TINY or self.tiny.count) and self.tiny.is_one_too_many(length, self.longest_segment):
             detail = f"segments of {length} octets, where others had {self.longest_segment}"
-            self.find("attack-path-mtu", stream.next, seg[FRAME], seg[TIME], detail)
-        if self.half.peer.ack == seg[SEQ] or self.alignment.first is None:
+            self.find("attack-path-mtu", stream.next, seg.frame, seg.time, detail)
+        if self.half.peer.ack == seg.seq or self.alignment.first is None:
             self._goes_on(seg)
-        stream.hold(seg, stream.next, stream.next + length, seg[START])
+        stream.hold(seg, stream.next, stream.next + length, seg.start)
         stream.next += length
         self.counts.segments += 1
-        self.half.next_seq = seg[SEQ] + length & SEQ_MASK
+        self.half.next_seq = seg.seq + length & SEQ_MASK
 
     def _keep(
         self, seg: Segment, at: int, need: int, fpdus: int, ulpdu_octets: int, markers: int, aligned: bool
     ) -> None:
         """Count the FPDUs that the segment completed, up to ``at``, and hold what follows."""
-        stream, counts, length = self.stream, self.counts, seg[LENGTH]
+        stream, counts, length = self.stream, self.counts, seg.length
         if not self._touched:
             self.touch()
         if length > self.longest_segment:
@@ -171,19 +171,19 @@ class InOrderOperation(EarlyOperation):
                 counts.undelivered += fpdus
             if not self.complete:
                 self._keep_first(seg)
-            self.complete = seg[FRAME]
+            self.complete = seg.frame
             if stream.pieces:
-                if self.half.peer.ack == seg[SEQ] or self.alignment.first is None:
+                if self.half.peer.ack == seg.seq or self.alignment.first is None:
                     self._goes_on(seg)
                 stream.consume_all()
             stream.consumed.append(seg)
-            stream.base = stream.next + at - seg[START]
+            stream.base = stream.next + at - seg.start
         stream.next += length
-        if aligned and at == seg[END]:
+        if aligned and at == seg.end:
             counts.whole_segments += 1
         else:
             counts.segments += 1
-        if at < seg[END]:
+        if at < seg.end:
             stream.hold(seg, stream.base, stream.next, at)
             if aligned:
                 # Whether it ends with an FPDU may turn out otherwise than that length says.
@@ -191,16 +191,16 @@ class InOrderOperation(EarlyOperation):
         if self._unjudged:
             self._judge_passed(stream.base)
         self._need = need
-        self.half.next_seq = seg[SEQ] + length & SEQ_MASK
+        self.half.next_seq = seg.seq + length & SEQ_MASK
 
     def _watch(self, seg: Segment, odd: list[Odd]) -> None:
         """Look at FPDUs that the segment completed."""
-        frame, time, octets = seg[FRAME], seg[TIME], seg[BUFFER]
-        begin, with_markers = seg[START] - self.stream.next, self.markers
+        frame, time, octets = seg.frame, seg.time, seg.buffer
+        begin, with_markers = seg.start - self.stream.next, self.markers
         ddp, sizes = self.ddp, self.sizes
         for index, header, ulpdu_length, after in odd:
             offset = index - begin
-            if index < seg[START]:
+            if index < seg.start:
                 self._watch_held(seg, offset, ulpdu_length)
                 continue
             if ulpdu_length > sizes.longest:
@@ -219,8 +219,8 @@ class InOrderOperation(EarlyOperation):
 
     def _watch_held(self, seg: Segment, offset: int, ulpdu_length: int) -> None:
         """Look at the FPDU that the segment completed, and of which the first part is held."""
-        stream, octets, end = self.stream, seg[BUFFER], self._need
-        start, begin = seg[START], seg[START] - stream.next
+        stream, octets, end = self.stream, seg.buffer, self._need
+        start, begin = seg.start, seg.start - stream.next
         held = stream.read(offset, min(offset + LOOKED_AT, stream.next))
         first = held + bytes(octets[start : max(start, min(start + LOOKED_AT - len(held), end + begin))])
         last = b""
@@ -228,31 +228,31 @@ class InOrderOperation(EarlyOperation):
             at = max(end - LONGEST_TAIL, offset)
             held = stream.read(at, stream.next) if at < stream.next else b""
             last = held + bytes(octets[max(at + begin, start) : end + begin])
-        self.watch(offset, first, last, end, (seg[FRAME], seg[TIME]))
+        self.watch(offset, first, last, end, (seg.frame, seg.time))
 
     def _goes_on(self, seg: Segment) -> None:
         """The segment does not begin with an FPDU: it is the first such, or nothing was under way before it."""
         stream = self.stream
-        acknowledged = self.half.peer.ack == seg[SEQ]
-        self.alignment.goes_on(stream.next, (seg[FRAME], seg[TIME]), stream.pieces[-1], acknowledged, self.counts)
+        acknowledged = self.half.peer.ack == seg.seq
+        self.alignment.goes_on(stream.next, (seg.frame, seg.time), stream.pieces[-1], acknowledged, self.counts)
 
     def _keep_first(self, seg: Segment) -> None:
         """Full Operation begins with the FPDU that the segment completes: keep how its ULPDU begins."""
         held = self.stream.read(self.stream.base, self.stream.next)
         header = MARKER_LENGTH if self.markers else 0
-        first = held + bytes(seg[BUFFER][seg[START] : seg[START] + header + 2 + FIRST_ULPDU_OCTETS])
+        first = held + bytes(seg.buffer[seg.start : seg.start + header + 2 + FIRST_ULPDU_OCTETS])
         ulpdu_length = first[header] << 8 | first[header + 1]
         ulpdu = first[header + 2 : header + 2 + min(ulpdu_length, FIRST_ULPDU_OCTETS)]
         body = plain_length(ulpdu_length)
         end = body + MARKER_LENGTH * marker_count(0, body) if self.markers else body
-        self.begin(ulpdu, ulpdu_length, end, max((seg[FRAME], seg[TIME]), self.floor))
+        self.begin(ulpdu, ulpdu_length, end, max((seg.frame, seg.time), self.floor))
         if self.opening is None:
             self.opening = bare(self.stream.pieces[0][3] if self.stream.pieces else seg)
 
     def _crc_of_held(self) -> int:
         crc = 0
         for start, end, index, seg in self.stream.pieces:
-            crc = crc32c(seg[BUFFER][index : index + end - start], crc)
+            crc = crc32c(seg.buffer[index : index + end - start], crc)
         return crc
 
     def _record(self, seg: Segment, at: int, found: list[int]) -> None:
@@ -260,7 +260,7 @@ class InOrderOperation(EarlyOperation):
 
         ``at`` is the offset of the first; earlier segments hold at most its beginning.
         """
-        frame, time = seg[FRAME], seg[TIME]
+        frame, time = seg.frame, seg.time
         stream, log = self.stream, self.log
         crc = records.GOOD if self.crc else records.UNCHECKED
         after_error = self.first_error is not None
@@ -269,7 +269,7 @@ class InOrderOperation(EarlyOperation):
         if stream.pieces or not at:
             row = self._run(stream.seq_of(at), flag, frame, delivered, time)
             (row,) = rows_of(row, found[:1], stream.origin if self.markers else None)
-            frames = (*sorted({piece[3][FRAME] for piece in stream.pieces}), frame)
+            frames = (*sorted({piece[3].frame for piece in stream.pieces}), frame)
             row = (*row[:10], len(frames), frames[0])
             if log is not None:
                 log.add(row, frames)
@@ -296,9 +296,9 @@ class InOrderOperation(EarlyOperation):
         if self.observer is not None:
             first = self.stream.next
             offset = self.stream.offset_of(row[0])
-            index = offset - first + seg[START]
-            held = b"".join(self.stream.views(offset, first)) if index < seg[START] else b""
-            self.observer.placed(self, row, held + bytes(seg[BUFFER][max(index, seg[START]) : index + row[2]]))
+            index = offset - first + seg.start
+            held = b"".join(self.stream.views(offset, first)) if index < seg.start else b""
+            self.observer.placed(self, row, held + bytes(seg.buffer[max(index, seg.start) : index + row[2]]))
 
 
 class PlainOperation(InOrderOperation):
@@ -348,7 +348,7 @@ class PlainOperation(InOrderOperation):
                 offset, held_end, index, held = pieces[0]
                 if at <= start or held_end - offset < 4:
                     return False
-                ulpdu_length, control = head(held[BUFFER], index)
+                ulpdu_length, control = head(held.buffer, index)
                 if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                     return False
                 if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
@@ -359,7 +359,7 @@ class PlainOperation(InOrderOperation):
                     or at - start < 8
                     or not shortest <= ulpdu_length <= longest
                     or (ulpdu_length & 3 != NO_PAD and word(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
-                    or (writing and place(held[BUFFER], index + 4) != (stag, to))
+                    or (writing and place(held.buffer, index + 4) != (stag, to))
                 ):
                     odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1
                 elif writing:
@@ -531,7 +531,7 @@ class MarkerOperation(InOrderOperation):
             quiet, writing, stag, shortest, longest = self.expects
             to = watch.to
             if pieces:
-                ulpdu_length, control = head(held[BUFFER], index)
+                ulpdu_length, control = head(held.buffer, index)
                 if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
                     return False
                 if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
@@ -544,7 +544,7 @@ class MarkerOperation(InOrderOperation):
                     or last < start
                     or not shortest <= ulpdu_length <= longest
                     or (ulpdu_length & 3 != NO_PAD and word(octets, last)[0] & PAD_BITS[ulpdu_length & 3])
-                    or (writing and place(held[BUFFER], index + 4) != (stag, to))
+                    or (writing and place(held.buffer, index + 4) != (stag, to))
                 ):
                     odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1
                 elif writing:

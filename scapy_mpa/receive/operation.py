@@ -22,14 +22,6 @@ from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.records import FPDULog, Row
 from scapy_mpa.receive.segment import (
-    BUFFER,
-    END,
-    FRAME,
-    LENGTH,
-    SEQ,
-    START,
-    TCP,
-    TIME,
     Segment,
     bare,
     checksum_is_right,
@@ -286,14 +278,14 @@ class FullOperation:
     def _receive(self, seg: Segment) -> None:
         new = self._commit(seg)
         if new:
-            self._place(max((seg[FRAME], seg[TIME]), self.floor), new)
+            self._place(max((seg.frame, seg.time), self.floor), new)
         self._judge_passed(self.stream.base)
         self.resume()
 
     def replay(self, segments: list[Segment]) -> None:
         """Take the segments that waited for the startup frames: until then nothing of them was complete."""
         new: list[tuple[int, int]] = []
-        waited = [seg for seg in segments if seg[FRAME] <= self.floor[0]]
+        waited = [seg for seg in segments if seg.frame <= self.floor[0]]
         for seg in waited:
             new += self._commit(seg)
         if new:
@@ -309,33 +301,33 @@ class FullOperation:
         if not self._touched:
             self.touch()
         self._catch_up()
-        start = stream.offset_of(seg[SEQ])
-        end = start + seg[END] - seg[START]
+        start = stream.offset_of(seg.seq)
+        end = start + seg.end - seg.start
         reach = max(stream.highest, self._acknowledged())
         if start > reach + MAX_WINDOW or end < stream.next - MAX_WINDOW:
             detail = f"{start - stream.next} octets from those in order"
-            self.find("outside-window", start, seg[FRAME], seg[TIME], detail)
+            self.find("outside-window", start, seg.frame, seg.time, detail)
             return []
-        if start + seg[LENGTH] <= 0:
+        if start + seg.length <= 0:
             return []  # the startup phase, once more
         counts.segments += 1
-        self.longest_segment = max(self.longest_segment, seg[LENGTH])
+        self.longest_segment = max(self.longest_segment, seg.length)
         if is_cut(seg):
-            cut = seg[LENGTH] - seg[END] + seg[START]
-            self._wire_end = max(self._wire_end, start + seg[LENGTH])
-            self.find("capture-cut", end, seg[FRAME], seg[TIME], f"{cut} octets of the payload are not captured")
+            cut = seg.length - seg.end + seg.start
+            self._wire_end = max(self._wire_end, start + seg.length)
+            self.find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
         highest = stream.highest
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
-        keep_alive = seg[LENGTH] == 1 and end == stream.next
+        keep_alive = seg.length == 1 and end == stream.next
         if start < end and self._agrees(seg, start, end, keep_alive):
             new = stream.commit(seg, start, end)
         if self.opening is None and stream.starts and stream.starts[0] == 0:
             self.opening = bare(stream.pieces[0][3])
         rst = self.half.rst
-        if new and rst is not None and rst[1] < seg[FRAME] and end > stream.offset_of(rst[0]):
+        if new and rst is not None and rst[1] < seg.frame and end > stream.offset_of(rst[0]):
             detail = f"{end - start} octets after the RST of frame {rst[1]}"
-            self.find("attack-reset", start, seg[FRAME], seg[TIME], detail)
+            self.find("attack-reset", start, seg.frame, seg.time, detail)
         if not new:
             counts.retransmitted_segments += 1
             if not keep_alive:
@@ -429,7 +421,7 @@ class FullOperation:
             placement.cut += placement.is_inside_fpdu
         elif closed is not None and placement.is_inside_fpdu:
             how, when = closed
-            latest = max((piece[3][FRAME], piece[3][TIME]) for piece in stream.pieces)
+            latest = max((piece[3].frame, piece[3].time) for piece in stream.pieces)
             if how == "FIN" or when >= latest:
                 detail = f"{how} {stream.next - placement.at} octets into an FPDU"
                 self.find("connection-lost", placement.at, *max(when, latest), detail)
@@ -467,7 +459,7 @@ class FullOperation:
             control = self._reader.control(extent) if extent is not None else b""
             if len(control) == 2 and (control[0] << 8 | control[1]) not in PLAUSIBLE_CONTROLS:
                 latest = stream.pieces_of(stream.base, stream.base + 1)[0][3]
-                self.be_in_doubt(Doubt(stream.base, latest[FRAME], latest[TIME], None))
+                self.be_in_doubt(Doubt(stream.base, latest.frame, latest.time, None))
 
     def _be_wary(self) -> None:
         """Keep what is let go of when the block goes, as long as it may be read again."""
@@ -476,8 +468,8 @@ class FullOperation:
             self._look_at_part()
         if self.doubt is not None or not stream.consumed:
             return
-        last, purse = stream.consumed[-1][FRAME], self.half.connection.receiver.purse
-        weight = sum([seg[END] - seg[START] + _SEGMENT_WEIGHT for seg in stream.consumed])
+        last, purse = stream.consumed[-1].frame, self.half.connection.receiver.purse
+        weight = sum([seg.end - seg.start + _SEGMENT_WEIGHT for seg in stream.consumed])
         if stream.base < BEGINNING and purse.take_room(self, weight, last):
             self.kept_until = last
             self.beginning += map(detached, stream.consumed)
@@ -561,7 +553,7 @@ class FullOperation:
             return True
         differences = stream.differences(seg, start, end)
         if differences and not keep_alive and checksum_is_wrong(seg):
-            self.find("tcp-checksum", start, seg[FRAME], seg[TIME], DROPPED)
+            self.find("tcp-checksum", start, seg.frame, seg.time, DROPPED)
             return False
         if any(checksum_is_wrong(other) for _, other in differences):
             # The receiver dropped the damaged ones all, be the octets that are held of them right or not.
@@ -572,8 +564,8 @@ class FullOperation:
         differences = [place for place in differences if not checksum_is_wrong(place[1])]
         if differences and not keep_alive:
             offset, other = min(differences, key=lambda place: place[0])
-            detail = f"an octet differs from what frame {other[FRAME]} brought; the first copy is kept"
-            self.find("overlap", offset, seg[FRAME], seg[TIME], detail)
+            detail = f"an octet differs from what frame {other.frame} brought; the first copy is kept"
+            self.find("overlap", offset, seg.frame, seg.time, detail)
             self._look_at_copy(seg, offset, other)
         return True
 
@@ -588,18 +580,18 @@ class FullOperation:
         is_good = self._has_good_fpdu(seg, first)
         was_good = self._has_good_fpdu(other, first) or (not self.counts.crc_errors and offset < self.stream.base)
         if is_good and was_good:
-            detail = f"frames {other[FRAME]} and {seg[FRAME]} brought different FPDUs, both with good CRCs"
+            detail = f"frames {other.frame} and {seg.frame} brought different FPDUs, both with good CRCs"
         elif is_good or was_good:
             bad, good = (other, seg) if is_good else (seg, other)
-            detail = f"what frame {bad[FRAME]} brought fits TCP and no FPDU, unlike what frame {good[FRAME]} brought"
+            detail = f"what frame {bad.frame} brought fits TCP and no FPDU, unlike what frame {good.frame} brought"
         else:
             return
-        self.find("attack-injection", offset, seg[FRAME], seg[TIME], detail)
+        self.find("attack-injection", offset, seg.frame, seg.time, detail)
 
     def _has_good_fpdu(self, seg: Segment, offset: int) -> bool:
         """Whether a segment holds, from an offset of the stream on, an FPDU whose CRC is good."""
-        start = self.stream.offset_of(seg[SEQ])
-        octets = seg[BUFFER][seg[START] + max(offset - start, 0) : seg[END]]
+        start = self.stream.offset_of(seg.seq)
+        octets = seg.buffer[seg.start + max(offset - start, 0) : seg.end]
         return start <= offset and is_good_fpdu(octets, offset, self.markers)
 
     def _look_at_boundaries(self, seg: Segment, start: int, end: int) -> None:
@@ -607,30 +599,30 @@ class FullOperation:
         if self._is_boundary(start):
             return
         for other in self.stream.consumed_between(start, min(end, self.stream.base)):
-            first = self.stream.offset_of(other[SEQ])
-            if first < start < first + other[LENGTH] <= first + LARGEST_SEGMENT and _holds(self.starts, first):
-                detail = f"repeats frame {other[FRAME]} from its octet {start - first} on, in the middle of an FPDU"
-                self.find("alignment-retransmission", start, seg[FRAME], seg[TIME], detail)
+            first = self.stream.offset_of(other.seq)
+            if first < start < first + other.length <= first + LARGEST_SEGMENT and _holds(self.starts, first):
+                detail = f"repeats frame {other.frame} from its octet {start - first} on, in the middle of an FPDU"
+                self.find("alignment-retransmission", start, seg.frame, seg.time, detail)
                 return
 
     def _look_at_path(self, seg: Segment) -> None:
         """Does a segment come the same way as the first?"""
-        at = seg[TCP] - self._hop_limit_before_tcp
-        if at >= 0 and seg[BUFFER][at] == self._hop_limit:
+        at = seg.tcp - self._hop_limit_before_tcp
+        if at >= 0 and seg.buffer[at] == self._hop_limit:
             return
         limit = hop_limit(seg)
         if limit is None or limit == self._hop_limit:
             return
         if self._hop_limit is not None:
             detail = f"TTL or Hop Limit {limit}, where it was {self._hop_limit}"
-            self.find("attack-hijack", self.stream.offset_of(seg[SEQ]), seg[FRAME], seg[TIME], detail)
+            self.find("attack-hijack", self.stream.offset_of(seg.seq), seg.frame, seg.time, detail)
         self._hop_limit = limit
 
     def _skip_gap(self, now: Moment) -> None:
         stream, placement = self.stream, self._placement
         start, end = stream.next, stream.islands[0][0]
         beyond = stream.pieces_of(end, end + 1)[0][3]
-        self._find_gap(start, end, (beyond[FRAME], beyond[TIME]))
+        self._find_gap(start, end, (beyond.frame, beyond.time))
         self._know_start()
         # What is told now lies before the gap: it can still be delivered.
         self._account(placement.give_up(now))

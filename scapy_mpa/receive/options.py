@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scapy_mpa.receive.segment import BUFFER, START, TCP, Segment
+from scapy_mpa.receive.segment import Segment
 
 _HEADER = 20
 _END, _NO_OPERATION, _MSS, _TIMESTAMPS = 0, 1, 2, 8
@@ -21,9 +21,9 @@ class Announced(NamedTuple):
 
 def announced(syn: Segment) -> Announced | None:
     """Read the options of a SYN; None if its header was not captured."""
-    if syn[TCP] < 0:
+    if syn.tcp < 0:
         return None
-    octets = bytes(syn[BUFFER][syn[TCP] : syn[START]])
+    octets = bytes(syn.buffer[syn.tcp : syn.start])
     mss, timestamps, at = 0, False, _HEADER
     while at < len(octets) and octets[at] != _END:
         if octets[at] == _NO_OPERATION:

@@ -26,7 +26,7 @@ from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome, S
 from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.search import ALIGNMENT, Search
-from scapy_mpa.receive.segment import FRAME, TIME, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.stream import Stream, frames_of
 from scapy_mpa.receive.watch.fpdu import oddities
 
@@ -552,8 +552,8 @@ class Placement:
     def _located(self, extent: Extent, crc: int) -> Located:
         """What is known of a complete FPDU, and since when it has been located."""
         pieces = self._stream.pieces_of(extent.offset, extent.end)
-        latest = max(pieces, key=lambda piece: piece[3][FRAME])[3]
-        complete = max((latest[FRAME], latest[TIME]), self.floor)
+        latest = max(pieces, key=lambda piece: piece[3].frame)[3]
+        complete = max((latest.frame, latest.time), self.floor)
         before = self._placed_ends.get(extent.offset)
         is_named = self._is_named_by_marker(extent)
         if extent.offset == 0 or is_named:
@@ -632,7 +632,7 @@ class Placement:
     def withdraw(self, wrong: list[Segment], offset: int) -> None:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""
         for seg in wrong:
-            self._breaches.append(Breach("tcp-checksum", offset, seg[FRAME], seg[TIME], DROPPED))
+            self._breaches.append(Breach("tcp-checksum", offset, seg.frame, seg.time, DROPPED))
         self._reader.withdraw(wrong)
 
     def _held_of(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -17,21 +17,12 @@ from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
 from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
-    ACK,
     ACK_FLAG,
-    END,
     FIN,
-    FLAGS,
-    FRAME,
-    KEY,
-    LENGTH,
     RST,
-    SEQ,
     SEQ_MASK,
-    START,
     STATE_FLAGS,
     SYN,
-    TIME,
     Segment,
     detached,
     reverse_key,
@@ -160,12 +151,12 @@ class Receiver:
                 continue
             half.phase.receive(seg)
         if seg is not None:
-            self._now = seg[FRAME], seg[TIME]
+            self._now = seg.frame, seg.time
 
     def pass_time(self, segments: Iterable[Segment]) -> None:
         """The capture is past these segments, all of which need not have been fed."""
         for seg in segments:
-            self._now = seg[FRAME], seg[TIME]
+            self._now = seg.frame, seg.time
 
     def release(self) -> None:
         """Let go of the buffers of all segments fed before the last release; what is still needed is copied.
@@ -222,25 +213,25 @@ class Receiver:
 
     def _open(self, seg: Segment) -> Half | None:
         """A half connection for a key not met yet; None for a segment that begins none."""
-        if not seg[LENGTH] and not seg[FLAGS] & SYN:
+        if not seg.length and not seg.flags & SYN:
             return None
         if len(self._plain) + len(self._with_mpa) >= self.limits.connections:
             self._close_oldest(seg)
         return self._new(seg)
 
     def _new(self, seg: Segment) -> Half:
-        key = seg[KEY]
+        key = seg.key
         self.tcp_connections += 1
         connection = TCPConnection(key, reverse_key(key), self)
         for half in connection.halves:
-            half.enter(StartupPhase(half, seg[SEQ] if half.key == key else seg[ACK], False, self.limits.held_octets))
+            half.enter(StartupPhase(half, seg.seq if half.key == key else seg.ack, False, self.limits.held_octets))
             self._halves[half.key] = half
         self._plain[id(connection)] = connection
         return connection.halves[0]
 
     def speaks_mpa(self, seg: Segment) -> bool:
         """Whether the TCP connection of a segment is, as far as is known, in use by MPA."""
-        half = self._halves.get(seg[KEY])
+        half = self._halves.get(seg.key)
         return half is not None and half.connection.mpa is not None
 
     def follow(self, connection: TCPConnection) -> None:
@@ -260,45 +251,45 @@ class Receiver:
     def begin_anew(self, connection: TCPConnection, segments: list[Segment]) -> None:
         """A connection is over, and ``segments`` belong to a new one on the same addresses and ports."""
         last = segments[-1]
-        self._close(connection, (last[FRAME], last[TIME]))
+        self._close(connection, (last.frame, last.time))
         self._new(segments[0])
         for seg in segments:
-            half = self._halves[seg[KEY]]
-            if seg[FLAGS] & STATE_FLAGS:
+            half = self._halves[seg.key]
+            if seg.flags & STATE_FLAGS:
                 self._change_state(half, seg)
             else:
-                half.acknowledge(seg[ACK])
+                half.acknowledge(seg.ack)
                 half.phase.receive(seg)
 
     def _close_oldest(self, seg: Segment) -> None:
         """Give up a TCP connection: the oldest without MPA, if there is one."""
         connection = next(iter((self._plain or self._with_mpa).values()))
-        self._close(connection, (seg[FRAME], seg[TIME]))
+        self._close(connection, (seg.frame, seg.time))
         for half in connection.halves:
             self._halves.pop(half.key, None)
         detail = f"more than {self.limits.connections} TCP connections at a time (connections)"
-        self.findings.add("limit", None, seg[FRAME], seg[TIME], seg[SEQ], detail)
+        self.findings.add("limit", None, seg.frame, seg.time, seg.seq, detail)
 
     def _change_state(self, half: Half, seg: Segment) -> None:
         """A SYN, FIN or RST, and what payload comes with it."""
-        flags = seg[FLAGS]
+        flags = seg.flags
         if flags & SYN:
             if self._is_foreign(half, seg):
                 return
             half = self._synchronize(half, seg)
             half.announced = announced(seg) or half.announced
-            seg = (*seg[:SEQ], (seg[SEQ] + 1) & SEQ_MASK, *seg[ACK:])
+            seg = seg._replace(seq=(seg.seq + 1) & SEQ_MASK)
         if flags & ACK_FLAG:
-            half.acknowledge(seg[ACK])
+            half.acknowledge(seg.ack)
         if flags & RST:
-            half.rst = seg[SEQ], seg[FRAME], seg[TIME]
+            half.rst = seg.seq, seg.frame, seg.time
             half.next_seq = -1
             return
         if flags & FIN:
-            fin = (seg[SEQ] + seg[LENGTH]) & SEQ_MASK
+            fin = (seg.seq + seg.length) & SEQ_MASK
             if half.fin is None or half.fin[0] != fin:
-                half.fin = fin, seg[FRAME], seg[TIME]
-        if seg[END] > seg[START] or seg[LENGTH]:
+                half.fin = fin, seg.frame, seg.time
+        if seg.end > seg.start or seg.length:
             half.phase.receive(seg)
 
     def _is_foreign(self, half: Half, seg: Segment) -> bool:
@@ -307,20 +298,20 @@ class Receiver:
         As long as MPA is spoken on this one, it takes both sides to begin another: a lone SYN may be forged.
         """
         connection, peer = half.connection, half.peer
-        origin = (seg[SEQ] + 1) & SEQ_MASK
+        origin = (seg.seq + 1) & SEQ_MASK
         if connection.mpa is None or connection.is_closed or half.origin == origin or half.has_begun_behind(origin):
             return False
         half.syn = detached(seg)
         if peer.syn is not None:
             pair = [peer.syn, half.syn]
-            answered = {(syn[ACK] - 1) & SEQ_MASK for syn in pair if syn[FLAGS] & ACK_FLAG}
-            if any(syn[SEQ] in answered for syn in pair):
+            answered = {(syn.ack - 1) & SEQ_MASK for syn in pair if syn.flags & ACK_FLAG}
+            if any(syn.seq in answered for syn in pair):
                 self.begin_anew(connection, pair)
         return True
 
     def _synchronize(self, half: Half, seg: Segment) -> Half:
         """A SYN: of this connection, or of a new one on the same addresses and ports."""
-        origin = (seg[SEQ] + 1) & SEQ_MASK
+        origin = (seg.seq + 1) & SEQ_MASK
         if half.origin == origin or half.has_begun_behind(origin):
             half.origin = origin
             return half
@@ -329,7 +320,7 @@ class Receiver:
         if may_be_late and isinstance(half.phase, StartupPhase) and half.phase.anchor(origin):
             half.origin = origin
             return half
-        self._close(half.connection, (seg[FRAME], seg[TIME]))
+        self._close(half.connection, (seg.frame, seg.time))
         half = self._new(seg)
         assert isinstance(half.phase, StartupPhase)
         half.phase.anchor(origin)

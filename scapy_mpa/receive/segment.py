@@ -1,40 +1,45 @@
 """What the receiver is handed: one captured TCP segment.
 
-A segment travels as a plain tuple, because one is made for every packet of a capture and the in-order
-path must not pay for more.  Its fields, in order:
-
-======== =============== ==============================================================================
-FRAME    int             number of the frame in the capture, from 1
-TIME     int             nanoseconds since the epoch
-KEY      bytes           source address, destination address, source port, destination port (12 or 36 octets)
-SEQ      int             sequence number of its first octet (of the SYN, if it carries one)
-ACK      int             acknowledgement number
-FLAGS    int             the low eight flag bits of the TCP header
-BUFFER   memoryview      octets that hold the packet
-START    int             index in BUFFER of the first payload octet
-END      int             index in BUFFER after the last captured payload octet
-TCP      int             index in BUFFER of the TCP header, -1 where the header is not kept
-LENGTH   int             payload octets on the wire; more than END - START where the capture cut the packet
-======== =============== ==============================================================================
+One is made for every packet of a capture, so it is a tuple with names: it costs little, and nobody can change it.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple
 
-Segment: TypeAlias = tuple[int, int, bytes, int, int, int, memoryview, int, int, int, int]
 
-FRAME: Final = 0
-TIME: Final = 1
-KEY: Final = 2
-SEQ: Final = 3
-ACK: Final = 4
-FLAGS: Final = 5
-BUFFER: Final = 6
-START: Final = 7
-END: Final = 8
-TCP: Final = 9
-LENGTH: Final = 10
+class Segment(NamedTuple):
+    """A captured TCP segment.
+
+    Attributes:
+        frame: number of the frame in the capture, from 1.
+        time: nanoseconds since the epoch.
+        key: source address, destination address, source port, destination port (12 or 36 octets).
+        seq: sequence number of its first octet (of the SYN, if it carries one).
+        ack: acknowledgement number.
+        flags: the low eight flag bits of the TCP header.
+        buffer: octets that hold the packet.
+        start: index in ``buffer`` of the first payload octet.
+        end: index in ``buffer`` after the last captured payload octet.
+        tcp: index in ``buffer`` of the TCP header, -1 where the header is not kept.
+        length: payload octets on the wire; more than ``end - start`` where the capture cut the packet.
+    """
+
+    frame: int
+    time: int
+    key: bytes
+    seq: int
+    ack: int
+    flags: int
+    buffer: memoryview
+    start: int
+    end: int
+    tcp: int
+    length: int
+
+
+#: Where the fields stand, for those that read a segment as a plain tuple.
+FRAME, TIME, KEY, SEQ, ACK, FLAGS, BUFFER, START, END, TCP, LENGTH = range(11)
 
 #: A buffer larger than any packet is a block of the capture file.
 _LARGEST_PACKET = 1 << 17
@@ -67,25 +72,25 @@ def segment(
         time = frame * 1_000_000_000
     if length is None:
         length = len(payload)
-    return (frame, time, key, seq, ack, flags, memoryview(payload), 0, len(payload), -1, length)
+    return Segment(frame, time, key, seq, ack, flags, memoryview(payload), 0, len(payload), -1, length)
 
 
 def detached(seg: Segment) -> Segment:
     """The same segment over a buffer of its own, so that the one it was read in can be let go."""
-    frame, time, key, seq, ack, flags, octets, start, end, tcp, length = seg
-    first = start if tcp < 0 else tcp
-    octets = memoryview(bytes(octets[first:end]))
-    return frame, time, key, seq, ack, flags, octets, start - first, end - first, -1 if tcp < 0 else 0, length
+    first = seg.start if seg.tcp < 0 else seg.tcp
+    octets = memoryview(bytes(seg.buffer[first : seg.end]))
+    tcp = -1 if seg.tcp < 0 else 0
+    return seg._replace(buffer=octets, start=seg.start - first, end=seg.end - first, tcp=tcp)
 
 
 def bare(seg: Segment) -> Segment:
     """The same segment without its octets, which are let go."""
-    return (*seg[:BUFFER], memoryview(b""), 0, 0, -1, seg[LENGTH])
+    return seg._replace(buffer=memoryview(b""), start=0, end=0, tcp=-1)
 
 
 def small_copy(seg: Segment, copies: dict[int, Segment]) -> Segment:
     """The segment itself if its buffer is its own, else a detached one: the same for the same ``copies``."""
-    if seg[BUFFER].nbytes <= _LARGEST_PACKET:
+    if seg.buffer.nbytes <= _LARGEST_PACKET:
         return seg
     copy = copies.get(id(seg))
     if copy is None:
@@ -115,15 +120,15 @@ def endpoints(key: bytes) -> tuple[str, str]:
 
 def checksum_is_right(seg: Segment) -> bool:
     """Whether the TCP checksum of a segment, all of which was captured, is right."""
-    tcp, end = seg[TCP], seg[END]
-    return tcp >= 0 and end - seg[START] == seg[LENGTH] and _sum(seg) == 0
+    tcp, end = seg.tcp, seg.end
+    return tcp >= 0 and end - seg.start == seg.length and _sum(seg) == 0
 
 
 def _sum(seg: Segment) -> int:
     """The sum over pseudo-header, header and payload: 0 if the checksum is right (RFC 9293 §3.1)."""
-    octets = seg[BUFFER][seg[TCP] : seg[END]]
+    octets = seg.buffer[seg.tcp : seg.end]
     # Folding to 16 bits is a remainder modulo 65535, so the words need not be added one by one (RFC 1071).
-    pseudo = int.from_bytes(seg[KEY][:-4], "big") + 6 + len(octets)
+    pseudo = int.from_bytes(seg.key[:-4], "big") + 6 + len(octets)
     padded = bytes(octets) + b"\0" * (len(octets) & 1)
     return (int.from_bytes(padded, "big") + pseudo) % 0xFFFF
 
@@ -134,15 +139,15 @@ def checksum_is_wrong(seg: Segment) -> bool:
     True only where that can be told: the whole segment was captured, and its checksum is neither right, nor
     zero, nor the sum over the pseudo-header alone that a host with checksum offload leaves in the field.
     """
-    tcp, end = seg[TCP], seg[END]
-    if tcp < 0 or end - seg[START] != seg[LENGTH]:
+    tcp, end = seg.tcp, seg.end
+    if tcp < 0 or end - seg.start != seg.length:
         return False
-    octets = seg[BUFFER][tcp:end]
+    octets = seg.buffer[tcp:end]
     found = octets[16] << 8 | octets[17]
     if found == 0:
         return False
     if _sum(seg) == 0:
         return False
-    pseudo = int.from_bytes(seg[KEY][:-4], "big") + 6 + len(octets)
+    pseudo = int.from_bytes(seg.key[:-4], "big") + 6 + len(octets)
     # Large-send offload leaves the sum without the length (it differs for each segment that goes out).
     return (found - pseudo) % 0xFFFF != 0 and (found - pseudo + len(octets)) % 0xFFFF != 0

@@ -31,15 +31,7 @@ from scapy_mpa.receive.inference import CONNECTION_BITS, Run, infer
 from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.segment import (
-    ACK,
-    BUFFER,
-    END,
-    FRAME,
-    LENGTH,
-    SEQ,
     SEQ_MASK,
-    START,
-    TIME,
     Segment,
     checksum_is_wrong,
     detached,
@@ -145,10 +137,10 @@ class StartupPhase:
 
     def in_order(self, seg: Segment) -> bool:
         """Pass streaming data that cannot hold a Key; False, with nothing done, for all other."""
-        start, end = seg[START], seg[END]
-        if end - start != seg[LENGTH]:
+        start, end = seg.start, seg.end
+        if end - start != seg.length:
             return False
-        octets = bytes(seg[BUFFER][start:end])
+        octets = bytes(seg.buffer[start:end])
         if KEY_PREFIX in octets or beginning_of_key(octets):
             return False
         if not self._decision.passes(end - start):
@@ -157,7 +149,7 @@ class StartupPhase:
         stream = self.stream
         stream.next += end - start
         stream.base = stream.highest = stream.next
-        self.half.next_seq = (seg[SEQ] + end - start) & SEQ_MASK
+        self.half.next_seq = (seg.seq + end - start) & SEQ_MASK
         return True
 
     def receive(self, seg: Segment) -> None:
@@ -169,24 +161,24 @@ class StartupPhase:
         stream = self.stream
         if not (stream.anchored or stream.pieces or self.waiting or self._keys.candidates) and self.wait_from is None:
             # Nothing is known of it: what an acknowledgement said of its sequence numbers may be wrong.
-            stream = self.stream = Stream(seg[SEQ], False)
-        start = stream.offset_of(seg[SEQ])
-        end = start + seg[END] - seg[START]
+            stream = self.stream = Stream(seg.seq, False)
+        start = stream.offset_of(seg.seq)
+        end = start + seg.end - seg.start
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
             self.half.connection.begins_anew(self.half, seg)
             return
         if self.half.connection.first_sender is None:
             self.half.connection.first_sender = self.half
         if is_cut(seg) and not (self.undecided and self.half.connection.mpa is None):
-            cut = seg[LENGTH] - seg[END] + seg[START]
+            cut = seg.length - seg.end + seg.start
             self.half.connection.find("capture-cut", seg, f"{cut} octets of the payload are not captured")
         if self._is_damaged(seg, start, end):
             return
-        if stream.anchored and start == 0 and seg[SEQ] == self.half.origin:
+        if stream.anchored and start == 0 and seg.seq == self.half.origin:
             self._look_at_first(seg)
         if self.half.rejected is not None and start == 0:
             find_fpdu_after_rejection(self.half, seg)
-        if start + seg[LENGTH] > self._keep_from() and (end > start or self.found is not None):
+        if start + seg.length > self._keep_from() and (end > start or self.found is not None):
             self.waiting.add(seg)
             if self.waiting.octets > self._limit() and not self._make_room():
                 return
@@ -206,11 +198,11 @@ class StartupPhase:
 
     def _look_at_first(self, seg: Segment) -> None:
         """The first segment behind the SYN: does it begin with what was meant for a Key?"""
-        octets = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + STARTUP_HEADER_LENGTH)])
+        octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + STARTUP_HEADER_LENGTH)])
         is_header = len(octets) == STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
         if is_header and is_garbled_key(octets) and not checksum_is_wrong(seg):
             octets = octets[:KEY_LENGTH]
-            self.half.garbled = seg[FRAME], seg[TIME], seg[SEQ], f"no startup frame: it begins with {octets!r}"
+            self.half.garbled = seg.frame, seg.time, seg.seq, f"no startup frame: it begins with {octets!r}"
 
     def octets_without_key(self, ack: int) -> int:
         """How many octets there are from the first behind the SYN up to ``ack``, if no startup frame can be in them.
@@ -232,7 +224,7 @@ class StartupPhase:
         if self.found is not None:
             differences = self._differences_in_frame(seg, start)
         elif end <= stream.base and stream.anchored:
-            if seg[BUFFER][seg[START] : seg[START] + KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
+            if seg.buffer[seg.start : seg.start + KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
                 return False
             # No frame was seen in these octets the first time, so that they were damaged then.
             self._begin_again([seg])
@@ -264,15 +256,15 @@ class StartupPhase:
             return []
         if self._frame is None:
             self._frame = lay(self._frame_segments, Stream(self.stream.origin, False))
-        return [other for _, other in self._frame.differences(seg, start, start + seg[END] - seg[START])]
+        return [other for _, other in self._frame.differences(seg, start, start + seg.end - seg.start)]
 
     def _begin_again(self, segments: list[Segment]) -> None:
         """Search these segments anew: what was made of others was wrong."""
         if self.found is not None:
             self.half.connection.forget_frame(self)
-        first = min(segments, key=lambda seg: self.stream.offset_of(seg[SEQ]))
+        first = min(segments, key=lambda seg: self.stream.offset_of(seg.seq))
         anchored = self.stream.anchored or not self.undecided
-        phase = StartupPhase(self.half, first[SEQ], anchored, self._held_limit, self.undecided)
+        phase = StartupPhase(self.half, first.seq, anchored, self._held_limit, self.undecided)
         phase._answers = self._answers
         phase._may_repeat = self._may_repeat_after(segments)
         if self.found is None and self.wait_from is not None:
@@ -312,12 +304,12 @@ class StartupPhase:
             return False
         if self.stream.anchored:
             return start == self.stream.next
-        octets = bytes(seg[BUFFER][seg[START] : seg[END]][:KEY_LENGTH])
-        return seg[SEQ] == begins and not (REPLY_KEY.startswith(octets) or REQUEST_KEY.startswith(octets))
+        octets = bytes(seg.buffer[seg.start : seg.end][:KEY_LENGTH])
+        return seg.seq == begins and not (REPLY_KEY.startswith(octets) or REQUEST_KEY.startswith(octets))
 
     def _knows_request(self, seg: Segment) -> bool:
         """Whether a segment was sent when the Request had been received."""
-        return self._answers is not None and (seg[ACK] - self._answers[0]) & SEQ_MASK < 0x80000000
+        return self._answers is not None and (seg.ack - self._answers[0]) & SEQ_MASK < 0x80000000
 
     def release(self) -> bool:
         """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
@@ -345,7 +337,7 @@ class StartupPhase:
 
     def _forget_waiting(self) -> None:
         keep, offset_of = self._keep_from(), self.stream.offset_of
-        self.waiting.replace(seg for seg in self.waiting if offset_of(seg[SEQ]) + seg[LENGTH] > keep)
+        self.waiting.replace(seg for seg in self.waiting if offset_of(seg.seq) + seg.length > keep)
         self._kept = len(self.waiting)
 
     def _limit(self) -> int:
@@ -458,7 +450,7 @@ class StartupPhase:
             return False
         # Where the beginning was captured nothing that was sent before can come later.
         known = self.stream.anchored or bool(connection.receiver.assumptions.start)
-        if not self._decision.is_due(self.waiting.octets, seg[TIME], known):
+        if not self._decision.is_due(self.waiting.octets, seg.time, known):
             return False
         if connection.stop_waiting():
             return True
@@ -493,18 +485,18 @@ class StartupPhase:
         end = offset + startup.wire_length
         pieces = stream.pieces_of(offset, end)
         # In the middle of a segment of other data a Key may be text about MPA; there the frame has to look like one.
-        at_segment = stream.offset_of(pieces[0][3][SEQ]) == offset
+        at_segment = stream.offset_of(pieces[0][3].seq) == offset
         if not at_segment and (startup_frame_problems(startup) or end != island[1]):
             return False
         if self.half.connection.mpa is None and not self.half.connection.receiver.has_room(self.half):
             return False
         self._frame_segments = list({id(piece[3]): piece[3] for piece in pieces}.values())
         self._frame_weight = Waiting(self._frame_segments).octets
-        latest = max(self._frame_segments, key=lambda seg: seg[FRAME])
+        latest = max(self._frame_segments, key=lambda seg: seg.frame)
         if self.unexpected is None and not at_segment and self._knows_request(pieces[0][3]):
             self.unexpected = detached(pieces[0][3])
         seq = stream.seq_of(offset)
-        self.found = FoundFrame(startup, offset, end, seq, latest[FRAME], latest[TIME], latest[ACK])
+        self.found = FoundFrame(startup, offset, end, seq, latest.frame, latest.time, latest.ack)
         self.wait_behind(end)
         stream.forget()
         self.half.connection.startup_frame(self)

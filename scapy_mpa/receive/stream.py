@@ -15,13 +15,7 @@ from typing import TypeAlias
 
 from scapy_mpa.receive.chunks import CHUNK, Chunks, chunks_within
 from scapy_mpa.receive.segment import (
-    BUFFER,
-    END,
-    FRAME,
-    LENGTH,
-    SEQ,
     SEQ_MASK,
-    START,
     Segment,
     checksum_is_wrong,
     small_copy,
@@ -137,7 +131,7 @@ class Stream:
         """
         new = self.missing(start, end)
         for first, last in new:
-            self._insert((first, last, seg[START] + first - start, seg))
+            self._insert((first, last, seg.start + first - start, seg))
             self._mark(first, last)
             self.captured += last - first
         if end > self.highest:
@@ -175,9 +169,9 @@ class Stream:
     def withdraw(self, segments: list[Segment]) -> None:
         """Forget the octets that these segments brought, as if they had not been captured."""
         for seg in segments:
-            start = self.offset_of(seg[SEQ])
+            start = self.offset_of(seg.seq)
             at = bisect_left(self.starts, max(start, self.base))
-            end = start + seg[END] - seg[START]
+            end = start + seg.end - seg.start
             while at < len(self.starts) and self.starts[at] < end:
                 if self.pieces[at][3] is not seg:
                     at += 1
@@ -325,9 +319,9 @@ class Stream:
         found: dict[int, tuple[int, Segment]] = {}
         if start < self.base:
             for other in self.consumed_between(start, min(end, self.base)):
-                first = self.offset_of(other[SEQ])
-                last = first + other[END] - other[START]
-                difference = _first_difference(seg, start, other, first, last, other[START])
+                first = self.offset_of(other.seq)
+                last = first + other.end - other.start
+                difference = _first_difference(seg, start, other, first, last, other.start)
                 if difference is not None and difference < self.base:
                     found.setdefault(id(other), (difference, other))
         if start < self.next or self.islands:
@@ -341,10 +335,10 @@ class Stream:
         """The segments let go of lately that hold octets of [start, end), and maybe some before."""
         found: dict[int, Segment] = {}
         for segments in (self.previously_consumed, self.consumed):
-            index = bisect_right(segments, start, key=lambda seg: self.offset_of(seg[SEQ]))
+            index = bisect_right(segments, start, key=lambda seg: self.offset_of(seg.seq))
             # Retransmissions with other boundaries overlap, so the one before may not be the first.
             index = max(index - 4, 0)
-            while index < len(segments) and self.offset_of(segments[index][SEQ]) < end:
+            while index < len(segments) and self.offset_of(segments[index].seq) < end:
                 # One between whose octets others lie is there several times.
                 found[id(segments[index])] = segments[index]
                 index += 1
@@ -382,12 +376,12 @@ class Stream:
             a, b, index, seg = self.pieces[at]
             copy = small_copy(seg, copies)
             if copy is not seg:
-                self.pieces[at] = (a, b, index - seg[START] + copy[START], copy)
+                self.pieces[at] = (a, b, index - seg.start + copy.start, copy)
 
 
 def _views(pieces: list[Piece], start: int, end: int) -> list[memoryview]:
     """The octets of [start, end) that pieces hold."""
-    views = [seg[BUFFER][index : index + b - a] for a, b, index, seg in pieces]
+    views = [seg.buffer[index : index + b - a] for a, b, index, seg in pieces]
     if views:
         views[-1] = views[-1][: end - pieces[-1][0]]
         views[0] = views[0][max(start - pieces[0][0], 0) :]
@@ -402,23 +396,23 @@ def _damaged(pieces: list[Piece]) -> list[Segment]:
 def frames_of(pieces: list[Piece]) -> tuple[int, ...]:
     """The frames that brought these pieces, ascending."""
     if len(pieces) == 1:
-        return (pieces[0][3][FRAME],)
-    return tuple(sorted({piece[3][FRAME] for piece in pieces}))
+        return (pieces[0][3].frame,)
+    return tuple(sorted({piece[3].frame for piece in pieces}))
 
 
 def is_cut(seg: Segment) -> bool:
     """Whether the capture cut this segment's payload."""
-    return seg[END] - seg[START] < seg[LENGTH]
+    return seg.end - seg.start < seg.length
 
 
 def _first_difference(seg: Segment, start: int, other: Segment, a: int, b: int, index: int) -> int | None:
     """The first offset at which ``seg``, from ``start``, differs from [a, b) of ``other``, from ``index``."""
     first = max(start, a)
-    last = min(start + seg[END] - seg[START], b)
+    last = min(start + seg.end - seg.start, b)
     if first >= last:
         return None
-    mine = bytes(seg[BUFFER][seg[START] + first - start : seg[START] + last - start])
-    theirs = bytes(other[BUFFER][index + first - a : index + last - a])
+    mine = bytes(seg.buffer[seg.start + first - start : seg.start + last - start])
+    theirs = bytes(other.buffer[index + first - a : index + last - a])
     if mine == theirs:
         return None
     different = int.from_bytes(mine, "little") ^ int.from_bytes(theirs, "little")

@@ -14,7 +14,7 @@ from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, candidates
 from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis
 from scapy_mpa.receive.located import Doubt, Purse
-from scapy_mpa.receive.segment import END, FRAME, SEQ, SEQ_MASK, START, Segment, checksum_is_wrong, small_copy
+from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
 
 if TYPE_CHECKING:
@@ -53,18 +53,18 @@ class Suspicion:
     def take(self, segments: list[Segment]) -> None:
         """Keep segments; those of frames that have been taken are left out."""
         for seg in segments:
-            if seg[FRAME] in self._frames:
+            if seg.frame in self._frames:
                 continue
             if self.is_full:
                 self.left.append(seg)
                 continue
-            self._frames.add(seg[FRAME])
+            self._frames.add(seg.frame)
             self.segments.append(seg)
-            self.held += seg[END] - seg[START] + PIECE_WEIGHT
+            self.held += seg.end - seg.start + PIECE_WEIGHT
             if checksum_is_wrong(seg):
                 continue  # its receiver dropped it
-            start = self._stream.offset_of(seg[SEQ])
-            self._stream.commit(seg, start, start + seg[END] - seg[START])
+            start = self._stream.offset_of(seg.seq)
+            self._stream.commit(seg, start, start + seg.end - seg.start)
 
     def release(self) -> None:
         """The block of the capture goes: copy what lies in it."""
@@ -123,7 +123,7 @@ def look_into(operation: FullOperation, at_end: bool) -> FullOperation | None:
         suspicion = operation.suspicion = _begin(operation, operation.doubt, receiver.limits.held_octets)
     stream = operation.stream
     held = (piece[3] for piece in stream.pieces)
-    at_hand = {seg[FRAME]: seg for seg in (*operation.beginning, *stream.previously_consumed, *stream.consumed, *held)}
+    at_hand = {seg.frame: seg for seg in (*operation.beginning, *stream.previously_consumed, *stream.consumed, *held)}
     suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
     operation.forget_beginning()
     receiver.purse.earn(max(at_hand, default=0))

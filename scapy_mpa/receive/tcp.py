@@ -19,7 +19,7 @@ from scapy_mpa.receive.midstream import infer_both, infer_from_reply, infer_from
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.options import Announced, emss_of
 from scapy_mpa.receive.reader import FPDUReader
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TIME, Segment, endpoints
+from scapy_mpa.receive.segment import SEQ_MASK, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
 from scapy_mpa.receive.stream import MAX_WINDOW, Stream
 from scapy_mpa.receive.undecided import AdaptingHalf, UndecidedHalf, finish_undecided
@@ -211,12 +211,12 @@ class TCPConnection:
 
         It is the first after a SYN that nobody has confirmed yet, or its SYN was not captured.
         """
-        if half.syn is not None and seg[SEQ] == (half.syn[SEQ] + 1) & SEQ_MASK:
+        if half.syn is not None and seg.seq == (half.syn.seq + 1) & SEQ_MASK:
             self.receiver.begin_anew(self, [half.syn, seg])
             return True
-        if not self.is_closed or bytes(seg[BUFFER][seg[START] : seg[START] + KEY_LENGTH]) != REQUEST_KEY:
+        if not self.is_closed or bytes(seg.buffer[seg.start : seg.start + KEY_LENGTH]) != REQUEST_KEY:
             return False
-        if self.mpa is not None and self.mpa.request is not None and self.mpa.request.seq == seg[SEQ]:
+        if self.mpa is not None and self.mpa.request is not None and self.mpa.request.seq == seg.seq:
             return False
         self.receiver.begin_anew(self, [seg])
         return True
@@ -264,8 +264,8 @@ class TCPConnection:
         """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
         if self.mpa is not None:
             direction = "initiator" if self.mpa.halves["initiator"] is half else "responder"
-            detail = f"a startup frame differs from what frame {before[FRAME]} brought; the first copy is kept"
-            self.mpa.findings.add("overlap", direction, seg[FRAME], seg[TIME], seg[SEQ], detail)
+            detail = f"a startup frame differs from what frame {before.frame} brought; the first copy is kept"
+            self.mpa.findings.add("overlap", direction, seg.frame, seg.time, seg.seq, detail)
 
     def forget_frame(self, phase: StartupPhase) -> None:
         """The startup frame that a half connection had found was damaged on its way."""
@@ -287,11 +287,11 @@ class TCPConnection:
     def find(self, rule: str, seg: Segment, detail: str) -> None:
         """Report something about the connection, or the capture, before Full Operation."""
         if self.mpa is not None:
-            self.mpa.findings.add(rule, None, seg[FRAME], seg[TIME], seg[SEQ], detail)
+            self.mpa.findings.add(rule, None, seg.frame, seg.time, seg.seq, detail)
         else:
-            source, destination = endpoints(seg[KEY])
+            source, destination = endpoints(seg.key)
             detail = f"{source} > {destination}: {detail}"
-            self.receiver.findings.add(rule, None, seg[FRAME], seg[TIME], seg[SEQ], detail)
+            self.receiver.findings.add(rule, None, seg.frame, seg.time, seg.seq, detail)
 
     def _both_known(self, mpa: MPAConnection) -> None:
         assert mpa.request is not None and mpa.reply is not None
@@ -452,7 +452,5 @@ class TCPConnection:
             findings.add("startup-key", None, frame, time, seq, f"{source} > {destination}: {detail}")
         elif mpa is not None and phase.unexpected is not None and mpa.reply is None and not phase.has_gap:
             seg = phase.unexpected
-            begins = bytes(seg[BUFFER][seg[START] : min(seg[END], seg[START] + 16)])
-            findings.add(
-                "startup-key", role, seg[FRAME], seg[TIME], seg[SEQ], f"no MPA Reply: it begins with {begins!r}"
-            )
+            begins = bytes(seg.buffer[seg.start : min(seg.end, seg.start + 16)])
+            findings.add("startup-key", role, seg.frame, seg.time, seg.seq, f"no MPA Reply: it begins with {begins!r}")

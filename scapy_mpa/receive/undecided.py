@@ -8,7 +8,7 @@ from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.receive.entering import Waited, enter
 from scapy_mpa.receive.inference import FEWEST_HEADERS, HALF_BITS
 from scapy_mpa.receive.operation import Direction, FullOperation
-from scapy_mpa.receive.segment import SEQ, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.stream import Stream
 from scapy_mpa.receive.waiting import Waiting, lay
 
@@ -27,7 +27,7 @@ class UndecidedHalf:
         self._has_markers = has_markers
         self.direction: Direction = direction
         self.waiting = waiting
-        self.origin = waiting.segments[0][SEQ] if waiting else half.origin or max(half.peer.ack, 0)
+        self.origin = waiting.segments[0].seq if waiting else half.origin or max(half.peer.ack, 0)
         self._next_try = 2 * waiting.octets
         self._touched = False
         half.next_seq = -1
@@ -49,7 +49,7 @@ class UndecidedHalf:
             self._touched = True
             self.half.connection.receiver.touched.append(self)
         if not self.waiting:
-            self.origin = seg[SEQ]
+            self.origin = seg.seq
         waiting = self.waiting
         waiting.add(seg)
         if waiting.octets >= self._next_try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from scapy_mpa.receive.segment import END, SEQ, START, Segment, small_copy
+from scapy_mpa.receive.segment import Segment, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
 
 
@@ -52,10 +52,10 @@ class Waiting:
 def lay(segments: Iterable[Segment], stream: Stream) -> Stream:
     """Put what segments bring in order, in ``stream``, which is returned."""
     for seg in segments:
-        start = stream.offset_of(seg[SEQ])
-        stream.commit(seg, start, start + seg[END] - seg[START])
+        start = stream.offset_of(seg.seq)
+        stream.commit(seg, start, start + seg.end - seg.start)
     return stream
 
 
 def _weight(seg: Segment) -> int:
-    return seg[END] - seg[START] + PIECE_WEIGHT
+    return seg.end - seg.start + PIECE_WEIGHT

@@ -16,7 +16,7 @@ from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
-from scapy_mpa.receive.segment import FRAME, KEY, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Connection, Report
 from scapy_mpa.report.part import Part
@@ -36,10 +36,10 @@ class Selection(NamedTuple):
         """The selected segments."""
         if self.frames is not None:
             first, last = self.frames
-            segments = [seg for seg in segments if seg[FRAME] >= first and (last is None or seg[FRAME] <= last)]
+            segments = [seg for seg in segments if seg.frame >= first and (last is None or seg.frame <= last)]
         if self.ports is not None:
             ports = {port.to_bytes(2, "big") for port in self.ports}
-            segments = [seg for seg in segments if seg[KEY][-2:] in ports or seg[KEY][-4:-2] in ports]
+            segments = [seg for seg in segments if seg.key[-2:] in ports or seg.key[-4:-2] in ports]
         return segments
 
 

@@ -9,15 +9,7 @@ from scapy_mpa.framing.profiles import clause
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import (
-    BUFFER,
-    END,
-    FLAGS,
-    FRAME,
-    KEY,
-    LENGTH,
-    SEQ,
     SEQ_MASK,
-    START,
     SYN,
     Segment,
     checksum_is_wrong,
@@ -45,16 +37,16 @@ def show_frame(report: Report, frame: int) -> Shown:
     (seg,) = segments
     found = _half_of(report, seg)
     if found is None:
-        raise NotFound("frame {}: {} > {} is no MPA connection".format(frame, *endpoints(seg[KEY])))
+        raise NotFound("frame {}: {} > {} is no MPA connection".format(frame, *endpoints(seg.key)))
     connection, direction = found
     half = connection.half(direction)
-    begin, size = seg[SEQ] + bool(seg[FLAGS] & SYN), seg[END] - seg[START]
+    begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
     items: list[Item] = []
     startup = startup_of(connection, direction)
     if startup is not None and _overlap(begin, size, startup[1], startup[0].wire_length):
         items.append(_in_frame(startup_item(connection, direction), seg))
     before = None
-    for place in _overlapping(half, seg[FRAME], begin, size):
+    for place in _overlapping(half, seg.frame, begin, size):
         if place.is_inside:
             items.append(_in_frame(fpdu_item(connection, direction, place), seg))
         else:
@@ -101,9 +93,9 @@ def _half_of(report: Report, seg: Segment) -> tuple[Connection, Direction] | Non
         (connection, direction)
         for connection in report.connections
         for direction in DIRECTIONS
-        if connection.half(direction).key == seg[KEY]
+        if connection.half(direction).key == seg.key
     ]
-    begun = [found for found in there if _first_frame(found[0]) <= seg[FRAME]]
+    begun = [found for found in there if _first_frame(found[0]) <= seg.frame]
     return begun[-1] if begun else there[0] if there else None
 
 
@@ -121,12 +113,12 @@ def _overlap(seq: int, size: int, other: int, length: int) -> bool:
 
 def _in_frame(item: Item, seg: Segment) -> Item:
     """The item with what a segment brought of it."""
-    begin, size = seg[SEQ] + bool(seg[FLAGS] & SYN), seg[END] - seg[START]
+    begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
     start = (item.seq - begin + 0x80000000 & SEQ_MASK) - 0x80000000
     at, end = max(0, start), min(size, start + len(item.octets))
     first, last = at - start, end - start
-    own = ((max(piece.first, first), min(piece.end, last)) for piece in item.pieces if piece.frame == seg[FRAME])
-    brought = bytes(seg[BUFFER][seg[START] + at : seg[START] + end])
+    own = ((max(piece.first, first), min(piece.end, last)) for piece in item.pieces if piece.frame == seg.frame)
+    brought = bytes(seg.buffer[seg.start + at : seg.start + end])
     differs = brought != item.octets[first:last]
     new = tuple(piece for piece in own if piece[0] < piece[1])
     return replace(item, part=Part(first, last, at, new, differs))
@@ -136,12 +128,12 @@ def _unlocated(
     connection: Connection, direction: Direction, seg: Segment, items: list[Item], before: Place | None
 ) -> Iterator[Item]:
     """What of a segment belongs to no FPDU and no startup frame that was located."""
-    begin, size = seg[SEQ] + bool(seg[FLAGS] & SYN), seg[END] - seg[START]
+    begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
     covered = sorted((item.part.at, item.part.at + item.part.end - item.part.first) for item in items if item.part)
     at = 0
     for first, end in (*covered, (size, size)):
         if at < first:
-            octets = bytes(seg[BUFFER][seg[START] + at : seg[START] + first])
+            octets = bytes(seg.buffer[seg.start + at : seg.start + first])
             item = _octets(connection, direction, seg, begin + at & SEQ_MASK, octets, items, before)
             yield replace(item, part=Part(0, len(octets), at, ((0, len(octets)),)))
         at = max(at, end)
@@ -176,7 +168,7 @@ def _octets(
         lacks = "not all of it was captured"
         if checksum_is_wrong(seg):
             lacks = "the TCP checksum of this frame is wrong"
-        elif seg[END] - seg[START] < seg[LENGTH]:
+        elif seg.end - seg.start < seg.length:
             lacks = "the capture cut this frame"
         sentence = f"An FPDU begins here, {reason}; but {lacks}."
         if last is not None and last.record.crc == "bad":
@@ -190,7 +182,7 @@ def _octets(
             f"No FPDU was located here{where}: none that holds these octets was captured whole, or none was found."
         )
         fields = unknown_fields(octets, seq, stream)
-    findings = findings_in(connection, direction, seq, len(octets), {seg[FRAME]}, tuple(fields))
+    findings = findings_in(connection, direction, seq, len(octets), {seg.frame}, tuple(fields))
     return Item("octets", connection, direction, seq, octets, (), tuple(fields), Why([sentence], rule), findings)
 
 

@@ -6,21 +6,12 @@ from collections.abc import Callable, Iterator
 from textwrap import wrap
 
 from scapy_mpa.receive.segment import (
-    ACK,
     ACK_FLAG,
-    END,
     FIN,
-    FLAGS,
-    FRAME,
-    KEY,
-    LENGTH,
     PSH,
     RST,
-    SEQ,
     SEQ_MASK,
-    START,
     SYN,
-    TIME,
     endpoints,
 )
 from scapy_mpa.report.fields import Field
@@ -57,20 +48,20 @@ def shown_lines(shown: Shown, full: bool, style: Styler = _plain) -> Iterator[st
 
 def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
     seg = frame.segment
-    length, captured = seg[LENGTH], seg[END] - seg[START]
+    length, captured = seg.length, seg.end - seg.start
     cut = f" ({captured} captured)" if captured < length else ""
-    source, destination = endpoints(seg[KEY])
-    flags = " ".join(name for bit, name in _FLAGS if seg[FLAGS] & bit)
-    yield f"frame {seg[FRAME]}, time {seg[TIME] / 1_000_000_000:.6f}: {source} > {destination} {flags}".rstrip()
+    source, destination = endpoints(seg.key)
+    flags = " ".join(name for bit, name in _FLAGS if seg.flags & bit)
+    yield f"frame {seg.frame}, time {seg.time / 1_000_000_000:.6f}: {source} > {destination} {flags}".rstrip()
     yield (
-        f"  connection {frame.connection.number}, {frame.direction}, sequence {seg[SEQ]}, acknowledges {seg[ACK]}, "
+        f"  connection {frame.connection.number}, {frame.direction}, sequence {seg.seq}, acknowledges {seg.ack}, "
         f"{plural(length, 'octet')} of TCP payload{cut}"
     )
     if frame.checksum_is_wrong:
         yield "  its TCP checksum is wrong: a receiver dropped it"
     for item in items:
         if item.part is not None:
-            yield f"  {_part_line(item, item.part, seg[FRAME])}"
+            yield f"  {_part_line(item, item.part, seg.frame)}"
 
 
 def _part_line(item: Item, part: Part, frame: int) -> str:

@@ -10,13 +10,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import (
-    END,
-    FRAME,
-    LENGTH,
-    SEQ,
     SEQ_MASK,
-    START,
-    TIME,
     Segment,
     checksum_is_wrong,
     endpoints,
@@ -177,13 +171,13 @@ class Frame:
         """The frame with the keys of the JSON."""
         seg = self.segment
         return {
-            "frame": seg[FRAME],
-            "time": seg[TIME] / 1_000_000_000,
+            "frame": seg.frame,
+            "time": seg.time / 1_000_000_000,
             "connection": self.connection.number,
             "direction": self.direction,
-            "seq": seg[SEQ],
-            "length": seg[LENGTH],
-            "captured": seg[END] - seg[START],
+            "seq": seg.seq,
+            "length": seg.length,
+            "captured": seg.end - seg.start,
             "checksum_is_wrong": self.checksum_is_wrong,
         }
 

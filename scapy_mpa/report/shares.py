@@ -16,7 +16,7 @@ from scapy_mpa.capture.files import STANDARD_INPUT, CaptureSource
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.crc import crc32c
-from scapy_mpa.receive.segment import KEY, Segment, reverse_key
+from scapy_mpa.receive.segment import Segment, reverse_key
 from scapy_mpa.report.part import Part
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class Share:
             known.clear()
         found = []
         for seg in segments:
-            is_mine = known.get(seg[KEY])
+            is_mine = known.get(seg.key)
             if is_mine is None:
-                is_mine = known[seg[KEY]] = self._holds(seg[KEY])
+                is_mine = known[seg.key] = self._holds(seg.key)
             if is_mine:
                 found.append(seg)
         return found

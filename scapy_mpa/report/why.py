@@ -9,7 +9,7 @@ from scapy_mpa.capture.index import Piece
 from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, check_markers
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK, TIME
+from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.labels import Stream
 from scapy_mpa.report.model import Connection
 from scapy_mpa.report.words import plural
@@ -117,7 +117,7 @@ def why_placed(connection: Connection, record: FPDURecord) -> str:
 
 def _milliseconds(connection: Connection, record: FPDURecord, delivered: int) -> str:
     found = connection.index.segments([delivered])
-    return f" ({(found[0][TIME] - record.time_ns) / 1e6:.3f} ms later)" if found else ""
+    return f" ({(found[0].time - record.time_ns) / 1e6:.3f} ms later)" if found else ""
 
 
 def _first_to_name(record: FPDURecord, octets: bytes, pieces: Sequence[Piece], stream: Stream) -> NamingMarker | None:

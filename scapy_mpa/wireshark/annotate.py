@@ -13,7 +13,7 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.passthrough import blocks, with_comment
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import KEY, TCP, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.wireshark.comments import comment
 from scapy_mpa.wireshark.notes import FrameNotes, Notes
 
@@ -62,6 +62,6 @@ def annotate(path: str | os.PathLike[str], notes: Notes, file: BinaryIO, limits:
 def _segment(record: Segment, captures: Captures) -> Segment | None:
     """The TCP segment of a record, that which it completes if it is a fragment."""
     found: Segment | None = record
-    if record[TCP] == FRAGMENT:
+    if record.tcp == FRAGMENT:
         found = segment_of_fragment(record, captures.fragments)
-    return found if found is not None and found[KEY] else None
+    return found if found is not None and found.key else None

@@ -8,7 +8,7 @@ from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_po
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import BUFFER, END, FLAGS, KEY, SEQ, SEQ_MASK, START, SYN, Segment
+from scapy_mpa.receive.segment import SEQ_MASK, SYN, Segment
 from scapy_mpa.report.labels import Stream
 from scapy_mpa.report.words import plural
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
@@ -34,7 +34,7 @@ def comment(notes: FrameNotes, seg: Segment | None) -> str:
 
 def _half(notes: HalfNotes, frame: int, seg: Segment | None) -> Iterator[str]:
     name = f"#{notes.connection.number} {notes.direction}"
-    own = seg if seg is not None and seg[KEY] == notes.connection.half(notes.direction).key else None
+    own = seg if seg is not None and seg.key == notes.connection.half(notes.direction).key else None
     if notes.startup:
         startup = notes.connection.request if notes.direction == "initiator" else notes.connection.reply
         yield f"{name}: {_startup(startup) if startup is not None else 'startup frame'}"
@@ -81,7 +81,7 @@ def _part(record: FPDURecord, seg: Segment | None) -> str:
     if seg is None:
         return "is complete"
     start = seq_diff(record.seq, _first(seg))
-    end, size = start + record.wire_length, seg[END] - seg[START]
+    end, size = start + record.wire_length, seg.end - seg.start
     if end <= 0 or start >= size:
         return "is complete"
     if start >= 0:
@@ -96,7 +96,7 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
     if not half.markers:
         return
     stream = Stream(half.seq_start, connection.crc, connection.profile)
-    begin, size = _first(seg), seg[END] - seg[START]
+    begin, size = _first(seg), seg.end - seg.start
     origin = connection.profile.fpduptr_origin
     told = 0
     for record in notes.fpdus:
@@ -111,7 +111,7 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
             told += 1
             if told > MOST_TOLD:
                 continue
-            octets = bytes(seg[BUFFER][seg[START] + at : seg[START] + at + MARKER_LENGTH])
+            octets = bytes(seg.buffer[seg.start + at : seg.start + at + MARKER_LENGTH])
             fpduptr = int.from_bytes(octets[2:], "big")
             target = f"back to seq {begin + at - (fpduptr & ~3) & SEQ_MASK}" if fpduptr & ~3 else "an FPDU begins here"
             said = f"Marker seq {begin + at & SEQ_MASK}, FPDUPTR {fpduptr}: {target}"
@@ -125,7 +125,7 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
 
 def _first(seg: Segment) -> int:
     """The sequence number of the first octet: a SYN takes the one before (RFC 9293 §3.4)."""
-    return seg[SEQ] + bool(seg[FLAGS] & SYN) & SEQ_MASK
+    return seg.seq + bool(seg.flags & SYN) & SEQ_MASK
 
 
 def _finding(dated: Dated) -> str:

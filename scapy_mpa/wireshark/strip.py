@@ -26,22 +26,11 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.segment import (
-    ACK,
     ACK_FLAG,
-    BUFFER,
-    END,
     FIN,
-    FLAGS,
-    FRAME,
-    KEY,
-    LENGTH,
     PSH,
     RST,
-    SEQ,
-    START,
     SYN,
-    TCP,
-    TIME,
     Segment,
 )
 from scapy_mpa.report.analysis import EVERYTHING, Selection
@@ -170,12 +159,12 @@ class _Sent:
 
     def segment(self, seg: Segment) -> Iterator[bytes]:
         """What a captured segment gives besides FPDUs."""
-        half = self.halves[seg[KEY]]
+        half = self.halves[seg.key]
         peer = next(other for other in self.halves.values() if other is not half)
-        flags, length = seg[FLAGS], seg[LENGTH]
+        flags, length = seg.flags, seg.length
         ack = half.ack
         if flags & ACK_FLAG:
-            ack = peer.numbers.seq(seg[ACK])
+            ack = peer.numbers.seq(seg.ack)
             if peer.left and peer.next is not None and seq_diff(ack, peer.next) > 0:
                 ack = peer.next  # the segments of an FPDU are sent when the last of them has come
         if flags & SYN or not half.acks or seq_diff(ack, half.ack) >= 0:
@@ -183,28 +172,28 @@ class _Sent:
             half.ack, half.window = ack, _window(seg)
             half.acks = half.acks or bool(flags & ACK_FLAG)
         if flags & SYN:
-            if seg[SEQ] not in half.syns and len(half.syns) < _MOST_SYNS:
-                half.syns.add(seg[SEQ])
-                yield half.packet(b"", SYN | (flags & ACK_FLAG), seg[SEQ], _options(seg))
-                half.next = seg[SEQ] + 1 & 0xFFFFFFFF
+            if seg.seq not in half.syns and len(half.syns) < _MOST_SYNS:
+                half.syns.add(seg.seq)
+                yield half.packet(b"", SYN | (flags & ACK_FLAG), seg.seq, _options(seg))
+                half.next = seg.seq + 1 & 0xFFFFFFFF
             return
         yield from self._startup(half, seg)
         if flags & FIN and half.numbers.fin is None:
-            half.numbers.fin = half.numbers.offset_of(seg[SEQ] + length & 0xFFFFFFFF)
+            half.numbers.fin = half.numbers.offset_of(seg.seq + length & 0xFFFFFFFF)
             half.fin_waits = True
             yield from half.fin()
         elif flags & RST:
-            yield half.packet(b"", RST | (flags & ACK_FLAG), half.numbers.seq(seg[SEQ]))
+            yield half.packet(b"", RST | (flags & ACK_FLAG), half.numbers.seq(seg.seq))
         elif not length and half.said != (half.ack, half.window):
-            yield half.packet(b"", ACK_FLAG, half.numbers.seq(seg[SEQ]) if half.next is None else half.next)
+            yield half.packet(b"", ACK_FLAG, half.numbers.seq(seg.seq) if half.next is None else half.next)
 
     def _startup(self, half: _Half, seg: Segment) -> Iterator[bytes]:
         """Streaming data before the startup frame as it was captured, and the startup frame when it is complete."""
-        if half.startup_seq is not None and half.next != half.startup_seq and seg[END] > seg[START]:
-            before = min(seq_diff(half.startup_seq, seg[SEQ]), seg[END] - seg[START])
+        if half.startup_seq is not None and half.next != half.startup_seq and seg.end > seg.start:
+            before = min(seq_diff(half.startup_seq, seg.seq), seg.end - seg.start)
             if before > 0:
-                yield from half.data(seg[SEQ], bytes(seg[BUFFER][seg[START] : seg[START] + before]))
-        if half.startup is not None and seg[FRAME] >= half.startup[2]:
+                yield from half.data(seg.seq, bytes(seg.buffer[seg.start : seg.start + before]))
+        if half.startup is not None and seg.frame >= half.startup[2]:
             startup, seq, _ = half.startup
             half.startup = None
             yield from half.data(seq, unmarked_startup(startup))
@@ -233,10 +222,10 @@ class _Stripping:
             sent = self._of(seg)
             if sent is None:
                 continue
-            time = seg[TIME]
+            time = seg.time
             for packet in sent.segment(seg):
                 yield time, packet
-            while waiting is not None and waiting.turn <= seg[FRAME]:
+            while waiting is not None and waiting.turn <= seg.frame:
                 yield from self._fpdu(time, waiting)
                 waiting = next(fpdus, None)
         while waiting is not None:
@@ -250,12 +239,12 @@ class _Stripping:
 
     def _of(self, seg: Segment) -> _Sent | None:
         """The connection of a segment: of several on the same addresses and ports the one of its time."""
-        there = self._by_key.get(seg[KEY])
+        there = self._by_key.get(seg.key)
         if there is None:
             return None
         # A SYN behind the last frame of one begins the next.
         while len(there) > 1 and (
-            seg[FRAME] >= there[1].extent.first or (seg[FLAGS] & SYN and seg[FRAME] > there[0].extent.last)
+            seg.frame >= there[1].extent.first or (seg.flags & SYN and seg.frame > there[0].extent.last)
         ):
             for key in there[0].halves:
                 del self._by_key[key][0]
@@ -273,12 +262,12 @@ def _frame_maker(key: bytes) -> FrameMaker:
 
 
 def _window(seg: Segment) -> int:
-    tcp = seg[TCP]
-    return 0 if tcp < 0 else int(_WINDOW.unpack_from(seg[BUFFER], tcp + _WINDOW_AT)[0])
+    tcp = seg.tcp
+    return 0 if tcp < 0 else int(_WINDOW.unpack_from(seg.buffer, tcp + _WINDOW_AT)[0])
 
 
 def _options(seg: Segment) -> bytes:
     """The TCP options of a segment, as far as they were captured: whole words."""
-    tcp = seg[TCP]
-    options = b"" if tcp < 0 else bytes(seg[BUFFER][tcp + _TCP_HEADER : seg[START]])[:_MOST_OPTIONS]
+    tcp = seg.tcp
+    options = b"" if tcp < 0 else bytes(seg.buffer[tcp + _TCP_HEADER : seg.start])[:_MOST_OPTIONS]
     return options[: len(options) & ~3]

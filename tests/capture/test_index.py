@@ -13,19 +13,20 @@ from scapy_mpa.capture import index as index_module
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, Piece, is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, START, Segment
+from scapy_mpa.receive.segment import Segment
 from tests.capture.blocks import SIMPLE, capture_ng, packet
 from tests.capture.frames import capture, ethernet, pcap_records
 from tests.capture.tunnels import in_fragments, tunnelled
 from tests.conftest import PCAPS, captures
 
 
-def value(seg: Segment) -> tuple[object, ...]:
-    """What a segment says, wherever its octets lie."""
-    return (*seg[:BUFFER], bytes(seg[BUFFER][seg[START] : seg[END]]), seg[-1])
+def value(seg: Segment) -> Segment:
+    """The segment over its payload alone, wherever its octets lie."""
+    payload = memoryview(bytes(seg.buffer[seg.start : seg.end]))
+    return seg._replace(buffer=payload, start=0, end=len(payload), tcp=-1)
 
 
-def segments(*paths: Path) -> list[tuple[object, ...]]:
+def segments(*paths: Path) -> list[Segment]:
     with Captures(list(paths)) as opened:
         return [value(seg) for batch in opened.batches() for seg in batch]
 
@@ -34,7 +35,7 @@ def segments(*paths: Path) -> list[tuple[object, ...]]:
 def test_frames_are_those_that_were_read(path: Path) -> None:
     wanted = segments(path)[:500]
     index = FrameIndex(path)
-    assert [value(seg) for seg in index.segments(int(str(seg[FRAME])) for seg in wanted)] == wanted
+    assert [value(seg) for seg in index.segments(seg.frame for seg in wanted)] == wanted
     index.close()
 
 
@@ -42,20 +43,19 @@ def test_frames_of_merged_captures(tmp_path: Path) -> None:
     paths = [path for path in captures() if path.stat().st_size < 40_000]
     wanted = segments(*paths)
     index = FrameIndex(paths)
-    found = [value(seg) for seg in index.segments(int(str(seg[FRAME])) for seg in reversed(wanted))]
+    found = [value(seg) for seg in index.segments(seg.frame for seg in reversed(wanted))]
     assert found[::-1] == wanted and len(paths) > 5
     index.close()
-    assert [value(seg) for seg in index.segments([int(str(wanted[3][FRAME]))])] == [wanted[3]]
+    assert [value(seg) for seg in index.segments([wanted[3].frame])] == [wanted[3]]
     index.close()
 
 
 def test_octets_come_from_the_first_frame_that_brought_them() -> None:
     path = next(path for path in captures() if path.stem == "markers-reordered")
-    wanted = [seg for seg in segments(path) if len(bytes(seg[BUFFER])) > 100]  # type: ignore[call-overload]
+    wanted = [seg for seg in segments(path) if len(seg.buffer) > 100]
     index = FrameIndex(path)
     for seg in itertools.islice(wanted, 20):
-        frame, seq, octets = seg[FRAME], seg[3], seg[BUFFER]
-        assert isinstance(frame, int) and isinstance(seq, int) and isinstance(octets, bytes)
+        frame, seq, octets = seg.frame, seg.seq, bytes(seg.buffer)
         assert index.octets([frame], seq, len(octets)) == octets
         assert index.octets([frame, frame], (seq + 7) % 2**32, 50) == octets[7:57]
         with pytest.raises(CaptureError, match=f"frames {frame} do not hold all octets from sequence {seq - 1}"):
@@ -140,8 +140,8 @@ def test_a_segment_in_fragments_is_read_again_at_the_frame_that_completes_it(
     path.write_bytes(capture(made))
     wanted = segments(path)
     index = FrameIndex(path)
-    assert [value(seg) for seg in index.segments(int(str(seg[FRAME])) for seg in wanted)] == wanted and wanted
-    completing = {seg[FRAME] for seg in wanted}
+    assert [value(seg) for seg in index.segments(seg.frame for seg in wanted)] == wanted and wanted
+    completing = {seg.frame for seg in wanted}
     others = [frame for frame in range(1, len(made) + 1) if frame not in completing]
     assert index.segments(others) == [] and len(index) == len(made)
     index.close()
@@ -154,7 +154,7 @@ def test_fragments_of_several_captures(tmp_path: Path) -> None:
         path.write_bytes(capture([(n, piece) for n, piece in enumerate(pieces) if n % 3 == hand], unit=1))
     index = FrameIndex(paths)
     (seg,) = index.segments([len(pieces)])
-    assert bytes(seg[BUFFER][seg[START] : seg[END]]) == bytes(range(200))
+    assert bytes(seg.buffer[seg.start : seg.end]) == bytes(range(200))
     index.close()
 
 
@@ -187,7 +187,7 @@ def test_fragments_far_apart_are_read_once_for_frames_in_their_order(
 
     monkeypatch.setattr(FrameIndex, "_segment", count)
     index = FrameIndex(path)
-    assert [seg[SEQ] for seg in index.segments(range(741, 781))] == list(range(40))
+    assert [seg.seq for seg in index.segments(range(741, 781))] == list(range(40))
     assert len(read) < 3 * len(frames)
     index.close()
 
@@ -212,7 +212,7 @@ def test_what_one_frame_brought_is_not_looked_for_in_others(tmp_path: Path, monk
     index = FrameIndex(path)
     monkeypatch.setattr(index_module, "_LOOK_BACK", (4, 5))
     (seg,) = index.segments([10])
-    assert index.latest_pieces(10, 100, seg[KEY], 7, 20) == [Piece(0, 20, 10)]
+    assert index.latest_pieces(10, 100, seg.key, 7, 20) == [Piece(0, 20, 10)]
     index.close()
 
 
@@ -226,7 +226,7 @@ def test_a_simple_packet_has_its_time_again(tmp_path: Path) -> None:
     wanted = segments(path)
     index = FrameIndex(path)
     for seg in reversed(wanted):
-        assert [value(found) for found in index.segments([int(str(seg[FRAME]))])] == [seg]
+        assert [value(found) for found in index.segments([seg.frame])] == [seg]
     index.close()
 
 

@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.segment import BUFFER, TIME
 from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS
 from scapy_mpa.rules.table import GROUPS, RULES
 from tests.cli.test_command import invoke, run
@@ -242,7 +241,7 @@ def test_the_judged_negotiation_is_filtered_too(tmp_path: Path) -> None:
     talk.greet("b", REPLY)
     capture = tmp_path / "reserved.pcap"
     with capture.open("wb") as file:
-        PcapWriter(file).write((seg[TIME], bytes(seg[BUFFER])) for seg in talk.operate().close().segments)
+        PcapWriter(file).write((seg.time, bytes(seg.buffer)) for seg in talk.operate().close().segments)
     for arguments, shown in (
         ((), True), (("--rules", "startup-"), True), (("--ignore", "startup-reserved-bits"), False),
         (("--rules", "crc"), False),

@@ -18,7 +18,7 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.craft.segments import below
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, SEQ, SEQ_MASK, START, TCP, Segment
+from scapy_mpa.receive.segment import SEQ_MASK, Segment
 from scapy_mpa.report.analysis import analyze
 from tests.capture.frames import pcap_records
 from tests.conftest import PCAPS
@@ -121,7 +121,7 @@ def _sample(name: str, link_type: int, records: list[tuple[int, bytes, int]]) ->
     packets = [Packet(time, bytearray(octets), wire) for time, octets, wire in records]
     file = io.BytesIO(plain_pcap(link_type, packets))
     with Captures(file) as captures:
-        segments = {seg[FRAME]: seg for batch in captures.batches() for seg in batch}
+        segments = {seg.frame: seg for batch in captures.batches() for seg in batch}
         for frame, seg in segments.items():
             _mark_headers(packets[frame - 1], seg)
     file.seek(0)
@@ -141,12 +141,12 @@ def _sample(name: str, link_type: int, records: list[tuple[int, bytes, int]]) ->
 
 def _mark_headers(packet: Packet, seg: Segment) -> None:
     """Mark what every TCP segment has."""
-    tcp = packet.octets.find(seg[BUFFER][seg[TCP] : seg[TCP] + 12])
+    tcp = packet.octets.find(seg.buffer[seg.tcp : seg.tcp + 12])
     assert tcp > 0
-    payload = tcp + seg[START] - seg[TCP]
-    network = tcp - (20 if len(seg[KEY]) == 12 else 40)
+    payload = tcp + seg.start - seg.tcp
+    network = tcp - (20 if len(seg.key) == 12 else 40)
     packet.marks = {"ethernet": [0], "ip": [network], "tcp": [tcp]}
-    if seg[END] > seg[START]:
+    if seg.end > seg.start:
         packet.marks["payload"] = [payload]
         if bytes(packet.octets[payload : payload + 16]) in (REQUEST_KEY, REPLY_KEY):
             packet.marks["startup"] = [payload]
@@ -155,9 +155,9 @@ def _mark_headers(packet: Packet, seg: Segment) -> None:
 def _mark(packets: list[Packet], segments: list[Segment], kind: str, seq: int) -> None:
     """Mark the octet at a sequence number where one of these segments brings it."""
     for seg in segments:
-        distance = (seq - seg[SEQ]) & SEQ_MASK
-        if distance < seg[END] - seg[START]:
-            packet = packets[seg[FRAME] - 1]
+        distance = (seq - seg.seq) & SEQ_MASK
+        if distance < seg.end - seg.start:
+            packet = packets[seg.frame - 1]
             packet.marks.setdefault(kind, []).append(packet.marks["payload"][0] + distance)
 
 

@@ -20,7 +20,7 @@ from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import AFTER_ERROR, FPDURecord, Row, record_of
 from scapy_mpa.receive.records import LENGTH as BY_LENGTH
 from scapy_mpa.receive.records import MARKER as BY_MARKER
-from scapy_mpa.receive.segment import BUFFER, END, FRAME, KEY, LENGTH, SEQ, START, TCP, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.rules.findings import Finding, Findings
 
@@ -131,7 +131,7 @@ class Talk:
         kept = len(payload) if captured is None else captured
         buffer = memoryview(bytes(octets[: start + kept]))
         self.tap.segments.append(
-            (
+            Segment(
                 frame,
                 self.tap.time(frame),
                 self.keys[side],
@@ -236,7 +236,7 @@ def pseudo_sum(key: bytes, length: int) -> int:
 
 def renumbered(segments: Iterable[Segment]) -> list[Segment]:
     """Segments captured in another order."""
-    return [(n, n * _SECOND, *seg[KEY:]) for n, seg in enumerate(segments, 1)]
+    return [seg._replace(frame=n, time=n * _SECOND) for n, seg in enumerate(segments, 1)]
 
 
 def cut_small(talk: Talk, side: Side, octets: bytes, size: int) -> None:
@@ -261,12 +261,12 @@ def expected(
     segments = talk.segments if segments is None else segments
     brought: dict[Side, dict[int, int]] = {"a": {}, "b": {}}
     for seg in segments:
-        if seg[FRAME] in set(dropped):
+        if seg.frame in set(dropped):
             continue
         for side, octets in brought.items():
-            if seg[KEY] == talk.keys[side]:
-                for i in range(seg[END] - seg[START]):
-                    octets.setdefault((seg[SEQ] + i) & _MASK, seg[FRAME])
+            if seg.key == talk.keys[side]:
+                for i in range(seg.end - seg.start):
+                    octets.setdefault((seg.seq + i) & _MASK, seg.frame)
     if floor is None:
         floor = max(
             brought[side][(first + i) & _MASK]
@@ -393,13 +393,13 @@ def _in_blocks(segments: Sequence[Segment], size: int, receiver: Receiver) -> No
     """Feed blocks of `size` segments, each in one buffer that is spoilt when it may no longer be read."""
     blocks: list[bytearray] = []
     for first in range(0, len(segments), size):
-        block = bytearray(_BLOCK + sum(seg[BUFFER].nbytes for seg in segments[first : first + size]))
+        block = bytearray(_BLOCK + sum(seg.buffer.nbytes for seg in segments[first : first + size]))
         view, at, batch = memoryview(block), 0, []
         for seg in segments[first : first + size]:
-            octets = seg[BUFFER]
+            octets = seg.buffer
             block[at : at + octets.nbytes] = octets
-            tcp = seg[TCP] if seg[TCP] < 0 else seg[TCP] + at
-            batch.append((*seg[:BUFFER], view, seg[START] + at, seg[END] + at, tcp, seg[LENGTH]))
+            tcp = seg.tcp if seg.tcp < 0 else seg.tcp + at
+            batch.append(seg._replace(buffer=view, start=seg.start + at, end=seg.end + at, tcp=tcp))
             at += octets.nbytes
         receiver.feed(batch)
         receiver.release()

@@ -23,7 +23,6 @@ from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.segment import BUFFER
 from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
 from scapy_mpa.rules.findings import Finding
 from tests.conftest import MORE_CAPTURES, PCAPS
@@ -417,12 +416,12 @@ def test_the_beginnings_of_few_are_kept() -> None:
             if not talk.origin:
                 talk.open().startup_phase()
             talk.say("a", talk.lay("a", *sizes))
-            receiver.feed([(count + number, *seg[1:]) for number, seg in enumerate(talk.segments, 1)])
+            receiver.feed([seg._replace(frame=count + number) for number, seg in enumerate(talk.segments, 1)])
             count += len(talk.segments)
             talk.segments.clear()
         receiver.release()
         operations = [mpa.operations["initiator"] for mpa in receiver.connections]
-        return [sum(len(seg[BUFFER]) for seg in operation.beginning) for operation in operations]
+        return [sum(len(seg.buffer) for seg in operation.beginning) for operation in operations]
 
     assert all(say(talks, 1000))
     for _ in range(8):
@@ -475,7 +474,7 @@ def test_a_flood_of_bad_connections_costs_little() -> None:
         segments += talk.segments
     receiver = Receiver()
     began = time.process_time()
-    receiver.feed([(number, *seg[1:]) for number, seg in enumerate(segments, 1)])
+    receiver.feed([seg._replace(frame=number) for number, seg in enumerate(segments, 1)])
     receiver.release()
     receiver.finish()
     assert time.process_time() - began < 3 * (1 + ("coverage" in sys.modules))

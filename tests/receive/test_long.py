@@ -68,7 +68,7 @@ class Long:
         at = start % self.size
         frame = next(self.frames)
         seq = (SEQ_START + start) % 2**32
-        return frame, frame * 1000, KEY, seq, 0, 0x10, self.twice, at, at + end - start, -1, end - start
+        return Segment(frame, frame * 1000, KEY, seq, 0, 0x10, self.twice, at, at + end - start, -1, end - start)
 
     def feed(self, order: Order = iter) -> FullOperation:
         """Hand the receiver the whole stream, a block at a time, as a reader of captures does."""

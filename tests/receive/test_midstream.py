@@ -12,7 +12,7 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.segment import SEQ, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.tcp import MPAConnection
 from tests.receive.cases import REPLY, Side, Talk, broken, placing, started
 
@@ -156,7 +156,7 @@ def test_fpduptr_that_counts_as_the_drafts_have_it_is_the_second_draft() -> None
 def test_what_was_sent_before_may_come_later() -> None:
     _, segments = midstream("ab", True)
     late = [*segments[2:4], *segments[:2], *segments[4:]]
-    renumbered = [(n, n * 1000, *seg[2:]) for n, seg in enumerate(late, 1)]
+    renumbered = [seg._replace(frame=n, time=n * 1000) for n, seg in enumerate(late, 1)]
     assert [rows(only(renumbered), d) for d in ("initiator", "responder")] == [
         rows(only(segments), d) for d in ("initiator", "responder")
     ]
@@ -256,7 +256,7 @@ def test_told_where_it_begins_in_vain_is_said() -> None:
     (found,) = placing(receiver.findings)
     assert (found.rule.id, found.severity, found.seq) == ("assumption", "note", 4711)
     assert len(receiver.connections) == 1
-    begin = segments[0][SEQ]
+    begin = segments[0].seq
     told = received(segments, assumptions=Assumptions(crc=True, markers="none", start=(begin,)))
     assert placing(told.findings) == []
     assert rows(told.connections[0], "initiator") == laid(talk, "a")
@@ -373,7 +373,7 @@ def test_a_syn_captured_late_belongs_to_what_was_inferred() -> None:
     talk, segments = midstream("", True, count=80)
     assert len(received(segments).connections) == 1
     late = [*segments[:100], talk.segments[1], *segments[100:]]
-    renumbered = [(n, n * 10**9, *seg[2:]) for n, seg in enumerate(late, 1)]
+    renumbered = [seg._replace(frame=n, time=n * 10**9) for n, seg in enumerate(late, 1)]
     assert len(received(renumbered).connections) == 1
 
 

@@ -20,7 +20,7 @@ from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row, record_of
-from scapy_mpa.receive.segment import ACK_FLAG, BUFFER, END, FIN, PSH, START, SYN, TCP, Segment, reverse_key, segment
+from scapy_mpa.receive.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from scapy_mpa.receive.startup import StartupPhase
 
 from .reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
@@ -441,10 +441,10 @@ def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
         places = []
         for seg in batch:
             places.append(len(block))
-            block += seg[BUFFER][seg[START] : seg[END]]
+            block += seg.buffer[seg.start : seg.end]
         view = memoryview(block)
         receiver.feed(
-            (*seg[:BUFFER], view, at, at + seg[END] - seg[START], *seg[TCP:])
+            seg._replace(buffer=view, start=at, end=at + seg.end - seg.start)
             for seg, at in zip(batch, places, strict=True)
         )
         receiver.release()

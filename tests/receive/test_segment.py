@@ -12,10 +12,6 @@ from hypothesis import strategies as st
 from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
 from scapy_mpa.receive.segment import (
     BUFFER,
-    END,
-    LENGTH,
-    START,
-    TCP,
     Segment,
     checksum_is_wrong,
     detached,
@@ -58,12 +54,12 @@ def captured(version: int, payload: bytes, checksum: int | None = None, *, kept:
     end = start + (len(payload) if kept is None else kept)
     addresses = octets[26:34] if version == 4 else octets[22:54]
     key = bytes(addresses + octets[at : at + 4])
-    return (1, 0, key, 0xFFFFFFF0, 7, ACK, memoryview(bytes(octets[:end])), start, end, at, len(payload))
+    return Segment(1, 0, key, 0xFFFFFFF0, 7, ACK, memoryview(bytes(octets[:end])), start, end, at, len(payload))
 
 
 def independent_verdict(version: int, seg: Segment) -> bool:
     """Neither right, nor zero, nor the pseudo-header sum with or without the length, none of it negated."""
-    octets = bytes(seg[BUFFER][seg[TCP] : seg[END]])
+    octets = bytes(seg.buffer[seg.tcp : seg.end])
     (found,) = struct.unpack_from("!H", octets, 16)
     if found == 0 or folded(pseudo_header(version, len(octets)) + octets) == 0xFFFF:
         return False
@@ -86,7 +82,7 @@ def test_the_right_checksum_is_never_wrong(version: int, payload: bytes) -> None
 @given(st.sampled_from([4, 6]), st.binary(min_size=1, max_size=200), st.data())
 def test_a_damaged_octet_shows(version: int, payload: bytes, data: st.DataObject) -> None:
     """Unless the field now looks like what offloading leaves."""
-    (right,) = struct.unpack_from("!H", captured(version, payload)[BUFFER], 50 if version == 4 else 70)
+    (right,) = struct.unpack_from("!H", captured(version, payload).buffer, 50 if version == 4 else 70)
     at = data.draw(st.integers(0, len(payload) - 1))
     change = data.draw(st.integers(1, 255))
     damaged = payload[:at] + bytes([payload[at] ^ change]) + payload[at + 1 :]
@@ -100,7 +96,7 @@ def test_what_offloading_leaves_is_not_wrong(version: int, payload: bytes) -> No
     length = 24 + len(payload)
     for checksum in (0, folded(pseudo_header(version, length)), folded(pseudo_header(version, 0))):
         assert not checksum_is_wrong(captured(version, payload, checksum))
-    (right,) = struct.unpack_from("!H", captured(version, payload)[BUFFER], 50 if version == 4 else 70)
+    (right,) = struct.unpack_from("!H", captured(version, payload).buffer, 50 if version == 4 else 70)
     assert checksum_is_wrong(captured(version, payload, right ^ 0x0101))
 
 
@@ -109,7 +105,7 @@ def test_nothing_is_said_of_a_cut_segment_or_one_without_its_header(version: int
     whole = captured(version, b"some octets", 0x1234)
     assert checksum_is_wrong(whole)
     assert not checksum_is_wrong(captured(version, b"some octets", 0x1234, kept=5))
-    assert not checksum_is_wrong((*whole[:TCP], -1, whole[LENGTH]))
+    assert not checksum_is_wrong(whole._replace(tcp=-1))
     assert not checksum_is_wrong(segment(1, whole[2], 0, b"some octets"))
 
 
@@ -149,23 +145,23 @@ def test_a_detached_segment_is_the_same_segment(payload: bytes, before: int, beh
     tcp = 24 if header else 0
     block = bytearray(b"\x11" * before + b"\x22" * tcp + payload + b"\x33" * behind)
     start = before + tcp
-    seg: Segment = (
+    seg = Segment(
         9, 8, bytes(12), 7, 6, ACK, memoryview(block), start, start + len(payload), before if header else -1,
         len(payload) + behind,
     )  # fmt: skip
     copy = detached(seg)
     block[:] = bytes(len(block))
     assert copy[:BUFFER] == seg[:BUFFER]
-    assert copy[LENGTH] == seg[LENGTH]
-    assert bytes(copy[BUFFER][copy[START] : copy[END]]) == payload
-    assert copy[BUFFER].nbytes == tcp + len(payload)
+    assert copy.length == seg.length
+    assert bytes(copy.buffer[copy.start : copy.end]) == payload
+    assert copy.buffer.nbytes == tcp + len(payload)
     if header:
-        assert bytes(copy[BUFFER][copy[TCP] : copy[START]]) == b"\x22" * 24
+        assert bytes(copy.buffer[copy.tcp : copy.start]) == b"\x22" * 24
     else:
-        assert copy[TCP] == -1
+        assert copy.tcp == -1
 
 
 def test_a_segment_from_its_values() -> None:
     assert segment(3, b"k", 5, b"abc") == (3, 3_000_000_000, b"k", 5, 0, ACK, memoryview(b"abc"), 0, 3, -1, 3)
     seg = segment(3, b"k", 5, b"abc", ack=9, flags=1, time=4, length=10)
-    assert (seg[1], seg[4], seg[5], seg[LENGTH]) == (4, 9, 1, 10)
+    assert (seg[1], seg[4], seg[5], seg.length) == (4, 9, 1, 10)

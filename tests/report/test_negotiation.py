@@ -12,7 +12,6 @@ from scapy_mpa import analyze, craft
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.receive.segment import BUFFER, TIME
 from scapy_mpa.report.model import Connection
 from scapy_mpa.report.text import connection_line
 from tests.conftest import PCAPS
@@ -55,7 +54,7 @@ def test_what_is_crafted_is_right(name: str) -> None:
 
 def talked(talk: Talk) -> Connection:
     file = io.BytesIO()
-    PcapWriter(file).write((seg[TIME], bytes(seg[BUFFER])) for seg in talk.segments)
+    PcapWriter(file).write((seg.time, bytes(seg.buffer)) for seg in talk.segments)
     file.seek(0)
     (connection,) = analyze(file).connections
     return connection

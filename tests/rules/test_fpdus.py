@@ -14,7 +14,7 @@ from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send, untagge
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import marker_positions
-from scapy_mpa.receive.segment import BUFFER, END, START, TCP, Segment
+from scapy_mpa.receive.segment import BUFFER, Segment
 from tests.receive.cases import Side, Talk, feed, started
 from tests.rules.talks import HOWS, How, Teller, begun, findings, put, told
 
@@ -164,7 +164,7 @@ def announcing(m: tuple[int, int] = (0, 0), mss: int | None = MSS, stamps: bool 
         talk.next[side] += 1
         seg = talk.tap.segments[-1]
         # The options lie where a payload would.
-        talk.tap.segments[-1] = (*seg[:START], seg[END], seg[END], seg[TCP], 0)
+        talk.tap.segments[-1] = seg._replace(start=seg.end, length=0)
     talk.say("a")
     talk.startup_phase(m=m)
     put(talk, "a", send(1, bytes(30)))
@@ -382,8 +382,8 @@ def test_packets_that_come_another_way(changes: bool) -> None:
         put(talk, "a", send(msn, bytes(50)))
         if changes and msn > 4:
             seg = talk.tap.segments[-1]
-            octets = bytearray(seg[BUFFER])
-            octets[seg[TCP] - 12] -= 5
+            octets = bytearray(seg.buffer)
+            octets[seg.tcp - 12] -= 5
             changed = (*seg[:BUFFER], memoryview(bytes(octets)), *seg[BUFFER + 1 :])
             talk.tap.segments[-1] = cast("Segment", changed)
     for batches in ([talk.segments], [[seg] for seg in talk.segments]):

@@ -7,7 +7,7 @@ from struct import Struct
 from scapy_mpa.framing.ddp import Terminate
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.receive.segment import BUFFER, KEY, TCP, Segment
+from scapy_mpa.receive.segment import Segment
 
 #: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2).
 _PROTECTION = ((0, 1), (1, 1))
@@ -26,12 +26,12 @@ def hop_limit(seg: Segment) -> int | None:
 
     Options and extension headers hide it.
     """
-    tcp, key = seg[TCP], seg[KEY]
+    tcp, key = seg.tcp, seg.key
     is_ipv4 = len(key) == 12
     size = _IPV4_HEADER if is_ipv4 else _IPV6_HEADER
     if tcp < size:
         return None
-    version, limit, addresses = (_ipv4 if is_ipv4 else _ipv6)(seg[BUFFER], tcp - size)
+    version, limit, addresses = (_ipv4 if is_ipv4 else _ipv6)(seg.buffer, tcp - size)
     is_header = version == 0x45 if is_ipv4 else version >> 4 == 6
     return limit if is_header and key.startswith(addresses) else None
 

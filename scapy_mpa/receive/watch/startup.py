@@ -14,17 +14,8 @@ from scapy_mpa.receive.evidence import HEADER_OCTETS
 from scapy_mpa.receive.located import Moment
 from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.segment import (
-    ACK,
     ACK_FLAG,
-    BUFFER,
-    END,
-    FLAGS,
-    FRAME,
-    LENGTH,
-    SEQ,
     SEQ_MASK,
-    START,
-    TIME,
     Segment,
 )
 from scapy_mpa.receive.watch.beginning import begins_with_header, is_fpdu
@@ -66,8 +57,8 @@ def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None
         detail = f"the Reply acknowledges {received} of the {request.end - request.start} octets of the Request"
         mpa.findings.add("startup-reply-first", "responder", *seen, detail)
     elif unexpected is not None:
-        detail = f"{reply.seq - unexpected[SEQ] & SEQ_MASK} octets between the Request and the Reply"
-        where = unexpected[FRAME], unexpected[TIME], unexpected[SEQ]
+        detail = f"{reply.seq - unexpected.seq & SEQ_MASK} octets between the Request and the Reply"
+        where = unexpected.frame, unexpected.time, unexpected.seq
         mpa.findings.add("startup-octets-before-reply", "responder", *where, detail)
     elif is_before(request.ack, reply.seq):
         under_way = (reply.seq - request.ack) & SEQ_MASK
@@ -114,7 +105,7 @@ def find_first_octets(mpa: MPAConnection) -> None:
         return
     opening = initiator.opening
     answered = mpa.request is not None and not is_before(mpa.reply.ack, end_of(mpa.request))
-    if answered and opening is not None and _tells(opening) and is_before(opening[ACK], end_of(mpa.reply)):
+    if answered and opening is not None and _tells(opening) and is_before(opening.ack, end_of(mpa.reply)):
         if _took_for_whole(opening, mpa.reply):
             found = mpa.reply
             detail = f"PD_Length {found.startup.pd_length}: the last octets of its Private Data were sent after an FPDU"
@@ -126,7 +117,7 @@ def find_first_octets(mpa: MPAConnection) -> None:
         return
     # What the Responder must have received by then: an FPDU, or at least an octet of it.
     needed = initiator.stream.seq_of(initiator.first_end or 1)
-    if is_before(opening[ACK], needed):
+    if is_before(opening.ack, needed):
         if is_part_of_frame(responder, opening):
             _find_longer(mpa, responder, opening, mpa.reply)
         else:
@@ -134,7 +125,7 @@ def find_first_octets(mpa: MPAConnection) -> None:
             if initiator.opened is not None:
                 detail += f", which came at frame {initiator.opened[0]}"
             seq = responder.stream.seq_of(0)
-            mpa.findings.add("startup-responder-first", "responder", opening[FRAME], opening[TIME], seq, detail)
+            mpa.findings.add("startup-responder-first", "responder", opening.frame, opening.time, seq, detail)
 
 
 def _took_for_whole(opening: Segment, reply: FoundFrame) -> bool:
@@ -142,13 +133,13 @@ def _took_for_whole(opening: Segment, reply: FoundFrame) -> bool:
 
     Then it was the Private Data that was shorter than PD_Length, and what went on something else.
     """
-    begun = not is_before(opening[ACK], (reply.seq + STARTUP_HEADER_LENGTH) & SEQ_MASK)
-    return begun and is_before(opening[SEQ], reply.ack)
+    begun = not is_before(opening.ack, (reply.seq + STARTUP_HEADER_LENGTH) & SEQ_MASK)
+    return begun and is_before(opening.seq, reply.ack)
 
 
 def _tells(seg: Segment) -> bool:
     """Whether a segment says what its sender had received."""
-    return bool(seg[FLAGS] & ACK_FLAG) and seg[ACK] != 0
+    return bool(seg.flags & ACK_FLAG) and seg.ack != 0
 
 
 def _find_before_reply(mpa: MPAConnection, initiator: FullOperation, opening: Segment) -> None:
@@ -158,13 +149,13 @@ def _find_before_reply(mpa: MPAConnection, initiator: FullOperation, opening: Se
         return
     what = "an FPDU" if begins_with_fpdu(initiator) else "octets"
     detail = f"{what} behind the Request, before the Reply was received"
-    where = opening[FRAME], opening[TIME], initiator.stream.seq_of(0)
+    where = opening.frame, opening.time, initiator.stream.seq_of(0)
     mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, detail)
 
 
 def is_part_of_frame(operation: FullOperation, opening: Segment) -> bool:
     """Whether the first octets of Full Operation share a segment with the startup frame, and are no FPDU."""
-    return opening[SEQ] != operation.stream.seq_of(0) and not begins_with_fpdu(operation)
+    return opening.seq != operation.stream.seq_of(0) and not begins_with_fpdu(operation)
 
 
 def begins_with_fpdu(operation: FullOperation) -> bool:
@@ -182,9 +173,9 @@ def _may_begin_with_fpdu(octets: bytes) -> bool:
 
 
 def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
-    more = opening[LENGTH] - (operation.stream.seq_of(0) - opening[SEQ] & SEQ_MASK)
+    more = opening.length - (operation.stream.seq_of(0) - opening.seq & SEQ_MASK)
     detail = f"PD_Length {found.startup.pd_length}, and {more} octets more that are no FPDU in the same segment"
-    where = opening[FRAME], opening[TIME], found.seq
+    where = opening.frame, opening.time, found.seq
     if not operation.counts.fpdus:
         mpa.findings.forget(operation.direction, {"connection-lost"})  # they were no part of an FPDU
     mpa.findings.add("startup-pd-length", operation.direction, *where, detail)
@@ -193,19 +184,19 @@ def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment,
 def find_octets_behind_request(mpa: MPAConnection, seg: Segment) -> None:
     """At the end, without a Reply: ``seg``, the first with octets behind the Request, was sent before one came."""
     request = mpa.request
-    if request is None or mpa.reply is not None or mpa.operations or seg[ACK] != request.ack:
+    if request is None or mpa.reply is not None or mpa.operations or seg.ack != request.ack:
         return
     end = end_of(request)
-    skipped = (end - seg[SEQ]) & SEQ_MASK if is_before(seg[SEQ], end) else 0
-    octets = bytes(seg[BUFFER][seg[START] + skipped : seg[END]])
-    where = seg[FRAME], seg[TIME]
+    skipped = (end - seg.seq) & SEQ_MASK if is_before(seg.seq, end) else 0
+    octets = bytes(seg.buffer[seg.start + skipped : seg.end])
+    where = seg.frame, seg.time
     if skipped and not _may_begin_with_fpdu(octets):
-        pd_length, more = request.startup.pd_length, seg[LENGTH] - skipped
+        pd_length, more = request.startup.pd_length, seg.length - skipped
         detail = f"PD_Length {pd_length}, and {more} octets more that are no FPDU in the same segment"
         mpa.findings.add("startup-pd-length", "initiator", *where, request.seq, detail)
     elif octets:
         detail = "octets behind the Request, before a Reply was received"
-        mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, seg[SEQ] + skipped & SEQ_MASK, detail)
+        mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, seg.seq + skipped & SEQ_MASK, detail)
 
 
 def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -> None:
@@ -237,9 +228,9 @@ def find_fpdu_after_rejection(half: Half, seg: Segment) -> None:
     mpa, half.rejected = half.rejected, None
     assert mpa is not None
     direction: Direction = "initiator" if mpa.halves["initiator"] is half else "responder"
-    octets = bytes(seg[BUFFER][seg[START] : seg[END]])
+    octets = bytes(seg.buffer[seg.start : seg.end])
     if is_fpdu(octets, 0 if mpa.markers(direction) else None, mpa.crc):
-        where = seg[FRAME], seg[TIME], seg[SEQ]
+        where = seg.frame, seg.time, seg.seq
         mpa.findings.add("startup-fpdu-after-rejection", direction, *where, "an FPDU after a Reply with R")
 
 
