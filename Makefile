@@ -15,10 +15,6 @@ ATHERIS_ARGS ?= -max_total_time=600
 # A plain path entry in place of setuptools' import hook, which costs every start of the command some 10 ms.
 EDITABLE := --config-settings editable_mode=compat --editable
 
-# Where the package is compiled, and which tests are run on it.
-COMPILED := .compiled
-TESTED_COMPILED := compiled capture framing receive rules report hostile
-
 CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
@@ -38,7 +34,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-compiled benchmark fuzz cases atheris clean
+.PHONY: help demo test benchmark fuzz cases atheris clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -54,17 +50,6 @@ test: $(INSTALLED_TEST) ## ruff, mypy, then every test with its coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --cov $(PYTEST_ARGS)
-
-# In a copy, because what is compiled lies beside the modules and would be taken there by everything else.
-test-compiled: $(CREATED) ## what reads, receives and reports, tested with the compiled twins of its loops
-	$(call provide,command -v cc,gcc libc6-dev)
-	@rm -rf $(COMPILED) && mkdir $(COMPILED)
-	@cp -R LICENSE MANIFEST.in README.md docs pcaps pyproject.toml scapy_mpa scripts setup.py tests $(COMPILED)
-	@find $(COMPILED) -name '*.so' -exec rm {} +
-	$(PYTHON) -m venv $(COMPILED)/venv
-	cd $(COMPILED) && SCAPY_MPA_COMPILE=1 venv/bin/python -m pip --disable-pip-version-check --no-input install --quiet $(EDITABLE) '.[test]'
-	cd $(COMPILED) && venv/bin/scapy-mpa --version | grep compiled
-	cd $(COMPILED) && venv/bin/python -m pytest $(PYTEST_ARGS) $(addprefix tests/,$(TESTED_COMPILED))
 
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py
@@ -82,7 +67,7 @@ atheris: $(INSTALLED_TEST) ## let coverage guide the search for captures that br
 	$(BIN)/python -m scripts.atheris_target fuzz/corpus -artifact_prefix=fuzz/ $(ATHERIS_ARGS)
 
 clean: ## remove what was made
-	rm -rf .venv $(COMPILED) build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis fuzz
+	rm -rf .venv build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis fuzz
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find scapy_mpa scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

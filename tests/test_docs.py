@@ -46,7 +46,7 @@ NOT_RUN = re.compile(
     |   make(\ (demo|test|benchmark|cases|clean|help))?
     |   python3\ -m\ venv\ \S+
     |   (\.|source)\ \S+/bin/activate
-    |   (SCAPY_MPA_COMPILE=1\ )?(\S+/)?(python3?\ -m\ )?pip\ install\ .+
+    |   (\S+/)?(python3?\ -m\ )?pip\ install\ .+
     |   (pipx|uv\ tool)\ install\ .+
     |   (sudo\ )?apt-get\ (update|install\ .+)
     """,

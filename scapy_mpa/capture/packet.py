@@ -7,7 +7,7 @@ packet at a glance (one unpack for the link, IP and TCP header without options).
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct, calcsize
+from struct import Struct
 from typing import Any
 
 from scapy_mpa.capture.fragments import Fragments
@@ -36,15 +36,14 @@ _IPV6_TCP, IPV6_TCP_LENGTH = "B3xHBx36sIIBB", 54
 class FastPath:
     """Unpackers for IPv4 and IPv6 under a link type, and the length of its header; they never match for others."""
 
-    __slots__ = ("ether_type_at", "header", "ipv4", "ipv6")
+    __slots__ = ("header", "ipv4", "ipv6")
 
     def __init__(self, link_type: int) -> None:
-        self.header, self.ether_type_at = 0, -1
+        self.header = 0
         self.ipv4: Callable[..., tuple[Any, ...]] = _no_match
         self.ipv6: Callable[..., tuple[Any, ...]] = _no_match
         if link_type in FIXED_HEADERS:
             self.header, ether_type = FIXED_HEADERS[link_type]
-            self.ether_type_at = calcsize(ether_type[: ether_type.index("H")])
             self.ipv4 = Struct(">" + ether_type + _IPV4_TCP).unpack_from
             self.ipv6 = Struct(">" + ether_type + _IPV6_TCP).unpack_from
 

@@ -14,7 +14,6 @@ from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, LINK_TYPES
 from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, NO_SEGMENT, fast_path, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
-from scapy_mpa.compiled import pcap_records
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.segment import Segment
 
@@ -90,14 +89,7 @@ class PcapReader(Reader):
         frame, at, size = self.frames, 0, len(octets)
         minimum, minimum6 = link_header + IPV4_TCP_LENGTH, link_header + IPV6_TCP_LENGTH
         header4, header6 = link_header + 20, link_header + 40
-        take_ordinary = pcap_records if fast.ether_type_at >= 0 else None
         while size - at >= RECORD_HEADER_LENGTH:
-            if take_ordinary is not None:
-                at, frame = take_ordinary(
-                    octets, at, frame, batch, link_header, fast.ether_type_at, self.order == ">", resolution
-                )
-                if size - at < RECORD_HEADER_LENGTH:
-                    break
             seconds, fraction, captured, wire = unpack_record(octets, at)
             start = at + RECORD_HEADER_LENGTH
             if captured > MAX_CAPTURED_LENGTH:

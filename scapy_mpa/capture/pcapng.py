@@ -17,7 +17,6 @@ from scapy_mpa.capture.link import LINK_TYPES
 from scapy_mpa.capture.packet import NO_SEGMENT, UNKNOWN_LINK, FastPath, fast_path, note_unknown_link, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
-from scapy_mpa.compiled import enhanced_packets
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.segment import Segment
 
@@ -189,19 +188,7 @@ class PcapngReader(Reader):
         is_known = False
         frame, time = self.frames, self._time
         at, size = 0, len(octets)
-        #: The number of the present interface, for the compiled twin of this loop; -1 where it is not to be tried.
-        ordinary = -1
         while size - at >= SHORTEST_BLOCK:
-            if ordinary >= 0 and enhanced_packets is not None and current is not None:
-                fast, is_big = current.fast, self._section.fields.order == ">"
-                before = len(batch)
-                at, frame = enhanced_packets(
-                    octets, at, frame, batch, fast.header, fast.ether_type_at, is_big, ordinary, simple_high, factor
-                )
-                if len(batch) > before:
-                    time = batch[-1].time
-                ordinary = -1
-                continue
             try:
                 # The ordinary block first.
                 kind = 0
@@ -209,15 +196,12 @@ class PcapngReader(Reader):
                     kind, length, index, high, low, captured, wire = unpack_enhanced(octets, at)
                 if kind == ENHANCED_PACKET and captured + 32 <= length <= size - at and not length & 3:
                     interface = interfaces[index]
-                    if interface.fast.ether_type_at >= 0:
-                        ordinary = index
                     if interface is current and high < simple_high:
                         time = (high << 32 | low) * factor
                     else:
                         time = interface.time(high << 32 | low)
                     start = at + _PACKET_HEADER
                 else:
-                    ordinary = -1
                     kind, length, complete = self._block(octets, at)
                     if not complete and kind in FIXED_LENGTHS:
                         break

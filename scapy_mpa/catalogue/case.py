@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..craft.tcppacket import ROLES, Role
-from ..rules.table import RULES
-from .mutation import Mutation
-from .peer import BAD_CRC, Peer
+from scapy_mpa.catalogue.mutation import Mutation
+from scapy_mpa.catalogue.peer import BAD_CRC, Peer
+from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.rules.table import RULES
 
 Area: TypeAlias = Literal[
     "startup", "negotiation", "fpdu", "markers", "alignment", "teardown", "ddp", "tcp", "capture"

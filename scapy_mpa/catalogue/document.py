@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..report.words import plural
-from ..rules.table import RULES
-from .baseline import BASELINES
-from .case import AREAS, Case, Raised, Repairable
-from .manifest import clause_of
-from .peer import REACTIONS
-from .table import CASES
+from scapy_mpa.catalogue.baseline import BASELINES
+from scapy_mpa.catalogue.case import AREAS, Case, Raised, Repairable
+from scapy_mpa.catalogue.manifest import clause_of
+from scapy_mpa.catalogue.peer import REACTIONS
+from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.report.words import plural
+from scapy_mpa.rules.table import RULES
 
 PAGE = "docs/catalogue.md"
 

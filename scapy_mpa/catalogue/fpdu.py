@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ..framing.crc import CRC_LENGTH, crc32c, crc_field
-from ..framing.fpdu import LENGTH_FIELD_LENGTH, encode_fpdu
-from ..framing.markers import MARKER_LENGTH, Origin, header_offset, marker_positions
-from .mutation import mutation
+from scapy_mpa.catalogue.mutation import mutation
+from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, encode_fpdu
+from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, header_offset, marker_positions
 
 if TYPE_CHECKING:
-    from .case import Repairable
-    from .plan import Plan
+    from scapy_mpa.catalogue.case import Repairable
+    from scapy_mpa.catalogue.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..framing.startup import KEY_LENGTH
-from .baseline import ANSWER
-from .mutation import Mutation, mutation
+from scapy_mpa.catalogue.baseline import ANSWER
+from scapy_mpa.catalogue.mutation import Mutation, mutation
+from scapy_mpa.framing.startup import KEY_LENGTH
 
 if TYPE_CHECKING:
-    from .plan import Plan, Step
+    from scapy_mpa.catalogue.plan import Plan, Step
 
 
 @mutation

@@ -7,19 +7,19 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import MPAError
-from ..rules.choice import named as rules_named
-from .case import AREAS, Case, Outcome, Raised, Repairable
-from .plan import Captured, Plan
-from .reading import options
-from .table import chosen, named
+from scapy_mpa.catalogue.case import AREAS, Case, Outcome, Raised, Repairable
+from scapy_mpa.catalogue.plan import Captured, Plan
+from scapy_mpa.catalogue.reading import options
+from scapy_mpa.catalogue.table import chosen, named
+from scapy_mpa.errors import MPAError
+from scapy_mpa.rules.choice import named as rules_named
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
     from scapy.plist import PacketList
 
-    from ..report.model import Report
-    from ..rules.findings import Finding
+    from scapy_mpa.report.model import Report
+    from scapy_mpa.rules.findings import Finding
 
 Repair = Literal["repaired", "left"]
 _NANOSECONDS = 1_000_000_000
@@ -101,7 +101,7 @@ class Malformed:
 
     def analyze(self) -> Report:
         """What `scapy-mpa analyze` says of it."""
-        from ..report.analysis import analyze
+        from scapy_mpa.report.analysis import analyze
 
         file = io.BytesIO()
         self.captured.write(file)
@@ -114,7 +114,7 @@ class Malformed:
 
     def as_dict(self) -> dict[str, Any]:
         """What the manifest says of it."""
-        from .manifest import entry
+        from scapy_mpa.catalogue.manifest import entry
 
         return entry(self)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..framing.profiles import PROFILES
-from ..rules.table import RULES
-from .baseline import BASELINES
-from .case import AREAS, Case
+from scapy_mpa.catalogue.baseline import BASELINES
+from scapy_mpa.catalogue.case import AREAS, Case
+from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.rules.table import RULES
 
 if TYPE_CHECKING:
-    from .malformed import Malformed
+    from scapy_mpa.catalogue.malformed import Malformed
 
 SCHEMA_VERSION = 1
 FILE_NAME = "manifest.json"

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from scapy_mpa.catalogue.plan import Plan
 
 P = ParamSpec("P")
 _LONGEST = 40

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from ..craft.network import acknowledged
-from ..craft.packets import ACK, FIN, RST
-from ..craft.tcppacket import Role, TcpPacket
-from .mutation import mutation
+from scapy_mpa.catalogue.mutation import mutation
+from scapy_mpa.craft.network import acknowledged
+from scapy_mpa.craft.packets import ACK, FIN, RST
+from scapy_mpa.craft.tcppacket import Role, TcpPacket
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from scapy_mpa.catalogue.plan import Plan
 
 _SECOND = 1_000_000_000
 #: What the IP identification of a copy differs by from that of the first.

@@ -10,20 +10,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
-from ..craft.conversation import RULES, Conversation
-from ..craft.pcapfile import SNAPLEN, Packet, PcapWriter
-from ..craft.pcapngfile import PcapngWriter
-from ..craft.setup import Setup
-from ..craft.steps import say
-from ..craft.stream import LaidFPDU
-from ..craft.tcppacket import ROLES, Role, TcpPacket, octets_of, other
-from ..craft.traffic import Format
-from ..framing.startup import StartupFrame
-from .baseline import ANSWER, BASELINES, MIDDLE
-from .case import Case, Repairable
-from .fpdu import FPDUChange, SentFPDU
-from .peer import Peer
-from .wire import Foreign
+from scapy_mpa.catalogue.baseline import ANSWER, BASELINES, MIDDLE
+from scapy_mpa.catalogue.case import Case, Repairable
+from scapy_mpa.catalogue.fpdu import FPDUChange, SentFPDU
+from scapy_mpa.catalogue.peer import Peer
+from scapy_mpa.catalogue.wire import Foreign
+from scapy_mpa.craft.conversation import RULES, Conversation
+from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
+from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.steps import say
+from scapy_mpa.craft.stream import LaidFPDU
+from scapy_mpa.craft.tcppacket import ROLES, Role, TcpPacket, octets_of, other
+from scapy_mpa.craft.traffic import Format
+from scapy_mpa.framing.startup import StartupFrame
 
 Step: TypeAlias = "str | bytes | tuple[Role, bytes]"
 """A step as text; a ULPDU of the side that the case is about; or of a side."""

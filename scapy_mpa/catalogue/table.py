@@ -7,9 +7,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 
-from ..errors import MPAError
-from ..rules.table import RULES
-from .case import AREAS, Case
+from scapy_mpa.catalogue.case import AREAS, Case
+from scapy_mpa.errors import MPAError
+from scapy_mpa.rules.table import RULES
 
 
 class UnknownCase(MPAError):

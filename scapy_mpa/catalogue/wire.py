@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..craft.packets import ones_complement_sum
-from ..craft.pcapfile import Packet
-from .mutation import mutation
+from scapy_mpa.catalogue.mutation import mutation
+from scapy_mpa.craft.packets import ones_complement_sum
+from scapy_mpa.craft.pcapfile import Packet
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from scapy_mpa.catalogue.plan import Plan
 
 _ETHERNET, _IPV4 = 14, 20
 _TTL_AT, _CHECKSUM_AT, _SOURCE = _ETHERNET + 8, _ETHERNET + 10, slice(_ETHERNET + 12, _ETHERNET + 16)

@@ -61,11 +61,9 @@ class _Commands(click.Group):
 
 
 def _version(ctx: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
-    """Say which version this is, and whether compiled twins of its loops are in use."""
+    """Say which version this is."""
     if is_wanted and not ctx.resilient_parsing:
-        from scapy_mpa.compiled import is_compiled
-
-        click.echo(f"scapy-mpa, version {__version__}{', compiled' if is_compiled() else ''}")
+        click.echo(f"scapy-mpa, version {__version__}")
         ctx.exit()
 
 

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..framing.ddp import TAGGED_HEADER_LENGTH
-from ..framing.mulpdu import mulpdu
-from ..framing.startup import startup_frame
-from .packets import Endpoint
-from .payload import POOL, pool
-from .pcapfile import Packet
-from .segments import Cut, aligned_cuts, below, displace, packed_cuts, random_cuts
-from .stream import HalfStream, LaidFPDU
-from .talk import TcpTalk
-from .ulpdus import rdma_write, rdma_write_message, send
+from scapy_mpa.craft.packets import Endpoint
+from scapy_mpa.craft.payload import POOL, pool
+from scapy_mpa.craft.pcapfile import Packet
+from scapy_mpa.craft.segments import Cut, aligned_cuts, below, displace, packed_cuts, random_cuts
+from scapy_mpa.craft.stream import HalfStream, LaidFPDU
+from scapy_mpa.craft.talk import TcpTalk
+from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.mulpdu import mulpdu
+from scapy_mpa.framing.startup import startup_frame
 
 _STAG = 0x1000
 _REPLY_PAYLOAD = 16

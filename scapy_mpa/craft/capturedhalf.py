@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..framing.ddp import OPCODE_NAMES
-from .tcppacket import Half
+from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.framing.ddp import OPCODE_NAMES
 
 NEVER = 1 << 62
 """The frame of what no frame brings."""

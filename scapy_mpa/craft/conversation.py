@@ -13,17 +13,17 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from ..framing.fpdu import MAX_ULPDU_LENGTH
-from ..framing.judgement import judge
-from . import ulpdus
-from .messages import RAW, Message
-from .payload import MadeUp
-from .setup import CLOSES, MTU, SETUP_NAMES, Close, ConversationError, Setup, nanoseconds
-from .tcppacket import ROLES, Role, other
-from .wanted import SECONDS, is_number
+from scapy_mpa.craft import ulpdus
+from scapy_mpa.craft.messages import RAW, Message
+from scapy_mpa.craft.payload import MadeUp
+from scapy_mpa.craft.setup import CLOSES, MTU, SETUP_NAMES, Close, ConversationError, Setup, nanoseconds
+from scapy_mpa.craft.tcppacket import ROLES, Role, other
+from scapy_mpa.craft.wanted import SECONDS, is_number
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.judgement import judge
 
 if TYPE_CHECKING:
-    from .sending import Sending
+    from scapy_mpa.craft.sending import Sending
 
 RULES: dict[str, str] = {
     "responder-first": "the Responder sends no FPDU before the first of the Initiator (RFC 5044 §7.1.2, rule 4)",
@@ -318,7 +318,7 @@ class Conversation:
 
     def sending(self, number: int = 0) -> Sending:
         """What makes the packets of the whole connection, which has this number among others."""
-        from .sending import Sending
+        from scapy_mpa.craft.sending import Sending
 
         whole = copy.copy(self)
         whole.steps, whole._heard, whole._terminated = self.steps[:], self._heard.copy(), self._terminated.copy()

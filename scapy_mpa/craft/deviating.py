@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..framing.dialect import Dialect, DialectWriter
-from ..framing.senders import Bases, spoken
-from .setup import ConversationError
-from .stream import HalfStream, LaidFPDU
-from .tcppacket import Half
+from scapy_mpa.craft.setup import ConversationError
+from scapy_mpa.craft.stream import HalfStream, LaidFPDU
+from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.framing.senders import Bases, spoken
 
 
 class DeviatingStream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from .packets import FrameMaker, ones_complement_sum
+from scapy_mpa.craft.packets import FrameMaker, ones_complement_sum
 
 _MORE_FRAGMENTS = 0x2000
 _UNIT = 8

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from ..errors import MPAError
-from .network import (
+from scapy_mpa.craft.network import (
     Applies,
     Packets,
     acknowledged,
@@ -25,10 +24,11 @@ from .network import (
     reorder,
     retransmit,
 )
-from .pcapfile import SNAPLEN
-from .setup import nanoseconds
-from .tcppacket import ROLES, TcpPacket
-from .wanted import TRUTH, Wanted, one_of, up_to, whole
+from scapy_mpa.craft.pcapfile import SNAPLEN
+from scapy_mpa.craft.setup import nanoseconds
+from scapy_mpa.craft.tcppacket import ROLES, TcpPacket
+from scapy_mpa.craft.wanted import TRUTH, Wanted, one_of, up_to, whole
+from scapy_mpa.errors import MPAError
 
 _LATER = 1000  # nanoseconds
 

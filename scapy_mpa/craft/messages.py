@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..errors import MPAError
-from ..framing.ddp import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
-from .payload import MadeUp
-from .ulpdus import (
+from scapy_mpa.craft.payload import MadeUp
+from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
     ATOMIC_RESPONSE,
     ATOMIC_RESPONSE_QUEUE,
@@ -26,6 +24,8 @@ from .ulpdus import (
     tagged,
     untagged,
 )
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 
 RAW = -1
 """In place of an opcode: the payload is the ULPDU."""

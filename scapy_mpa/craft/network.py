@@ -13,14 +13,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from ..framing.crc import CRC_LENGTH
-from ..framing.ddp import UNTAGGED_HEADER_LENGTH
-from ..framing.fpdu import LENGTH_FIELD_LENGTH
-from ..framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from .fragments import fragment_places
-from .packets import FIN, RST, SYN
-from .segments import below, random_cuts
-from .tcppacket import Half, Piece, TcpPacket
+from scapy_mpa.craft.fragments import fragment_places
+from scapy_mpa.craft.packets import FIN, RST, SYN
+from scapy_mpa.craft.segments import below, random_cuts
+from scapy_mpa.craft.tcppacket import Half, Piece, TcpPacket
+from scapy_mpa.framing.crc import CRC_LENGTH
+from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 
 Packets = Iterator[TcpPacket]
 Applies = Callable[[TcpPacket], bool]

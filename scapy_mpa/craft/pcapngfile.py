@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from typing import BinaryIO, Literal
 
-from .pcapfile import LINKTYPE_ETHERNET, SNAPLEN, Packet
+from scapy_mpa.craft.pcapfile import LINKTYPE_ETHERNET, SNAPLEN, Packet
 
 _SECTION_HEADER, _INTERFACE_DESCRIPTION, _ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D

@@ -22,13 +22,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..errors import MPAError
-from .conversation import Conversation
-from .impairments import Impairment, impairment
-from .setup import SETUP_NAMES, Setup
-from .steps import octets, say
-from .traffic import Traffic
-from .wanted import SECONDS, TEXT, is_number
+from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.impairments import Impairment, impairment
+from scapy_mpa.craft.setup import SETUP_NAMES, Setup
+from scapy_mpa.craft.steps import octets, say
+from scapy_mpa.craft.traffic import Traffic
+from scapy_mpa.craft.wanted import SECONDS, TEXT, is_number
+from scapy_mpa.errors import MPAError
 
 if sys.version_info >= (3, 11):
     import tomllib

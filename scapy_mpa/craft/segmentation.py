@@ -10,13 +10,13 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..errors import MPAError
-from ..framing.crc import CRC_LENGTH
-from ..framing.markers import wire_length
-from ..framing.mulpdu import MIN_MULPDU, mulpdu
-from .segments import Cut, aligned_cuts, emss_cuts, packed_cuts, random_cuts
-from .stream import LaidFPDU
-from .wanted import whole
+from scapy_mpa.craft.segments import Cut, aligned_cuts, emss_cuts, packed_cuts, random_cuts
+from scapy_mpa.craft.stream import LaidFPDU
+from scapy_mpa.craft.wanted import whole
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.crc import CRC_LENGTH
+from scapy_mpa.framing.markers import wire_length
+from scapy_mpa.framing.mulpdu import MIN_MULPDU, mulpdu
 
 _LARGEST_SEGMENT = 65535 - 60 - 40  # with the longest TCP header there is room for either IP header
 _LARGEST_WINDOW = 0xFFFF  # without a scale

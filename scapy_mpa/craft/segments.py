@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from .stream import LaidFPDU
+from scapy_mpa.craft.stream import LaidFPDU
 
 Cut = tuple[int, int]
 T = TypeVar("T")

@@ -10,21 +10,21 @@ import random
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..framing.ddp import CONTROL_LENGTH
-from ..framing.dialect import Dialect
-from ..framing.mulpdu import mulpdu
-from .conversation import End, PathMTU, Pause, Say, Start, Step, Streaming
-from .deviating import DeviatingStream
-from .messages import Message, Queues, segments
-from .packets import ACK, FrameMaker
-from .segmentation import Segmentation, dynamic_mulpdu
-from .setup import Setup, nanoseconds
-from .stream import HalfStream, LaidFPDU
-from .talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
-from .tcppacket import ROLES, Half, Role, TcpPacket
+from scapy_mpa.craft.conversation import End, PathMTU, Pause, Say, Start, Step, Streaming
+from scapy_mpa.craft.deviating import DeviatingStream
+from scapy_mpa.craft.messages import Message, Queues, segments
+from scapy_mpa.craft.packets import ACK, FrameMaker
+from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
+from scapy_mpa.craft.setup import Setup, nanoseconds
+from scapy_mpa.craft.stream import HalfStream, LaidFPDU
+from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
+from scapy_mpa.craft.tcppacket import ROLES, Half, Role, TcpPacket
+from scapy_mpa.framing.ddp import CONTROL_LENGTH
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.mulpdu import mulpdu
 
 if TYPE_CHECKING:
-    from .conversation import Conversation
+    from scapy_mpa.craft.conversation import Conversation
 
 
 class Clock:

@@ -15,18 +15,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from ..errors import MPAError
-from ..framing.agreement import MINIMUM_ENHANCED_REVISION
-from ..framing.markers import Origin
-from ..framing.mulpdu import MAX_MULPDU, MIN_MULPDU
-from ..framing.profiles import PROFILES, Profile, profile_of_revision
-from ..framing.senders import BY_NAME
-from ..framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame, startup_frame
-from .packets import Endpoint, FrameMaker
-from .segmentation import Segmentation, segmentation
-from .stream import Alter
-from .tcppacket import ROLES, Role
-from .wanted import FLAG, SECONDS, TEXT, Wanted, is_number, one_of, up_to, whole
+from scapy_mpa.craft.packets import Endpoint, FrameMaker
+from scapy_mpa.craft.segmentation import Segmentation, segmentation
+from scapy_mpa.craft.stream import Alter
+from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.craft.wanted import FLAG, SECONDS, TEXT, Wanted, is_number, one_of, up_to, whole
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION
+from scapy_mpa.framing.markers import Origin
+from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU
+from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.senders import BY_NAME
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame, startup_frame
 
 Close = Literal["fin", "rst", "none"]
 CLOSES: tuple[Close, ...] = ("fin", "rst", "none")

@@ -15,9 +15,9 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from .conversation import Conversation
-from .setup import ConversationError
-from .tcppacket import ROLES
+from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.setup import ConversationError
+from scapy_mpa.craft.tcppacket import ROLES
 
 _HEX = "hex:"
 _MOST_TIMES = 1_000_000

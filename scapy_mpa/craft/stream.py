@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ..framing.fpdu import encode_fpdu
-from ..framing.markers import MARKER_LENGTH, Origin, header_offset, plain_length
+from scapy_mpa.framing.fpdu import encode_fpdu
+from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, header_offset, plain_length
 
 
 class LaidFPDU(NamedTuple):

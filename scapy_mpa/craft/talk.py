@@ -15,9 +15,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Generic, Literal, TypeVar
 
-from .packets import ACK, FIN, PSH, RST, SYN, Endpoint, FrameMaker
-from .pcapfile import Packet
-from .segments import Cut
+from scapy_mpa.craft.packets import ACK, FIN, PSH, RST, SYN, Endpoint, FrameMaker
+from scapy_mpa.craft.pcapfile import Packet
+from scapy_mpa.craft.segments import Cut
 
 Side = Literal["client", "server"]
 P = TypeVar("P")

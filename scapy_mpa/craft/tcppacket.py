@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from .fragments import ip_fragment
-from .packets import ACK, FrameMaker, pseudo_header_sum
-from .stream import LaidFPDU
+from scapy_mpa.craft.fragments import ip_fragment
+from scapy_mpa.craft.packets import ACK, FrameMaker, pseudo_header_sum
+from scapy_mpa.craft.stream import LaidFPDU
 
 Role = Literal["initiator", "responder"]
 ROLES: tuple[Role, Role] = ("initiator", "responder")

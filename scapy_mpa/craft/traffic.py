@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from typing import Any, BinaryIO, Literal
 
-from ..errors import MPAError
-from .conversation import Conversation
-from .impairments import Pipeline
-from .pcapfile import SNAPLEN, Packet, PcapWriter
-from .pcapngfile import PcapngWriter
-from .tcppacket import TcpPacket, octets_of
-from .truth import Truth
+from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.impairments import Pipeline
+from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
+from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
+from scapy_mpa.craft.truth import Truth
+from scapy_mpa.errors import MPAError
 
 Format = Literal["pcap", "pcapng"]
 END_OF_TIME = (1 << 32) * 10**9

@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .capturedhalf import NEVER, Captured, CapturedHalf
-from .packets import SYN
-from .tcppacket import ROLES, Half, Piece, Role, TcpPacket
+from scapy_mpa.craft.capturedhalf import NEVER, Captured, CapturedHalf
+from scapy_mpa.craft.packets import SYN
+from scapy_mpa.craft.tcppacket import ROLES, Half, Piece, Role, TcpPacket
 
 
 class Truth:

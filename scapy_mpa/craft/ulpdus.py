@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from ..framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
 
 _TAGGED = struct.Struct("!BBIQ")
 _UNTAGGED = struct.Struct("!BBIIII")

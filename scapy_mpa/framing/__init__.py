@@ -8,8 +8,8 @@ captured startup frames tell.
 
 from __future__ import annotations
 
-from .crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
-from .ddp import (
+from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
+from scapy_mpa.framing.ddp import (
     LAYER_NAMES,
     OPCODE_NAMES,
     TAGGED_HEADER_LENGTH,
@@ -22,8 +22,8 @@ from .ddp import (
     error_meaning,
     opcode_name,
 )
-from .fpdu import MAX_ULPDU_LENGTH, Fpdu, decode_fpdu, encode_fpdu, pad_length
-from .markers import (
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, Fpdu, decode_fpdu, encode_fpdu, pad_length
+from scapy_mpa.framing.markers import (
     MARKER_INTERVAL,
     MARKER_LENGTH,
     MarkerCheck,
@@ -42,10 +42,10 @@ from .markers import (
     remove_markers,
     wire_length,
 )
-from .mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
-from .profiles import PROFILES, TOPICS, Profile, clause, profile_of_revision
-from .sequence import SEQ_MOD, seq_add, seq_diff, unwrap, wrap
-from .startup import (
+from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
+from scapy_mpa.framing.profiles import PROFILES, TOPICS, Profile, clause, profile_of_revision
+from scapy_mpa.framing.sequence import SEQ_MOD, seq_add, seq_diff, unwrap, wrap
+from scapy_mpa.framing.startup import (
     ENHANCED_DATA_LENGTH,
     KEY_LENGTH,
     KEY_PREFIX,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from .profiles import Profile, profile_of_revision
-from .startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame
+from scapy_mpa.framing.profiles import Profile, profile_of_revision
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame
 
 RnicKind: TypeAlias = Literal["rdmac", "ietf", "ietf-permissive"]
 """Upgraded RDMAC RNIC, non-permissive IETF RNIC, permissive IETF RNIC (RFC 5044 appendix C.1)."""

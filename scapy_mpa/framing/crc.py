@@ -14,12 +14,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..errors import FramingError, MPAError
+from scapy_mpa.errors import FramingError, MPAError
 
 if TYPE_CHECKING:
     from crc32c import crc32c as crc32c
 
-    from .markers import Octets
+    from scapy_mpa.framing.markers import Octets
 
 CRC_LENGTH = 4
 """Octets of the CRC field, present whether CRCs are in use or not (RFC 5044 §4.1)."""

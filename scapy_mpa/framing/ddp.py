@@ -15,7 +15,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Literal, NamedTuple
 
-from .markers import Octets
+from scapy_mpa.framing.markers import Octets
 
 OPCODE_NAMES: tuple[str | None, ...] = (
     "RDMA Write",

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .agreement import MINIMUM_ENHANCED_REVISION, Close, Endpoint, Operation, RtrType, is_rdmac
-from .ddp import TERMINATE_OPCODE, UNTAGGED_HEADER_LENGTH, DDPTagged, DDPUntagged, decode_ddp, decode_terminate
-from .profiles import profile_of_revision
-from .startup import NOT_NEGOTIATED, EnhancedData, Problem, StartupFrame, startup_frame_problems
+from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION, Close, Endpoint, Operation, RtrType, is_rdmac
+from scapy_mpa.framing.ddp import (
+    TERMINATE_OPCODE,
+    UNTAGGED_HEADER_LENGTH,
+    DDPTagged,
+    DDPUntagged,
+    decode_ddp,
+    decode_terminate,
+)
+from scapy_mpa.framing.profiles import profile_of_revision
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Problem, StartupFrame, startup_frame_problems
 
 _WRITE, _READ, _SEND = 0, 1, 3  # opcodes, RFC 5040 §4.2
 _NEWEST_REVISION = 2

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from .crc import CRC_LENGTH, crc32c, crc_field
-from .fpdu import LENGTH_FIELD_LENGTH, pad_length
-from .markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, Origin
+from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, pad_length
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, Origin
 
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero (RFC 5044 §4.2)
 _FPDUPTR_MOD = 1 << 16

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..errors import FramingError
-from .crc import CRC_LENGTH, crc32c, crc_field
-from .markers import (
+from scapy_mpa.errors import FramingError
+from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
+from scapy_mpa.framing.markers import (
     MARKER_INTERVAL,
     MARKER_LENGTH,
     Octets,

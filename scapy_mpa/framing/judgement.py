@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .agreement import (
+from scapy_mpa.framing.agreement import (
     IETF_VERSION,
     RDMAC_VERSION,
     RNIC_KINDS,
@@ -26,8 +26,8 @@ from .agreement import (
     is_rdmac,
     no_matching_rtr,
 )
-from .ddp import decode_ddp
-from .deviations import (
+from scapy_mpa.framing.ddp import decode_ddp
+from scapy_mpa.framing.deviations import (
     Deviation,
     Seen,
     depth_violations,
@@ -39,7 +39,7 @@ from .deviations import (
     reply_remarks,
     reply_violations,
 )
-from .startup import Kind, StartupFrame
+from scapy_mpa.framing.startup import Kind, StartupFrame
 
 
 class Judgement(NamedTuple):

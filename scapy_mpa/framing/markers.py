@@ -15,7 +15,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Literal, NamedTuple
 
-from ..errors import FramingError
+from scapy_mpa.errors import FramingError
 
 Octets = bytes | bytearray | memoryview
 """Anything octets are read from."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from .agreement import (
+from scapy_mpa.framing.agreement import (
     MINIMUM_ENHANCED_REVISION,
     RTR_TYPES,
     Close,
@@ -32,8 +32,8 @@ from .agreement import (
     agreed,
     no_matching_rtr,
 )
-from .profiles import PROFILES
-from .startup import NOT_NEGOTIATED, EnhancedData, StartupFrame, startup_frame, startup_frame_problems
+from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame, startup_frame, startup_frame_problems
 
 Rejection: TypeAlias = Literal["ulp", "ird"]
 """Why R is set: the ULP, or an Initiator IRD that is too low."""

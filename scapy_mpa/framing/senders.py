@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from .dialect import Dialect
+from scapy_mpa.framing.dialect import Dialect
 
 
 class SenderDeviation(NamedTuple):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Literal, NamedTuple
 
-from ..errors import FramingError
-from .markers import Octets
-from .profiles import Profile, profile_of_revision
+from scapy_mpa.errors import FramingError
+from scapy_mpa.framing.markers import Octets
+from scapy_mpa.framing.profiles import Profile, profile_of_revision
 
 REQUEST_KEY = b"MPA ID Req Frame"
 REPLY_KEY = b"MPA ID Rep Frame"

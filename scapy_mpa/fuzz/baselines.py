@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from ..craft.scenario import load, shipped
-from ..craft.traffic import Traffic
-from ..errors import MPAError
-from .exchange import Exchange, Exchanges, read_exchanges
+from scapy_mpa.craft.scenario import load, shipped
+from scapy_mpa.craft.traffic import Traffic
+from scapy_mpa.errors import MPAError
+from scapy_mpa.fuzz.exchange import Exchange, Exchanges, read_exchanges
 
 
 class Source(ABC):

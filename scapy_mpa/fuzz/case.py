@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..craft.pcapfile import Packet
-from ..craft.tcppacket import TcpPacket, octets_of
-from .catalogue import Change, malform
-from .draft import Draft, Place, Side, drafted
-from .draw import pick
-from .laying import lay
-from .mutations import MUTATIONS
-from .recipe import Recipe, in_area
+from scapy_mpa.craft.pcapfile import Packet
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
+from scapy_mpa.fuzz.catalogue import Change, malform
+from scapy_mpa.fuzz.draft import Draft, Place, Side, drafted
+from scapy_mpa.fuzz.draw import pick
+from scapy_mpa.fuzz.laying import lay
+from scapy_mpa.fuzz.mutations import MUTATIONS
+from scapy_mpa.fuzz.recipe import Recipe, in_area
 
 _MOST_PACKETS = 1000
 """Mutations that come to a draft of more packets than this are left out, so that their products stay small."""

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 
-from ..catalogue.case import AREAS
-from ..catalogue.plan import Plan
-from ..catalogue.table import CASES
-from ..craft.packets import FrameMaker
-from ..craft.pcapfile import SNAPLEN, Packet
-from ..craft.setup import Setup
-from ..craft.tcppacket import Half
-from .draft import Draft
-from .exchange import Exchange
-from .laying import initiator_address, later
-from .units import Way
+from scapy_mpa.catalogue.case import AREAS
+from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.craft.packets import FrameMaker
+from scapy_mpa.craft.pcapfile import SNAPLEN, Packet
+from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.exchange import Exchange
+from scapy_mpa.fuzz.laying import initiator_address, later
+from scapy_mpa.fuzz.units import Way
 
 
 @cache

@@ -18,14 +18,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..craft.tcppacket import ROLES, Role
-from ..framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
-from ..framing.startup import REPLY_KEY, REQUEST_KEY
-from ..report.words import plural
-from .case import Case, make
-from .recipe import Recipe
-from .run import Fuzzer
-from .units import FPDU, Startup, Way
+from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
+from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.recipe import Recipe
+from scapy_mpa.fuzz.run import Fuzzer
+from scapy_mpa.fuzz.units import FPDU, Startup, Way
+from scapy_mpa.report.words import plural
 
 _MOST_OCTETS = 1 << 18
 """Octets of a session: AFL takes files up to 1 MiB."""

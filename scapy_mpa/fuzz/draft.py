@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ..craft.segmentation import Segmentation
-from ..craft.setup import Close
-from ..craft.tcppacket import ROLES, Half, Role, TcpPacket
-from ..framing.startup import C, M
-from .exchange import Exchange, Said
-from .units import FPDU, Startup, Unit, Way, startup_of
+from scapy_mpa.craft.segmentation import Segmentation
+from scapy_mpa.craft.setup import Close
+from scapy_mpa.craft.tcppacket import ROLES, Half, Role, TcpPacket
+from scapy_mpa.framing.startup import C, M
+from scapy_mpa.fuzz.exchange import Exchange, Said
+from scapy_mpa.fuzz.units import FPDU, Startup, Unit, Way, startup_of
 
 
 class Window(NamedTuple):

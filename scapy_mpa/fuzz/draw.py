@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from ..craft.segments import below
+from scapy_mpa.craft.segments import below
 
 T = TypeVar("T")
 

@@ -12,19 +12,19 @@ from heapq import merge
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..capture.files import CaptureSource
-from ..capture.index import rewind
-from ..craft.tcppacket import Role
-from ..errors import CaptureError
-from ..framing.dialect import read_fpdu, ulpdu_of
-from ..framing.fpdu import Fpdu, decode_fpdu, pad_length
-from ..framing.startup import StartupFrame
-from ..receive.records import FPDURecord
-from ..receive.segment import SEQ_MASK
-from ..report.analysis import analyze
-from ..report.model import Connection, HalfConnection, Report
-from ..wireshark.found import FoundFPDUs, marker_phase
-from .units import Way
+from scapy_mpa.capture.files import CaptureSource
+from scapy_mpa.capture.index import rewind
+from scapy_mpa.craft.tcppacket import Role
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.dialect import read_fpdu, ulpdu_of
+from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.fuzz.units import Way
+from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.receive.segment import SEQ_MASK
+from scapy_mpa.report.analysis import analyze
+from scapy_mpa.report.model import Connection, HalfConnection, Report
+from scapy_mpa.wireshark.found import FoundFPDUs, marker_phase
 
 MOST_OCTETS = 64 << 20
 """Octets of ULPDUs that are taken of a capture; each FPDU counts some more."""

@@ -9,16 +9,16 @@ import random
 from collections.abc import Iterator
 from itertools import count
 
-from ..craft.deviating import DeviatingStream
-from ..craft.packets import ACK, Endpoint, FrameMaker
-from ..craft.setup import ConversationError, Setup, nanoseconds
-from ..craft.stream import LaidFPDU
-from ..craft.talk import WINDOW, Party, Side, Talk
-from ..craft.tcppacket import ROLES, Half, Role, TcpPacket
-from ..framing.dialect import Dialect
-from ..framing.markers import MARKER_LENGTH, header_offset, marker_positions
-from .draft import Draft, Place
-from .units import FPDU, Unit, first_free
+from scapy_mpa.craft.deviating import DeviatingStream
+from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
+from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
+from scapy_mpa.craft.stream import LaidFPDU
+from scapy_mpa.craft.talk import WINDOW, Party, Side, Talk
+from scapy_mpa.craft.tcppacket import ROLES, Half, Role, TcpPacket
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.markers import MARKER_LENGTH, header_offset, marker_positions
+from scapy_mpa.fuzz.draft import Draft, Place
+from scapy_mpa.fuzz.units import FPDU, Unit, first_free
 
 _SIDES: dict[Role, Side] = {"initiator": "client", "responder": "server"}
 _GAP = 12_000

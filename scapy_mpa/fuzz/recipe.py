@@ -10,15 +10,15 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..craft.segmentation import Segmentation
-from ..craft.setup import CLOSES, Close
-from ..craft.tcppacket import ROLES, Role
-from .baselines import Baselines
-from .catalogue import malformed_cases, nothing_said
-from .draft import Agreed, Window
-from .draw import generator, pick, weighted
-from .exchange import Exchange
-from .mutations import MUTATIONS
+from scapy_mpa.craft.segmentation import Segmentation
+from scapy_mpa.craft.setup import CLOSES, Close
+from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.fuzz.baselines import Baselines
+from scapy_mpa.fuzz.catalogue import malformed_cases, nothing_said
+from scapy_mpa.fuzz.draft import Agreed, Window
+from scapy_mpa.fuzz.draw import generator, pick, weighted
+from scapy_mpa.fuzz.exchange import Exchange
+from scapy_mpa.fuzz.mutations import MUTATIONS
 
 MOST_MUTATIONS = 8
 """As many as a case has at most, unless told otherwise."""

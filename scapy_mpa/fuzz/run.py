@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..errors import MPAError
-from .baselines import Baselines, baselines
-from .case import Case, make
-from .catalogue import weights
-from .recipe import MOST_MUTATIONS, Recipe, recipe
+from scapy_mpa.errors import MPAError
+from scapy_mpa.fuzz.baselines import Baselines, baselines
+from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.catalogue import weights
+from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Recipe, recipe
 
 
 class Fuzzer:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from ..framing.crc import CRC_LENGTH, crc32c, crc_field
-from ..framing.fpdu import encode_fpdu
-from ..framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Origin, encode_marker, marker_positions
-from ..framing.startup import REPLY_KEY, REQUEST_KEY, C, M, R, S, StartupFrame
+from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
+from scapy_mpa.framing.fpdu import encode_fpdu
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Origin, encode_marker, marker_positions
+from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY, C, M, R, S, StartupFrame
 
 _FIELD = 0xFFFF
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..craft.pcapfile import PcapWriter
-from .case import Case
+from scapy_mpa.craft.pcapfile import PcapWriter
+from scapy_mpa.fuzz.case import Case
 
 LOG = "cases.jsonl"
 

@@ -6,13 +6,13 @@ Key of a startup frame are dissected as such, and that is all (see `binding`).
 
 from __future__ import annotations
 
-from .binding import FPDUs, bind_mpa, unbind_mpa
-from .connection import MPAConnection
-from .ddp import DDPTagged, DDPUntagged
-from .fpdu import FPDU, Marker
-from .mpa import fpdu_packet, startup_packet
-from .mpasocket import MPASocket
-from .rdmap import (
+from scapy_mpa.layers.binding import FPDUs, bind_mpa, unbind_mpa
+from scapy_mpa.layers.connection import MPAConnection
+from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
+from scapy_mpa.layers.fpdu import FPDU, Marker
+from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
+from scapy_mpa.layers.mpasocket import MPASocket
+from scapy_mpa.layers.rdmap import (
     RDMAPAtomicRequest,
     RDMAPAtomicResponse,
     RDMAPImmediateData,
@@ -22,8 +22,8 @@ from .rdmap import (
     RDMAPTerminate,
     RDMAPWrite,
 )
-from .session import MPASession
-from .startup import MPAReply, MPARequest
+from scapy_mpa.layers.session import MPASession
+from scapy_mpa.layers.startup import MPAReply, MPARequest
 
 __all__ = [
     "FPDU",

@@ -18,8 +18,8 @@ from scapy.fields import PacketListField
 from scapy.layers.inet import TCP
 from scapy.packet import Packet
 
-from ..errors import MPAError
-from ..framing import (
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing import (
     KEY_LENGTH,
     KEY_PREFIX,
     OPCODE_NAMES,
@@ -29,9 +29,9 @@ from ..framing import (
     TAGGED_HEADER_LENGTH,
     decode_fpdu,
 )
-from ..framing.fpdu import LENGTH_FIELD_LENGTH
-from .fpdu import FPDU
-from .startup import MPAReply, MPARequest
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.layers.fpdu import FPDU
+from scapy_mpa.layers.startup import MPAReply, MPARequest
 
 _KEYS: dict[bytes, type[Packet]] = {REQUEST_KEY: MPARequest, REPLY_KEY: MPAReply}
 _MAX_PORT = 0xFFFF

@@ -21,13 +21,13 @@ from scapy.packet import Packet, Raw
 from scapy.plist import PacketList
 from scapy.utils import EDecimal
 
-from ..craft.conversation import Conversation
-from ..craft.setup import Setup
-from ..craft.tcppacket import ROLES, TcpPacket, octets_of
-from ..craft.traffic import Traffic
-from ..craft.truth import Truth
-from ..framing.markers import MARKER_INTERVAL
-from .mpa import fpdu_packet
+from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
+from scapy_mpa.craft.traffic import Traffic
+from scapy_mpa.craft.truth import Truth
+from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.layers.mpa import fpdu_packet
 
 _NANOSECONDS = 1_000_000_000
 

@@ -13,7 +13,7 @@ from scapy.config import conf
 from scapy.fields import BitEnumField, BitField, IntField, XIntField, XLongField
 from scapy.packet import Packet, Raw
 
-from ..framing import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 
 OPCODES = {opcode: name for opcode, name in enumerate(OPCODE_NAMES) if name}
 

@@ -12,7 +12,7 @@ from typing import Any
 from scapy.fields import Field, PacketListField
 from scapy.packet import Packet
 
-from ..framing import crc_field
+from scapy_mpa.framing import crc_field
 
 
 class OffWire(Field[Any, Any]):

@@ -25,8 +25,8 @@ from scapy.fields import ConditionalField, RawVal, ShortField, XShortField
 from scapy.layers.inet import TCP
 from scapy.packet import NoPayload, Packet, Raw
 
-from ..errors import FramingError
-from ..framing import (
+from scapy_mpa.errors import FramingError
+from scapy_mpa.framing import (
     CRC_LENGTH,
     MARKER_INTERVAL,
     MARKER_LENGTH,
@@ -41,9 +41,9 @@ from ..framing import (
     marker_positions,
     pad_length,
 )
-from ..framing.fpdu import LENGTH_FIELD_LENGTH
-from .ddp import DDPTagged, DDPUntagged
-from .fields import CRCField, OffWire, OffWireList, TrailingOctets
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
+from scapy_mpa.layers.fields import CRCField, OffWire, OffWireList, TrailingOctets
 
 LAST_MARKER_OFFSET = MARKER_INTERVAL - MARKER_LENGTH
 """No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away."""

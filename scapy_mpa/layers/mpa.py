@@ -6,9 +6,9 @@ are found in TCP payloads in `binding`.
 
 from __future__ import annotations
 
-from ..framing import Origin
-from .fpdu import FPDU, Marker, fpdu_of
-from .startup import MPAReply, MPARequest, startup_packet
+from scapy_mpa.framing import Origin
+from scapy_mpa.layers.fpdu import FPDU, Marker, fpdu_of
+from scapy_mpa.layers.startup import MPAReply, MPARequest, startup_packet
 
 __all__ = ["FPDU", "MPAReply", "MPARequest", "Marker", "fpdu_packet", "startup_packet"]
 

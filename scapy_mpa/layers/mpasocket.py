@@ -15,10 +15,10 @@ from scapy.error import log_runtime
 from scapy.packet import Packet
 from scapy.supersocket import StreamSocket
 
-from ..framing import MARKER_INTERVAL, Origin, header_offset, plain_length, wire_length
-from ..framing.fpdu import LENGTH_FIELD_LENGTH
-from .fpdu import FPDU
-from .mpa import fpdu_packet
+from scapy_mpa.framing import MARKER_INTERVAL, Origin, header_offset, plain_length, wire_length
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.layers.fpdu import FPDU
+from scapy_mpa.layers.mpa import fpdu_packet
 
 _AT_ONCE = 1 << 16
 

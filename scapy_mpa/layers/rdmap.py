@@ -25,16 +25,10 @@ from scapy.fields import (
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
-from ..framing import (
-    LAYER_NAMES,
-    TAGGED_HEADER_LENGTH,
-    UNTAGGED_HEADER_LENGTH,
-    decode_terminate,
-    error_meaning,
-)
-from .ddp import DDPTagged, DDPUntagged, raw_if_short
-from .fields import OffWire
-from .fpdu import FPDU
+from scapy_mpa.framing import LAYER_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, decode_terminate, error_meaning
+from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged, raw_if_short
+from scapy_mpa.layers.fields import OffWire
+from scapy_mpa.layers.fpdu import FPDU
 
 READ_REQUEST_LENGTH = 28
 """Octets of an RDMA Read Request Header (RFC 5040 §4.4)."""

@@ -17,16 +17,16 @@ from scapy.sessions import DefaultSession
 from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
-from ..framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from ..receive.limits import DEFAULT_LIMITS
-from ..receive.operation import Direction, FullOperation
-from ..receive.receiver import Receiver
-from ..receive.records import Row
-from ..receive.segment import Segment
-from ..receive.startup import FoundFrame
-from ..receive.tcp import MPAConnection
-from .fragments import Fragments
-from .mpa import fpdu_packet, startup_packet
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.layers.fragments import Fragments
+from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
+from scapy_mpa.receive.limits import DEFAULT_LIMITS
+from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.receive.records import Row
+from scapy_mpa.receive.segment import Segment
+from scapy_mpa.receive.startup import FoundFrame
+from scapy_mpa.receive.tcp import MPAConnection
 
 Order = Literal["placed", "delivered"]
 

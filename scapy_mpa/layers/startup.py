@@ -14,9 +14,9 @@ from scapy.fields import AnyField, BitField, ByteField, ConditionalField, ShortF
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, Padding
 
-from ..errors import FramingError
-from ..framing import ENHANCED_DATA_LENGTH, KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, S
-from ..framing.profiles import profile_of_revision
+from scapy_mpa.errors import FramingError
+from scapy_mpa.framing import ENHANCED_DATA_LENGTH, KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, S
+from scapy_mpa.framing.profiles import profile_of_revision
 
 _FLAGS, _REV, _PD_LENGTH = KEY_LENGTH, KEY_LENGTH + 1, KEY_LENGTH + 2
 _MAX_PD_LENGTH = 0xFFFF

@@ -10,7 +10,6 @@ from __future__ import annotations
 from heapq import heappush
 from typing import TypeAlias
 
-from scapy_mpa.compiled import fpdus_in_order, segments_in_order
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, pad_length
@@ -59,65 +58,7 @@ def uncut(octets: memoryview, at: int, phase: int) -> bytes:
 class InOrderOperation(EarlyOperation):
     """What both fast paths share: keeping what they found."""
 
-    __slots__ = ("_layout",)
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        #: How FPDUs lie, for the compiled twins: without Markers, Markers that count from the header, from the first
-        #: octet.
-        self._layout = 0
-
-    def in_a_row(self, segments: list[Segment], index: int) -> int:
-        """Take segments in order from ``index`` on, as far as they hold whole FPDUs as expected, and acknowledgements.
-
-        Returns how many.
-        """
-        stream, half, counts = self.stream, self.half, self.counts
-        if (
-            segments_in_order is None
-            or stream.pieces
-            or self.wants_records
-            or not self.complete
-            or self._unjudged
-            or self.expects[0] < 0
-        ):
-            return 0
-        peer = half.peer
-        taken, whole, fpdus, ulpdu_octets, markers, to, end, longest, frame, ack, peer_ack = segments_in_order(
-            segments,
-            index,
-            half.key,
-            peer.key,
-            half.ack,
-            peer.ack,
-            half.next_seq,
-            stream.next,
-            stream.consumed,
-            self.starts,
-            self.crc,
-            self._layout,
-            self.expects,
-            self.ddp.to,
-        )
-        half.ack, peer.ack = ack, peer_ack
-        if not whole:
-            return taken
-        if not self._touched:
-            self.touch()
-        if longest > self.longest_segment:
-            self.longest_segment = longest
-        counts.whole_segments += whole
-        counts.fpdus += fpdus
-        counts.ulpdu_octets += ulpdu_octets
-        counts.marker_count += markers
-        if self.gapped:
-            counts.undelivered += fpdus
-        self.complete = frame
-        if self.expects[1]:
-            self.ddp.to = to
-        half.next_seq = half.next_seq + end - stream.next & SEQ_MASK
-        stream.base = stream.next = end
-        return taken
+    __slots__ = ()
 
     def resume(self) -> None:
         """Hand back to the fast path if nothing is out of order."""
@@ -368,11 +309,6 @@ class PlainOperation(InOrderOperation):
                 starts.append(offset)
                 if found is not None:
                     found.append(ulpdu_length | (control & 0x0F) << 16)
-            if fpdus_in_order is not None and quiet >= 0:
-                at, _, size, _, to = fpdus_in_order(
-                    octets, at, end, shift, starts, found, crc_used, self._layout, self.expects, to
-                )
-                ulpdu_octets += size
             are_quiet = self._are_many and quiet >= 0 and not writing
             while end - at >= 4:
                 if are_quiet:
@@ -478,7 +414,6 @@ class MarkerOperation(InOrderOperation):
         """As :meth:`InOrderOperation.resume`."""
         origin = self._reader.origin
         self._shapes, self._more = SHAPES[origin], MARKER_LENGTH if origin == "first-octet" else 0
-        self._layout = 2 if self._more else 1
         super().resume()
 
     def in_order(self, seg: Segment) -> bool:
@@ -554,12 +489,6 @@ class MarkerOperation(InOrderOperation):
                 starts.append(offset)
                 if found is not None:
                     found.append(ulpdu_length | (control & 0x0F) << 16)
-            if fpdus_in_order is not None and quiet >= 0:
-                at, _, size, held_markers, to = fpdus_in_order(
-                    octets, at, end, shift, starts, found, crc_used, self._layout, self.expects, to
-                )
-                ulpdu_octets += size
-                marker_count += held_markers
             while True:
                 phase = at + shift & 511
                 header = at if phase else at + 4

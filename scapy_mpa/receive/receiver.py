@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from itertools import islice
-from operator import length_hint
 
-from scapy_mpa.compiled import segments_in_order
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.inference import Budget
-from scapy_mpa.receive.inorder import InOrderOperation
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.located import Purse
 from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
@@ -119,11 +115,7 @@ class Receiver:
         """Take segments in the order of capture."""
         halves = self._halves
         seg: Segment | None = None
-        #: What the compiled twin takes segments from, as soon as two come in order.
-        rows = segments if segments_in_order is not None and isinstance(segments, list) else None
-        following = iter(segments)
-        last: Half | None = None
-        for seg in following:
+        for seg in segments:
             _, _, key, seq, ack, flags, _, _, _, _, length = seg
             half = halves.get(key)
             if half is None:
@@ -139,15 +131,6 @@ class Receiver:
             if not length:
                 continue
             if seq == half.next_seq and half.in_order(seg):
-                if rows is not None:
-                    phase = half.phase
-                    if half is last and isinstance(phase, InOrderOperation):
-                        taken = phase.in_a_row(rows, len(rows) - length_hint(following))
-                        if taken:
-                            seg = next(islice(following, taken - 1, None))
-                        else:
-                            half = None
-                    last = half
                 continue
             half.phase.receive(seg)
         if seg is not None:

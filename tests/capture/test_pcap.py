@@ -12,10 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scapy_mpa.capture import pcap, pcapng
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.link import LINK_TYPES
+from scapy_mpa.capture.packet import FastPath
 from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.errors import CaptureError
+from tests.capture.blocks import capture_ng
 from tests.capture.frames import (
     MAGICS,
     capture,
@@ -261,6 +264,28 @@ def test_headers_with_any_values(link_type: int, length: int, data: st.DataObjec
     survives(octets)
     for seg in read(octets):
         assert 0 <= seg[8] - seg[7] <= seg[10]
+
+
+@pytest.mark.parametrize(("link_type", "order"), [(1, "<"), (1, ">"), (113, "<"), (276, ">"), (101, "<")])
+def test_what_is_known_at_a_glance(link_type: int, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both loops over records know the ordinary packet as what looks at every other one does, if any octet changes."""
+    made = [ethernet(b"payload"), ethernet(b""), ethernet(bytes(40), version=6), ethernet(b"x", options=b"\1" * 8)]
+    for whole in [linked(link_type, frame) for frame in made]:
+        frames = [whole]
+        for at in range(len(whole)):
+            for value in {whole[at] ^ 1, whole[at] ^ 0x80, 255}:
+                frames.append(whole[:at] + bytes([value]) + whole[at + 1 :])
+        packets = [(7_000_000_000 + number * 1000, frame) for number, frame in enumerate(frames)]
+        files = [
+            capture(packets, link_type=link_type, order=order),
+            capture_ng([(time, octets, len(octets)) for time, octets in packets], link_type, order),
+        ]
+        at_a_glance = [[told(seg) for seg in read(octets)] for octets in files]
+        with monkeypatch.context() as patch:
+            patch.setattr(pcap, "fast_path", lambda _link_type: FastPath(-1))
+            patch.setattr(pcapng, "fast_path", lambda _link_type: FastPath(-1))
+            assert [[told(seg) for seg in read(octets)] for octets in files] == at_a_glance
+        assert at_a_glance[0] == at_a_glance[1]
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)

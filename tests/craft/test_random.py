@@ -11,9 +11,8 @@ from scapy_mpa import analyze
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.traffic import FORMATS, Format, Traffic
 from scapy_mpa.craft.truth import Truth
-
-from .test_scenarios import LOSSES, differences, records_of
-from .test_truth import conversations
+from tests.craft.test_scenarios import LOSSES, differences, records_of
+from tests.craft.test_truth import conversations
 
 #: Damage is left to the scenarios: where several FPDUs are damaged it may be told in more than one way.
 WHAT_HAPPENS = ["reorder:probability=0.3", "duplicate", "lose", "lose:resegment=true", "lose:retransmit=false"]

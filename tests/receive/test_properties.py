@@ -22,8 +22,7 @@ from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row, record_of
 from scapy_mpa.receive.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from scapy_mpa.receive.startup import StartupPhase
-
-from .reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
+from tests.receive.reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
 
 DIRECTIONS = ("initiator", "responder")
 KEY = bytes((10, 0, 0, 1, 10, 0, 0, 2)) + (40000).to_bytes(2, "big") + (7471).to_bytes(2, "big")

@@ -14,9 +14,8 @@ from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.receiver import Receiver
-
-from .reference import OPCODES, Sent, Told
-from .test_properties import (
+from tests.receive.reference import OPCODES, Sent, Told
+from tests.receive.test_properties import (
     RANDOM,
     TOO_SLOW,
     Scene,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import rdma_write, rdma_write_message, send
-from ..case import Case
-from ..frame import says, setup
-from ..packet import again, late, merged, recut, shifted
-from ..peer import ACCEPT, peer
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.frame import says, setup
+from scapy_mpa.catalogue.packet import again, late, merged, recut, shifted
+from scapy_mpa.catalogue.peer import ACCEPT, peer
+from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _TAKES = peer("accept", "It takes what comes: how segments are cut is no business of a receiver.")

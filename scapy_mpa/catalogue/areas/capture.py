@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import send
-from ..case import Case
-from ..frame import of_peer, says
-from ..packet import again, late, lost, recut
-from ..peer import ACCEPT, DISCARD, peer
-from ..wire import captured_from, foreign, fragmented, snapped
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.frame import of_peer, says
+from scapy_mpa.catalogue.packet import again, late, lost, recut
+from scapy_mpa.catalogue.peer import ACCEPT, DISCARD, peer
+from scapy_mpa.catalogue.wire import captured_from, foreign, fragmented, snapped
+from scapy_mpa.craft.ulpdus import send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _LONG = says(_FIRST, _SAID, send(2, bytes(600)), send(3, bytes(600)), send(4, b""))

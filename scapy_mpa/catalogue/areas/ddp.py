@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import (
-    ATOMIC_REQUEST,
-    READ_REQUEST,
-    SEND,
-    SEND_SE_INVALIDATE,
-    TERMINATE,
-    rdma_write,
-    read_request_body,
-    send,
-    tagged,
-    terminate_body,
-    untagged,
-)
-from ..case import Case
-from ..frame import says
-from ..peer import (
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.frame import says
+from scapy_mpa.catalogue.peer import (
     ACCEPT,
     BAD_MO,
     BAD_MSN,
@@ -33,6 +20,19 @@ from ..peer import (
     MSN_MISSING,
     Peer,
     peer,
+)
+from scapy_mpa.craft.ulpdus import (
+    ATOMIC_REQUEST,
+    READ_REQUEST,
+    SEND,
+    SEND_SE_INVALIDATE,
+    TERMINATE,
+    rdma_write,
+    read_request_body,
+    send,
+    tagged,
+    terminate_body,
+    untagged,
 )
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import rdma_write, send
-from ...framing.fpdu import MAX_ULPDU_LENGTH, encode_fpdu, pad_length
-from ...framing.startup import startup_frame
-from ..case import CRC_LEFT, Case, Outcome
-from ..fpdu import crc, cut, damaged, followed, left_out, pad, resized, twice, ulpdu, ulpdu_length
-from ..frame import answers, ends, says, setup
-from ..packet import recut
-from ..peer import ACCEPT, BAD_CRC, BAD_MSN, IGNORE, LOSE, MSN_MISSING, STOP, TOO_LONG, peer
+from scapy_mpa.catalogue.case import CRC_LEFT, Case, Outcome
+from scapy_mpa.catalogue.fpdu import crc, cut, damaged, followed, left_out, pad, resized, twice, ulpdu, ulpdu_length
+from scapy_mpa.catalogue.frame import answers, ends, says, setup
+from scapy_mpa.catalogue.packet import recut
+from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, BAD_MSN, IGNORE, LOSE, MSN_MISSING, STOP, TOO_LONG, peer
+from scapy_mpa.craft.ulpdus import rdma_write, send
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, encode_fpdu, pad_length
+from scapy_mpa.framing.startup import startup_frame
 
 _CRC = ("crc", "terminate@peer")
 _FIRST, _SAID = "initiator send 30", "responder send 30"

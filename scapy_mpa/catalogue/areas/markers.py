@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import send
-from ...framing.fpdu import pad_length
-from ...framing.markers import MARKER_INTERVAL
-from ..case import CRC_LEFT, Case
-from ..fpdu import damaged, followed, marker, ulpdu_length, unmarked
-from ..frame import says, setup
-from ..mutation import Mutation
-from ..peer import ACCEPT, BAD_CRC, BAD_MARKER, IGNORE, STOP
+from scapy_mpa.catalogue.case import CRC_LEFT, Case
+from scapy_mpa.catalogue.fpdu import damaged, followed, marker, ulpdu_length, unmarked
+from scapy_mpa.catalogue.frame import says, setup
+from scapy_mpa.catalogue.mutation import Mutation
+from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, BAD_MARKER, IGNORE, STOP
+from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.framing.fpdu import pad_length
+from scapy_mpa.framing.markers import MARKER_INTERVAL
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _WRONG = ("marker-length", "terminate@peer")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import READ_REQUEST, SEND, TERMINATE, rdma_write, read_request_body, send, terminate_body, untagged
-from ..case import Case
-from ..frame import answers, says, setup
-from ..mutation import Mutation
-from ..peer import ACCEPT, BAD_UNTAGGED_VERSION, IGNORE, NO_BUFFER, NO_IRD, NO_RTR, peer
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.frame import answers, says, setup
+from scapy_mpa.catalogue.mutation import Mutation
+from scapy_mpa.catalogue.peer import ACCEPT, BAD_UNTAGGED_VERSION, IGNORE, NO_BUFFER, NO_IRD, NO_RTR, peer
+from scapy_mpa.craft.ulpdus import (
+    READ_REQUEST,
+    SEND,
+    TERMINATE,
+    rdma_write,
+    read_request_body,
+    send,
+    terminate_body,
+    untagged,
+)
 
 _NOT_NEGOTIATED = 0x3FFF
 _WRITE = "initiator write '' stag=0"

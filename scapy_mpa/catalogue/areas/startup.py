@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import send
-from ...framing.fpdu import encode_fpdu
-from ...framing.startup import REPLY_KEY, REQUEST_KEY, startup_frame
-from ..case import Case, Outcome
-from ..frame import (
+from scapy_mpa.catalogue.case import Case, Outcome
+from scapy_mpa.catalogue.frame import (
     answers,
     ends,
     fields,
@@ -20,8 +17,11 @@ from ..frame import (
     says,
     setup,
 )
-from ..packet import earlier, inserted, merged, recut, silence
-from ..peer import ACCEPT, CLOSE, IGNORE, MSN_MISSING, REJECT, peer
+from scapy_mpa.catalogue.packet import earlier, inserted, merged, recut, silence
+from scapy_mpa.catalogue.peer import ACCEPT, CLOSE, IGNORE, MSN_MISSING, REJECT, peer
+from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.framing.fpdu import encode_fpdu
+from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY, startup_frame
 
 _LIMIT = 512
 _REQUEST = startup_frame("request", c=1).encode()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import send
-from ..case import Case
-from ..frame import says, setup
-from ..mutation import Mutation
-from ..packet import again, checksums, damaged_on_the_way, forged, keep_alive, late, recut
-from ..peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
-from ..wire import hops
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.frame import says, setup
+from scapy_mpa.catalogue.mutation import Mutation
+from scapy_mpa.catalogue.packet import again, checksums, damaged_on_the_way, forged, keep_alive, late, recut
+from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
+from scapy_mpa.catalogue.wire import hops
+from scapy_mpa.craft.ulpdus import send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")

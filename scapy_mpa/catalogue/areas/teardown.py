@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...craft.ulpdus import TERMINATE, send, terminate_body, untagged
-from ..case import Case
-from ..fpdu import cut, cut_at_marker
-from ..frame import answers, ends, says
-from ..packet import reset
-from ..peer import ACCEPT, DISCARD, LOSE, peer
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.fpdu import cut, cut_at_marker
+from scapy_mpa.catalogue.frame import answers, ends, says
+from scapy_mpa.catalogue.packet import reset
+from scapy_mpa.catalogue.peer import ACCEPT, DISCARD, LOSE, peer
+from scapy_mpa.craft.ulpdus import TERMINATE, send, terminate_body, untagged
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
 _ENDS = peer("accept", "It takes the Terminate, sends nothing more, and its ULP closes the connection.")

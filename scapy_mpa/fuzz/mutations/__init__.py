@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..draft import Draft
-from . import alignment, capture, ddp, fpdu, markers, negotiation, startup, tcp, teardown
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.mutations import alignment, capture, ddp, fpdu, markers, negotiation, startup, tcp, teardown
 
 Apply = Callable[[Draft, random.Random], "str | None"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from ...craft.segmentation import SEGMENTATIONS, Segmentation
-from ...craft.segments import below, random_cuts
-from ...craft.tcppacket import TcpPacket
-from ..draft import Draft, Place
-from ..draw import pick
-from .common import Function
+from scapy_mpa.craft.segmentation import SEGMENTATIONS, Segmentation
+from scapy_mpa.craft.segments import below, random_cuts
+from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.fuzz.draft import Draft, Place
+from scapy_mpa.fuzz.draw import pick
+from scapy_mpa.fuzz.mutations.common import Function
 
 _SMALL = 400
 _LARGEST_SEGMENT = 65000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from ...craft.impairments import Pipeline, impairment
-from ...craft.segments import below
-from ...report.words import plural
-from ..draft import Draft
-from ..draw import pick
-from .common import Function
+from scapy_mpa.craft.impairments import Pipeline, impairment
+from scapy_mpa.craft.segments import below
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.draw import pick
+from scapy_mpa.fuzz.mutations.common import Function
+from scapy_mpa.report.words import plural
 
 _SECOND = 1_000_000_000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from ..draft import Draft, Turn
-from ..draw import pick
-from ..units import FPDU, Startup
+from scapy_mpa.fuzz.draft import Draft, Turn
+from scapy_mpa.fuzz.draw import pick
+from scapy_mpa.fuzz.units import FPDU, Startup
 
 Function = Callable[[Draft, random.Random], "str | None"]
 

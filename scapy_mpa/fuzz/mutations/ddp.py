@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import struct
 
-from ...craft.segments import below
-from ...craft.ulpdus import atomic_request_body, read_request_body, untagged
-from ...framing.ddp import QUEUE_OF, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE, UNTAGGED_HEADER_LENGTH
-from ..draft import Draft
-from ..draw import edge, octets, pick
-from ..units import FPDU
-from .common import Function, follow, some_fpdu
+from scapy_mpa.craft.segments import below
+from scapy_mpa.craft.ulpdus import atomic_request_body, read_request_body, untagged
+from scapy_mpa.framing.ddp import QUEUE_OF, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.draw import edge, octets, pick
+from scapy_mpa.fuzz.mutations.common import Function, follow, some_fpdu
+from scapy_mpa.fuzz.units import FPDU
 
 _UNTAGGED = {"RsvdULP": 2, "QN": 6, "MSN": 10, "MO": 14}
 _TAGGED = 0x80

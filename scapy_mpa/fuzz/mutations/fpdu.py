@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 
-from ...craft.segments import below
-from ...framing.dialect import Dialect
-from ...framing.fpdu import MAX_ULPDU_LENGTH
-from ...framing.mulpdu import mulpdu
-from ...framing.senders import BY_NAME, Bases, spoken
-from ..draft import Draft
-from ..draw import octets, other_than, pick
-from ..units import FPDU, Plain, Unit, copy_of
-from .common import Function, changed, follow, some_fpdu
+from scapy_mpa.craft.segments import below
+from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.mulpdu import mulpdu
+from scapy_mpa.framing.senders import BY_NAME, Bases, spoken
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.draw import octets, other_than, pick
+from scapy_mpa.fuzz.mutations.common import Function, changed, follow, some_fpdu
+from scapy_mpa.fuzz.units import FPDU, Plain, Unit, copy_of
 
 _LENGTHS = (0, 1, 2, 13, 14, 17, 18, MAX_ULPDU_LENGTH, MAX_ULPDU_LENGTH + 1, 65534, 65535)
 _SIZES = (0, 1, 2, 3, 13, 14, 15, 17, 18, 19, 500, 501, 502, 503, 504, 505, 508, 1010)

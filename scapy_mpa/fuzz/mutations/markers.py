@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from ...craft.segments import below
-from ...framing.markers import MARKER_INTERVAL, MARKER_LENGTH, encode_marker
-from ..draft import Draft
-from ..draw import edge, octets, other_than, pick
-from ..units import FPDU
-from .common import Function, follow
+from scapy_mpa.craft.segments import below
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, encode_marker
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.draw import edge, octets, other_than, pick
+from scapy_mpa.fuzz.mutations.common import Function, follow
+from scapy_mpa.fuzz.units import FPDU
 
 _LONGEST = 2100
 _BEFORE_ULPDU = 6

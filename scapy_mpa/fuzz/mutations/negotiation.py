@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from ...craft.segments import below
-from ...craft.tcppacket import ROLES
-from ...craft.ulpdus import (
+from scapy_mpa.craft.segments import below
+from scapy_mpa.craft.tcppacket import ROLES
+from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,
     REQUEST_QUEUE,
     TERMINATE,
@@ -17,11 +17,11 @@ from ...craft.ulpdus import (
     terminate_body,
     untagged,
 )
-from ...framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, C, EnhancedData, M, R, S
-from ..draft import Draft, Turn
-from ..draw import edge, octets, pick
-from ..units import FPDU, Startup
-from .common import Function, some_startup
+from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, C, EnhancedData, M, R, S
+from scapy_mpa.fuzz.draft import Draft, Turn
+from scapy_mpa.fuzz.draw import edge, octets, pick
+from scapy_mpa.fuzz.mutations.common import Function, some_startup
+from scapy_mpa.fuzz.units import FPDU, Startup
 
 _DEPTH_BITS = 14
 _NAMES = {M: "M", C: "C", R: "R", S: "S"}

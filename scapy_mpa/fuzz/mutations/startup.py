@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from ...craft.segments import below
-from ...framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
-from ..draft import Draft, Turn
-from ..draw import edge, octets, other_than, pick
-from ..units import FPDU, Plain, Startup, copy_of
-from .common import Function, changed, some_startup
+from scapy_mpa.craft.segments import below
+from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
+from scapy_mpa.fuzz.draft import Draft, Turn
+from scapy_mpa.fuzz.draw import edge, octets, other_than, pick
+from scapy_mpa.fuzz.mutations.common import Function, changed, some_startup
+from scapy_mpa.fuzz.units import FPDU, Plain, Startup, copy_of
 
 _PD_LENGTHS = (0, 1, 3, 4, 5, 255, 256, 257, 511, 512, 513, 514, 1024, 65535)
 _MOST_PRIVATE_DATA = 4096

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from ...craft.impairments import Impairment, Pipeline, impairment
-from ...craft.packets import ACK, PSH, RST, SYN
-from ...craft.segments import below
-from ...craft.tcppacket import ROLES, Half, TcpPacket
-from ..draft import Draft
-from ..draw import edge, octets, pick
-from .common import Function
+from scapy_mpa.craft.impairments import Impairment, Pipeline, impairment
+from scapy_mpa.craft.packets import ACK, PSH, RST, SYN
+from scapy_mpa.craft.segments import below
+from scapy_mpa.craft.tcppacket import ROLES, Half, TcpPacket
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.draw import edge, octets, pick
+from scapy_mpa.fuzz.mutations.common import Function
 
 _BY_NETWORK = ("reorder", "duplicate", "lose", "retransmit", "corrupt")
 _HALF_SPACE = 1 << 31

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 
-from ...craft.packets import ACK, FIN, RST, SYN
-from ...craft.segments import below
-from ...craft.setup import CLOSES
-from ...craft.tcppacket import ROLES
-from ..draft import Draft
-from ..draw import pick
-from .common import Function
+from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
+from scapy_mpa.craft.segments import below
+from scapy_mpa.craft.setup import CLOSES
+from scapy_mpa.craft.tcppacket import ROLES
+from scapy_mpa.fuzz.draft import Draft
+from scapy_mpa.fuzz.draw import pick
+from scapy_mpa.fuzz.mutations.common import Function
 
 _LATER = 5_000_000_000
 
