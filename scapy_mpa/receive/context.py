@@ -1,0 +1,146 @@
+"""What all half connections of a capture share: what was asked for, limits, budgets, and whose octets lie in a block.
+
+A capture is read in blocks.  A phase of a half connection that holds octets of the present block says so
+(:meth:`ReceiverContext.touch`); when the block goes, the receiver has each such phase copy what it still needs.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from scapy_mpa.receive.assumptions import Assumptions
+from scapy_mpa.receive.half import Half
+from scapy_mpa.receive.inference import Budget
+from scapy_mpa.receive.limits import Limits
+from scapy_mpa.receive.segment import Segment
+from scapy_mpa.rules.findings import Findings, Quota
+
+#: A half connection is idle that brought nothing for so many frames.
+_IDLE = 1 << 14
+
+
+class Phase(Protocol):
+    """A phase of a half connection, as the receiver knows it."""
+
+    @property
+    def half(self) -> Half:
+        """The direction of the TCP connection that it follows."""
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that what is held back takes."""
+
+    def take(self, seg: Segment) -> None:
+        """Take a segment with payload, the next one in order or any other."""
+
+    def release(self) -> bool:
+        """The block of the capture goes; True if something is left that has to go with the next one."""
+
+    def relieve(self, now: tuple[int, int]) -> None:
+        """Too much is held back in all: give up what is waited for."""
+
+    def let_go(self) -> None:
+        """The TCP connection is over: nothing that is held is read any more."""
+
+
+class Keeper(Protocol):
+    """Who keeps the beginning of a half connection, because it may have to be read again."""
+
+    @property
+    def half(self) -> Half:
+        """Whose beginning it is."""
+
+    @property
+    def kept_until(self) -> int:
+        """The frame of the last segment kept."""
+
+    def keep_no_longer(self) -> None:
+        """What is kept goes, and nothing more will be kept."""
+
+
+class DiagnosisBudget:
+    """What may be spent on finding out what senders do wrong.
+
+    How many FPDUs may still be read by hypotheses: some, and more as the capture goes on.  And how much may be kept of
+    the beginnings of half connections, because they may have to be read again.
+
+    Args:
+        readings: FPDUs that may be read.
+        room: octets of memory for beginnings.
+    """
+
+    def __init__(self, readings: int = 20_000, room: int = 1 << 20) -> None:
+        self._left = readings
+        self._room = room
+        #: What each takes that keeps something, the one first that kept nothing for longest.
+        self._keepers: dict[Keeper, int] = {}
+        self._frames = 0
+
+    def earn(self, frame: int) -> None:
+        """So many frames of the capture have been read."""
+        self._left += 8 * max(0, frame - self._frames)
+        self._frames = max(frame, self._frames)
+
+    def take_room(self, keeper: Keeper, weight: int, frame: int) -> bool:
+        """Whether so much more may be kept of a half connection; what is over, or idle before ``frame``, gives way."""
+        while weight > self._room:
+            passive = next(iter(self._keepers), keeper)
+            if passive is keeper or not (passive.half.is_over or passive.kept_until < frame - _IDLE):
+                return False
+            passive.keep_no_longer()
+        self._room -= weight
+        self._keepers[keeper] = self._keepers.pop(keeper, 0) + weight
+        return True
+
+    def give_room(self, keeper: Keeper) -> None:
+        """Nothing of it is kept any longer."""
+        self._room += self._keepers.pop(keeper, 0)
+
+    def pay(self, readings: int = 1) -> bool:
+        """Whether there is enough for so many readings more."""
+        self._left -= readings
+        return self._left >= 0
+
+
+class ReceiverContext:
+    """What the half connections of a capture share.
+
+    Args:
+        limits: how much is held back and followed at most.
+        assumptions: what the user told because no startup frame does.
+        wants_log: whether each half connection keeps a log of its FPDUs.
+
+    Attributes:
+        findings: those of no connection.
+        budget: how long octets may be searched for FPDUs at every place.
+        diagnosis: how much may be spent on senders that deviate.
+    """
+
+    def __init__(self, limits: Limits, assumptions: Assumptions, wants_log: bool) -> None:
+        self.limits = limits
+        self.assumptions = assumptions
+        self.wants_log = wants_log
+        self.quota = Quota(limits.findings)
+        self.findings = Findings()
+        self.budget = Budget()
+        self.diagnosis = DiagnosisBudget()
+        self._touched: list[Phase] = []
+        self._passing: list[list[Segment]] = []
+
+    def new_findings(self) -> Findings:
+        """The findings of a new connection."""
+        return Findings(self.quota)
+
+    def touch(self, phase: Phase) -> None:
+        """A phase holds octets of the present block of the capture."""
+        self._touched.append(phase)
+
+    def pass_on(self, consumed: list[Segment]) -> None:
+        """These segments go with the next block, and nothing else has to be done then."""
+        self._passing.append(consumed)
+
+    def take_touched(self) -> tuple[list[Phase], list[list[Segment]]]:
+        """The phases touched, and the lists of segments that go, since the last time."""
+        taken = self._touched, self._passing
+        self._touched, self._passing = [], []
+        return taken
