@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 CRC_LENGTH = 4
 """Octets of the CRC field, present whether CRCs are in use or not (RFC 5044 §4.1)."""
 
+CRC_RESIDUE = 0x48674BC7
+"""The CRC32c of any octets followed by their own CRC field, least significant octet first."""
+
 
 def _load_crc32c() -> Any:
     """Take `crc32c` out of the package's extension module.

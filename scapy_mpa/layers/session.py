@@ -21,7 +21,8 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.layers.fragments import Fragments
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import Segment
@@ -162,27 +163,27 @@ class MPASession(DefaultSession):
 
     def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
-        placed, delivered, time = row[7], row[8], row[9]
+        placed, delivered, time = row.placed, row.delivered, row.time
         if self.order == "delivered" and not delivered:
             if placed and not operation.gapped:
                 frame = self._frame_of(operation.half.key, time) or self._present()
-                self._undelivered.setdefault(operation, {})[row[0]] = _Later(frame, octets)
+                self._undelivered.setdefault(operation, {})[row.seq] = _Later(frame, octets)
             return
         self._find(operation, row, self._frame_of(operation.half.key, time), octets)
 
     def delivered(self, operation: FullOperation, row: Row) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
-        later = self._undelivered.get(operation, {}).pop(row[0], None)
+        later = self._undelivered.get(operation, {}).pop(row.seq, None)
         if later is not None:
             self._find(operation, row, later.frame, later.octets)
 
     def _find(self, operation: FullOperation, row: Row, frame: _Frame | None, octets: bytes) -> None:
-        offset = (row[0] - operation.stream.origin) % MARKER_INTERVAL
+        offset = (row.seq - operation.reassembly.origin) % MARKER_INTERVAL
         marker_offset = -offset % MARKER_INTERVAL if operation.markers else None
         if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
             marker_offset = None  # it begins inside a Marker, where no FPDU can
         upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
-        self._found.append((operation, operation.stream.offset_of(row[0]), self._over(frame, upper)))
+        self._found.append((operation, operation.reassembly.offset_of(row.seq), self._over(frame, upper)))
 
     # --- lower layers ---
 

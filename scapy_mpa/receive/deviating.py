@@ -7,21 +7,20 @@ before, those locate; where not, lengths alone do.  One finding reports it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.dialect import Dialect, SpokenFPDU, crc_agrees, fpduptr_at, read_fpdu, right_fpduptr, ulpdu_of
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
 from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis, ddp_header, marker_agrees, verified_by_crc
 from scapy_mpa.receive.evidence import PLAUSIBLE_HEADER
-from scapy_mpa.receive.located import Breach, Located, Moment, Outcome, Purse
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.placement import CHAIN, DROPPED, FIRST_ULPDU_OCTETS, LOST, TERMINATE_OCTETS
-from scapy_mpa.receive.reader import Extent
+from scapy_mpa.receive.context import DiagnosisBudget
+from scapy_mpa.receive.half import Moment
+from scapy_mpa.receive.located import Breach, Located, Outcome, offset_of
+from scapy_mpa.receive.recovery import CHAIN, DROPPED, FIRST_ULPDU_OCTETS, LOST, TERMINATE_OCTETS
+from scapy_mpa.receive.scan import Extent
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.stream import Stream, frames_of
+from scapy_mpa.receive.reassembly import Reassembly, frames_of
 
 #: Octets that are kept to find an FPDU in, behind a gap or behind what could not be read.
 _MOST_SEARCHED = 4 * LONGEST_FPDU
@@ -30,21 +29,24 @@ _MOST_SEARCHED = 4 * LONGEST_FPDU
 _FEWEST_IN_A_ROW, _FEWEST_BITS, _MOST_READINGS = 3, 48, 1 << 16
 
 
-class DialectPlacement:
-    """What :class:`~scapy_mpa.receive.placement.Placement` is for conformant FPDUs, for those of a dialect.
+class DeviatingChain:
+    """What :class:`~scapy_mpa.receive.recovery.Recovery` is for conformant FPDUs, for those of a dialect.
 
     It tells FPDUs in the order of the stream: where segments came out of order, later than they were placed.
     """
 
-    def __init__(self, stream: Stream, diagnosis: Diagnosis, agreed: Dialect, floor: Moment) -> None:
+    def __init__(self, reassembly: Reassembly, diagnosis: Diagnosis, agreed: Dialect, floor: Moment) -> None:
         self.floor = floor
         self.state = CHAIN
+        self._diagnosis = diagnosis
+        self.deviation: str | None = diagnosis.candidate.name
+        self.dialect: Dialect | None = diagnosis.candidate.dialect
         self.at = 0
         self.cut = 0
         #: FPDUs of which the dialect explains everything, and whether FPDUPTRs count from another origin than agreed.
-        self.explained = 0
-        self.has_other_origin = False
-        self._stream = stream
+        self._explained = 0
+        self._has_other_origin = False
+        self._reassembly = reassembly
         self._candidate = diagnosis.candidate
         self._dialect = diagnosis.candidate.dialect
         self._agreed = agreed
@@ -55,7 +57,7 @@ class DialectPlacement:
         self._bad: int | None = None
         #: How many octets must be there before they are searched once more.
         self._next_try = 0
-        self._purse = Purse(_MOST_READINGS)
+        self._budget = DiagnosisBudget(_MOST_READINGS)
         self._fresh: list[Located] = []
         self._breaches: list[Breach] = []
 
@@ -70,16 +72,46 @@ class DialectPlacement:
         return False
 
     @property
+    def is_chained(self) -> bool:
+        """Whether it is known where the next FPDU begins."""
+        return self.state is CHAIN
+
+    @property
+    def first_error(self) -> Breach | None:
+        """The error by which a conforming receiver noticed, None if it did not."""
+        doubt = self._diagnosis.doubt
+        if doubt.code not in (2, 3):
+            return None
+        return Breach("deviating-sender", doubt.offset, doubt.frame, doubt.time, "")
+
+    def conclusions(self, fpdus: int) -> list[Breach]:
+        """The half connection is over, and had so many FPDUs: what its sender does wrong."""
+        diagnosis = self._diagnosis
+        doubt, candidate = diagnosis.doubt, diagnosis.candidate
+        detail = f"{candidate.text}: explains {self._explained} of {fpdus} FPDUs"
+        if self._has_other_origin:
+            what = "the first octet of the FPDU" if self._agreed.origin == "header" else "ULPDU_Length"
+            detail += f"; FPDUPTR counts from {what}"
+        if diagnosis.others:
+            detail += f"; so would {' or '.join(diagnosis.others)}"
+        place = doubt.offset, doubt.frame, doubt.time
+        return [Breach("deviating-sender", *place, detail, doubt.code, candidate.deviations[0].topic)]
+
+    def count_cut(self) -> None:
+        """Nothing more comes: the FPDU of which a part is there, if there is one, is cut by a gap."""
+        self.cut += self.is_inside_fpdu
+
+    @property
     def is_inside_fpdu(self) -> bool:
         """Whether a part of an FPDU is there."""
-        return self.state is CHAIN and self.at < self._stream.next
+        return self.state is CHAIN and self.at < self._reassembly.next
 
     @property
     def has_rest(self) -> bool:
         """Nothing is placed beyond the chain."""
         return False
 
-    def catch_up(self, _placed: Moment) -> bool:
+    def take_over(self, _placed: Moment) -> bool:
         """There is no fast path to catch up with."""
         return False
 
@@ -89,19 +121,19 @@ class DialectPlacement:
 
     def give_up(self, _now: Moment) -> Outcome:
         """Nothing more comes in order."""
-        self.cut += self.is_inside_fpdu
+        self.count_cut()
         return self._advance(is_last=True)
 
     def skip_gap(self, _now: Moment) -> Outcome:
         """Give up the octets between what is in order and the first island."""
-        start = self._stream.islands[0][0]
-        self._stream.skip_to(start)
+        start = self._reassembly.beyond[0][0]
+        self._reassembly.skip_to(start)
         self._lose(start)
         return self._advance()
 
     def drop(self, _now: Moment) -> Outcome:
         """Give up the octets in order."""
-        self._lose(self._stream.next)
+        self._lose(self._reassembly.next)
         return self._advance()
 
     def flush(self, _now: Moment) -> Outcome:
@@ -116,24 +148,24 @@ class DialectPlacement:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""
         for seg in wrong:
             self._breaches.append(Breach("tcp-checksum", offset, seg.frame, seg.time, DROPPED))
-        self._stream.withdraw(wrong)
+        self._reassembly.withdraw(wrong)
 
     # --- the chain ---
 
     def _advance(self, is_last: bool = False) -> Outcome:
-        stream = self._stream
-        if self.at < stream.base:
-            self._lose(stream.base)
-        while self.at < stream.next:
+        reassembly = self._reassembly
+        if self.at < reassembly.base:
+            self._lose(reassembly.base)
+        while self.at < reassembly.next:
             if self.state is LOST and not self._find(is_last):
                 break
-            octets = stream.read(self.at, min(stream.next, self.at + LONGEST_FPDU))
+            octets = reassembly.read(self.at, min(reassembly.next, self.at + LONGEST_FPDU))
             fpdu = read_fpdu(self._dialect, octets, self.at, self._due)
-            if fpdu is None or (fpdu.end > stream.next and self._may_be_fpdu(fpdu)):
+            if fpdu is None or (fpdu.end > reassembly.next and self._may_be_fpdu(fpdu)):
                 break
             self._take(fpdu, octets[: fpdu.end - fpdu.offset])
-        stream.consume(min(self.at, stream.next))
-        outcome = Outcome(sorted(self._fresh), self._fresh, self._breaches)
+        reassembly.consume(min(self.at, reassembly.next))
+        outcome = Outcome(sorted(self._fresh, key=offset_of), self._fresh, self._breaches)
         self._fresh, self._breaches = [], []
         return outcome
 
@@ -162,12 +194,12 @@ class DialectPlacement:
 
     def _find(self, is_last: bool) -> bool:
         """Take up the first FPDU that is found behind ``at``."""
-        stream, dialect = self._stream, self._dialect
-        there = stream.next - self.at
+        reassembly, dialect = self._reassembly, self._dialect
+        there = reassembly.next - self.at
         if there < self._next_try and not is_last:
             return False
         self._next_try = 2 * there
-        octets = stream.read(self.at, stream.next)
+        octets = reassembly.read(self.at, reassembly.next)
         if not dialect.markers or dialect.period is not None:
             for match in PLAUSIBLE_HEADER.finditer(octets):
                 place = self._place_of(self.at + match.start())
@@ -175,7 +207,7 @@ class DialectPlacement:
                     self.state, (self.at, self._due) = CHAIN, place
                     return True
         if there > _MOST_SEARCHED or is_last:
-            self._lose(stream.next if is_last else stream.next - LONGEST_FPDU)
+            self._lose(reassembly.next if is_last else reassembly.next - LONGEST_FPDU)
         return False
 
     def _place_of(self, header: int) -> tuple[int, int] | None:
@@ -192,12 +224,12 @@ class DialectPlacement:
         found = Hypothesis(self._candidate, self._agreed)
         found.at, found.due = offset, due
         fewest = 1 if verified_by_crc(self._dialect) else _FEWEST_IN_A_ROW
-        found.explains(self._stream, self._stream.next, self._purse, fewest)
+        found.explains(self._reassembly, self._reassembly.next, self._budget, fewest)
         return found.fpdus >= fewest and found.bits >= (0 if fewest == 1 else _FEWEST_BITS)
 
     def _settle(self, fpdu: SpokenFPDU, octets: bytes, crc: int) -> None:
-        pieces = self._stream.pieces_of(fpdu.offset, fpdu.end)
-        latest = max(pieces, key=lambda piece: piece[3].frame)[3]
+        pieces = self._reassembly.pieces_of(fpdu.offset, fpdu.end)
+        latest = max(pieces, key=lambda piece: piece.seg.frame)[3]
         complete = max((latest.frame, latest.time), self.floor)
         agreeing = self._check_markers(fpdu, octets, complete)
         is_named = agreeing > 0 and self._dialect.period is not None
@@ -207,21 +239,31 @@ class DialectPlacement:
         ulpdu = ulpdu_of(fpdu, octets, max(FIRST_ULPDU_OCTETS, TERMINATE_OCTETS))
         opcode = ulpdu[1] & 0x0F if len(ulpdu) > 1 else NO_OPCODE
         extent = Extent(fpdu.offset, fpdu.header, fpdu.ulpdu_length, fpdu.end, len(fpdu.markers))
-        located = Located(extent, crc, frames_of(pieces), complete, known, opcode)
-        located.is_named = is_named
-        located.located_by = START if not fpdu.offset else MARKER if is_named else SCAN
+        located_by = START if not fpdu.offset else MARKER if is_named else SCAN
         if fpdu.offset and self._before is not None and self._before[0] <= known[0]:
-            located.located_by = LENGTH
-        located.beginning = ulpdu[:FIRST_ULPDU_OCTETS]
+            located_by = LENGTH
+        terminate = b""
         if crc == BAD:
-            located.placed = None
             detail = f"FPDU with a ULPDU of {fpdu.ulpdu_length} octets: CRC mismatch"
             self._breaches.append(Breach("crc", fpdu.offset, *known, detail))
         elif opcode == TERMINATE_OPCODE:
-            located.terminate = ulpdu[:TERMINATE_OCTETS]
+            terminate = ulpdu[:TERMINATE_OCTETS]
+        located = Located(
+            fpdu.offset,
+            extent,
+            crc,
+            frames_of(pieces),
+            complete,
+            known,
+            opcode,
+            is_named,
+            beginning=ulpdu[:FIRST_ULPDU_OCTETS],
+            terminate=terminate,
+            located_by=located_by,
+        )
         self._before = known if crc != BAD else None
         self._bad = fpdu.offset if crc == BAD else None
-        self.explained += crc != BAD and agreeing == len(fpdu.markers)
+        self._explained += crc != BAD and agreeing == len(fpdu.markers)
         self._fresh.append(located)
         self.at, self._due = fpdu.end, fpdu.due
 
@@ -233,47 +275,8 @@ class DialectPlacement:
             expected = right_fpduptr(fpdu, marker, dialect.origin)
             if marker_agrees(dialect, fpdu, octets, marker):
                 agreeing += 1
-                self.has_other_origin |= said != expected & ~3
+                self._has_other_origin |= said != expected & ~3
             elif agreeing == fpdu.markers.index(marker):
                 detail = f"Marker {marker - fpdu.offset} octets into the FPDU: FPDUPTR {said}, expected {expected}"
                 self._breaches.append(Breach("marker-length", fpdu.offset, *complete, detail))
         return agreeing
-
-
-class DeviatingOperation(FullOperation):
-    """Full Operation read by the dialect of a diagnosis; it begins with the first octet."""
-
-    __slots__ = ("_agreed", "_diagnosis", "_dialects")
-
-    def __init__(self, diagnosis: Diagnosis, agreed: Dialect, *arguments: Any) -> None:
-        self._diagnosis = diagnosis
-        self._agreed = agreed
-        super().__init__(*arguments)
-        self.deviation = diagnosis.candidate.name
-        self.dialect = diagnosis.candidate.dialect
-        doubt = diagnosis.doubt
-        if doubt.code in (2, 3):
-            # So a conforming receiver found it.
-            self.first_error = doubt.frame, doubt.offset
-        self.is_wary = False
-
-    def _new_placement(self, _begins_at: int | None, _may_search: bool) -> DialectPlacement:
-        self._dialects = DialectPlacement(self.stream, self._diagnosis, self._agreed, self.floor)
-        return self._dialects
-
-    def _find_beginning(self, when: Moment) -> None:
-        """It is known what the first octets are."""
-
-    def finish(self, now: Moment) -> None:
-        """The half connection is over: how much the dialect explains is known."""
-        super().finish(now)
-        doubt, placement = self._diagnosis.doubt, self._dialects
-        detail = f"{self._diagnosis.candidate.text}: explains {placement.explained} of {self.counts.fpdus} FPDUs"
-        if placement.has_other_origin:
-            what = "the first octet of the FPDU" if self._agreed.origin == "header" else "ULPDU_Length"
-            detail += f"; FPDUPTR counts from {what}"
-        if self._diagnosis.others:
-            detail += f"; so would {' or '.join(self._diagnosis.others)}"
-        place = doubt.frame, doubt.time, self.stream.seq_of(doubt.offset)
-        topic = self._diagnosis.candidate.deviations[0].topic
-        self.findings.add("deviating-sender", self.direction, *place, detail, code=doubt.code, topic=topic)

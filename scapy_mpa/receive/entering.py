@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.receive.inference import FEWEST_HEADERS, Inferred, Run, infer
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Direction, MAX_WINDOW
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.segment import SEQ_MASK, checksum_is_wrong
-from scapy_mpa.receive.stream import MAX_WINDOW, Stream
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.waiting import lay
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ class Waited:
         self.waiting = phase.waiting
         #: The offset of the first octet after the SYN, None if that was not captured.
         self.begin: int | None = None
-        self.stream = Stream(phase.origin, False)
+        self.stream = Reassembly(phase.origin, False)
         if half.origin is not None:
             self.begin = self.stream.offset_of(half.origin)
         # What the receiver dropped says nothing, unless there is nothing else: no checksum of a capture may be right.
         right = [seg for seg in self.waiting if not checksum_is_wrong(seg)]
         lay(right if 2 * len(right) >= len(self.waiting) else self.waiting, self.stream)
-        self.runs = [Run(start, self.stream.read(start, end)) for start, end in self.stream.islands]
+        self.runs = [Run(start, self.stream.read(start, end)) for start, end in self.stream.beyond]
 
     def infer(self, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS) -> Inferred | None:
         """What the octets say, given what is known."""
@@ -43,7 +44,7 @@ class Waited:
     def begins(self, near: int | None) -> int | None:
         """The first octet that belongs to it: not far from the one at ``near``; None if there is none."""
         found: int | None = None
-        for start, end in reversed(self.stream.islands):
+        for start, end in reversed(self.stream.beyond):
             if found is not None and found - end > _LOWEST:
                 break
             if near is None or start <= near or found is not None:
@@ -87,7 +88,7 @@ def enter(
     if start is None and inferred is not None and begun_at_syn(waited, inferred):
         start = waited.begin
     if start is not None:
-        begun = Stream(stream.seq_of(start), True)
+        begun = Reassembly(stream.seq_of(start), True)
         operation = half.connection.operation(mpa, direction, begun, markers, (0, 0), 0)
     else:
         first = waited.begins(inferred.first if inferred is not None else None)
@@ -97,7 +98,7 @@ def enter(
         shift = MAX_WINDOW
         if inferred is not None and inferred.markers:
             shift += (first - inferred.grid) % MARKER_INTERVAL
-        begun = Stream((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
+        begun = Reassembly((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
         # What may hold Markers, nobody knows where, is not searched: where one stands an FPDU would be wrong.
         known = inferred is not None or assumed.markers_of(direction) is not None or has_markers is False
         known = known or (mpa.crc and has_markers is None)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from operator import add
 from typing import Final, NamedTuple
 
-from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import (
     LONGEST_FPDU,
@@ -35,7 +35,6 @@ from scapy_mpa.receive.evidence import (
     header_chain,
     lone_header_bits,
 )
-from scapy_mpa.receive.reader import CRC_RESIDUE
 
 #: Bits without which a connection is not believed to carry MPA, and a half connection whose other half does.
 CONNECTION_BITS: Final = 64

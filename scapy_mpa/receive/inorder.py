@@ -1,580 +1,401 @@
-"""The fast path of Full Operation: octets in order, with nothing held back.
+"""Segments in order, and those beyond a hole that wait for them: read by scan, all that is there at once (RFC 5044 §6).
 
-An FPDU is its length, its CRC and, with Markers, the FPDUPTRs that must point at it.  No object is made for a
-packet and no octet copied; records are made when somebody asked for them.  The first surprise leaves a segment
-untouched and hands it to the slow path, which hands back when order is restored.
+A segment that follows what is held is read together with the part of an FPDU that is held.  One beyond a hole is
+*postponed* where a CRC will tell what it holds: when the hole is filled, everything in order is read at once, and the
+frames say when each FPDU was complete.  As soon as something does not fit, nothing has been changed, and the segment goes
+to recovery, after those postponed, in the order in which they were captured.
 """
 
 from __future__ import annotations
 
-from heapq import heappush
-from typing import TypeAlias
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
-from scapy_mpa.framing.crc import CRC_LENGTH, crc32c
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, TERMINATE_OPCODE
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, pad_length
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length, remove_markers
-from scapy_mpa.receive import records
-from scapy_mpa.receive.early import EarlyOperation, markers_agree
-from scapy_mpa.receive.placement import FIRST_ULPDU_OCTETS
-from scapy_mpa.receive.reader import CRC_RESIDUE
-from scapy_mpa.receive.records import Row, rows_of
-from scapy_mpa.receive.segment import SEQ_MASK, Segment, bare
-from scapy_mpa.receive.shapes import HEADS, PAD_BITS, SHAPES, learn_head
-from scapy_mpa.receive.watch.attacks import TINY
-from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS
-from scapy_mpa.receive.watch.fpdu import pad_detail
-from scapy_mpa.receive.watched import (
-    HEAD_OCTETS,
-    LONGEST_TAIL,
-    LOOKED_AT,
-    NO_PAD,
-    TO_MASK,
-    UNTAGGED_HEAD_OCTETS,
-    begins_alike,
-    head,
-    place,
-    word,
+from scapy_mpa.receive.half import Half, Moment
+from scapy_mpa.receive.limits import Limits
+from scapy_mpa.receive.located import Breach
+from scapy_mpa.receive.opening import Opening
+from scapy_mpa.receive.reassembly import (
+    FARTHEST_POSTPONED,
+    MOST_POSTPONED,
+    PIECE_WEIGHT,
+    Piece,
+    Postponed,
+    Reassembly,
 )
+from scapy_mpa.receive.records import Row
+from scapy_mpa.receive.scan import FPDUReader, Found, Scan, Unusual
+from scapy_mpa.receive.segment import Segment
+from scapy_mpa.receive.settlement import Settlement
+from scapy_mpa.receive.watch.fpdus import FPDUWatches
+from scapy_mpa.receive.watch.segments import SegmentWatches
 
-#: The farthest place behind a Marker position at which ULPDU_Length and a tagged header are not cut by the next Marker.
-LAST_WHOLE_HEAD = MARKER_INTERVAL - HEAD_OCTETS
-#: The same for an untagged header, the longer one.
-LAST_WHOLE_UNTAGGED_HEAD = MARKER_INTERVAL - UNTAGGED_HEAD_OCTETS
-#: An FPDU that is not as it has to be next: the indices of its first octet and of its ULPDU_Length field in the buffer
-#: of a segment, ULPDU_Length, and the index of its end; the second and the last are 0 if a part of it is held.
-Odd: TypeAlias = tuple[int, int, int, int]
-#: Octets of an FPDU without PAD that are none of the ULPDU, and none of the payload of an RDMA Write (RFC 5044 §4.1).
-FPDU_OVERHEAD = 2 + CRC_LENGTH
-WRITE_OVERHEAD = FPDU_OVERHEAD + TAGGED_HEADER_LENGTH
+#: Pieces of an FPDU that are read again, from its first octet, with each segment that follows.
+_MOST_READ_AGAIN = 64
 
 
-def uncut(octets: memoryview, at: int, phase: int) -> bytes:
-    """ULPDU_Length and DDP header of an FPDU at index ``at``, that far behind a Marker, without the next Marker."""
-    marker = at + MARKER_INTERVAL - phase
-    return bytes(octets[at:marker]) + bytes(octets[marker + MARKER_LENGTH : at + UNTAGGED_HEAD_OCTETS + MARKER_LENGTH])
+class InOrder:
+    """The segments in order of one half connection.
 
+    Args:
+        half: the direction of the TCP connection.
+        reader: reads single FPDUs of its octets.
+        floor: the moment at which both startup frames were there.
+        limits: how much is held back at most.
+        settlement: takes what was read.
+        watches: are shown FPDUs.
+        segments: are shown segments.
+        opening: takes the first FPDU.
+        report: takes the rules that are broken.
+        tell: takes the row, the frames and the octets of each FPDU, None if nobody wants them as they are placed.
 
-class InOrderOperation(EarlyOperation):
-    """What both fast paths share: keeping what they found."""
+    Attributes:
+        next_seq: the sequence number of the segment that may be taken; -1 if none may.
+    """
 
-    __slots__ = ()
+    __slots__ = (
+        "_floor",
+        "_half",
+        "_limits",
+        "_markers",
+        "_may_postpone",
+        "_need",
+        "_opening",
+        "_postponed",
+        "_reader",
+        "_reassembly",
+        "_report",
+        "_resumed",
+        "_scan",
+        "_segments",
+        "_settlement",
+        "_tell",
+        "_wants_fpdus",
+        "_watches",
+        "next_seq",
+    )
 
-    def resume(self) -> None:
-        """Hand back to the fast path if nothing is out of order."""
-        stream = self.stream
-        self.half.next_seq = -1
-        # What comes after a RST is looked at one by one.
-        if not self._placement.in_order or self.half.rst is not None:
+    def __init__(
+        self,
+        half: Half,
+        reader: FPDUReader,
+        floor: Moment,
+        limits: Limits,
+        settlement: Settlement,
+        watches: FPDUWatches,
+        segments: SegmentWatches,
+        opening: Opening,
+        report: Callable[[Sequence[Breach]], None],
+        tell: Callable[[Row, tuple[int, ...], bytes], None] | None,
+    ) -> None:
+        self._half = half
+        self._reader = reader
+        self._reassembly: Reassembly = reader.reassembly
+        self._scan = Scan(reader.layout)
+        self._markers = reader.layout.markers
+        self._floor = floor
+        self._limits = limits
+        self._settlement = settlement
+        self._watches = watches
+        self._segments = segments
+        self._opening = opening
+        self._report = report
+        self._tell = tell
+        self._wants_fpdus = tell is not None or settlement.log is not None
+        #: Without a CRC it is Markers that decide, and each one counts from the frame that brought it.  And who wants
+        #: to know of each FPDU as it is placed cannot wait.
+        self._may_postpone = tell is None and (reader.layout.crc or not reader.layout.markers)
+        #: What was postponed, None if nothing is known to be missing.
+        self._postponed: Postponed | None = None
+        #: The end of the FPDU of which a part is held; 0 if its length is not known yet.
+        self._need = 0
+        #: Up to where segments are judged, or will be; what was taken in order since is not.
+        self._resumed = 0
+        self.next_seq = -1
+
+    # --- entering and leaving ---
+
+    def resume(self, is_in_order: bool) -> None:
+        """Recovery has taken a segment; ``is_in_order`` says that it leaves nothing out of order."""
+        reassembly = self._reassembly
+        self._resumed = reassembly.next
+        self.next_seq = -1
+        if not is_in_order or self._half.rst is not None:
             return
-        extent = self._reader.extent(stream.base, stream.next)
-        # The fast path has no memory: what Markers of this FPDU said already must not be forgotten.
-        if extent is not None and self._reader.disagreement(extent, stream.next) is not None:
+        extent = self._reader.extent(reassembly.base, reassembly.next)
+        # Scan has no memory: what Markers of this FPDU said already must not be forgotten.
+        if extent is not None and self._reader.disagreement(extent, reassembly.next) is not None:
             return
-        if self.ddp.at != stream.base:
-            self.ddp.lose()
-        self.expect()
-        self.half.next_seq = stream.seq_of(stream.next)
-        self._resumed = stream.next
+        self._watches.begin_at(reassembly.base)
+        self.next_seq = reassembly.seq_of(reassembly.next)
         self._need = extent.end if extent is not None else 0
 
-    def _keep_part(self, seg: Segment) -> None:
-        """The segment brings a part of an FPDU, and neither begins nor ends it."""
-        stream, length = self.stream, seg.length
-        if not self._touched:
-            self.touch()
-        if length > self.longest_segment:
-            self.longest_segment = length
-        elif (length <= TINY or self.tiny.count) and self.tiny.is_one_too_many(length, self.longest_segment):
-            detail = f"segments of {length} octets, where others had {self.longest_segment}"
-            self.find("attack-path-mtu", stream.next, seg.frame, seg.time, detail)
-        if self.half.peer.ack == seg.seq or self.alignment.first is None:
-            self._goes_on(seg)
-        stream.hold(seg, stream.next, stream.next + length, seg.start)
-        stream.next += length
-        self.counts.segments += 1
-        self.half.next_seq = seg.seq + length & SEQ_MASK
+    def leave(self) -> None:
+        """Recovery takes the next segment."""
+        if self.next_seq >= 0:
+            self._judge_later()
 
-    def _keep(
-        self, seg: Segment, at: int, need: int, fpdus: int, ulpdu_octets: int, markers: int, aligned: bool
-    ) -> None:
-        """Count the FPDUs that the segment completed, up to ``at``, and hold what follows."""
-        stream, counts, length = self.stream, self.counts, seg.length
-        if not self._touched:
-            self.touch()
-        if length > self.longest_segment:
-            self.longest_segment = length
-        if fpdus:
-            counts.fpdus += fpdus
-            counts.ulpdu_octets += ulpdu_octets
-            counts.marker_count += markers
-            if self.gapped:
-                counts.undelivered += fpdus
-            if not self.complete:
-                self._keep_first(seg)
-            self.complete = seg.frame
-            if stream.pieces:
-                if self.half.peer.ack == seg.seq or self.alignment.first is None:
-                    self._goes_on(seg)
-                stream.consume_all()
-            stream.consumed.append(seg)
-            stream.base = stream.next + at - seg.start
-        stream.next += length
-        if aligned and at == seg.end:
-            counts.whole_segments += 1
+    def stop(self) -> None:
+        """Nothing is taken in order any more, until recovery has taken a segment."""
+        self.next_seq = -1
+
+    def _judge_later(self) -> None:
+        """Have segments judged that were taken for parts of an FPDU.
+
+        They begin with one after all, if its length turns out to be wrong.
+        """
+        reassembly = self._reassembly
+        for piece in reassembly.pieces[max(1, bisect_left(reassembly.starts, self._resumed)) :]:
+            self._settlement.judge_later(piece.start, piece.end)
+
+    @property
+    def has_postponed(self) -> bool:
+        """Whether segments wait for those before them."""
+        return self._postponed is not None
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that what is postponed takes."""
+        postponed = self._postponed
+        return postponed.octets + PIECE_WEIGHT * len(postponed.starts) if postponed is not None else 0
+
+    def stop_waiting(self) -> list[Segment]:
+        """What was postponed, in the order of capture: recovery takes it."""
+        postponed, self._postponed = self._postponed, None
+        if postponed is None:
+            return []
+        self.next_seq = self._reassembly.seq_of(self._reassembly.next)
+        return [seg for _, seg, _ in postponed.segments.values()]
+
+    def release(self) -> bool:
+        """The block of the capture goes; True if something is postponed."""
+        if self._postponed is not None:
+            self._postponed.detach()
+        return self._postponed is not None
+
+    # --- the next segment in order ---
+
+    def take(self, seg: Segment) -> bool:
+        """Take the next segment in order; False, with nothing done, if it holds a surprise."""
+        reassembly, length = self._reassembly, seg.length
+        begin = reassembly.next
+        end = begin + length
+        # What comes after a RST is looked at one by one; a Marker cut by the end of a segment is left to recovery.
+        if (
+            self._half.rst is not None
+            or seg.end - seg.start != length
+            or (self._markers and (0 < begin & 511 < 4 or 0 < end & 511 < 4))
+        ):
+            return False
+        pieces = reassembly.pieces
+        if pieces:
+            if self._need <= begin or ((self._markers or end >= self._need) and self._is_header_cut(pieces[0])):
+                return False
+            if end < self._need:
+                return self._take_part(seg)
+            octets = self._joined(pieces, seg)
+            first, last, begin = 0, end - reassembly.base, reassembly.base
         else:
-            counts.segments += 1
-        if at < seg.end:
-            stream.hold(seg, stream.base, stream.next, at)
-            if aligned:
+            octets, first, last = seg.buffer, seg.start, seg.end
+        ends: list[int] = []
+        unusual: list[Unusual] = []
+        fpdus: list[int] | None = [] if self._wants_fpdus else None
+        watches = self._watches
+        shift = begin - first
+        found = self._scan.read(octets, first, last, shift, watches.usual, watches.ddp.to, ends, fpdus, unusual)
+        if found is None:
+            return False
+        if not ends:
+            self._hold(seg, found.need)
+            return True
+        if unusual:
+            self._show(octets, shift, found, unusual, (seg.frame, seg.time))
+        elif watches.usual.writing:
+            watches.ddp.write_on(found.to)
+        self._settle(seg, octets, begin, shift, found, ends, fpdus)
+        return True
+
+    def _settle(
+        self,
+        seg: Segment,
+        octets: memoryview,
+        begin: int,
+        shift: int,
+        found: Found,
+        ends: list[int],
+        fpdus: list[int] | None,
+    ) -> None:
+        """FPDUs were read that the segment completed."""
+        reassembly, settlement, pieces = self._reassembly, self._settlement, self._reassembly.pieces
+        consumed, length = ends[-1], seg.length
+        if length > self._segments.longest:
+            self._segments.lengthen(length)
+        if fpdus:
+            self._record(seg, octets, begin, shift, fpdus)
+        if not settlement.complete:
+            first = pieces[0].seg if pieces else seg
+            self._opening.begin(octets, begin - shift, max((seg.frame, seg.time), self._floor), first)
+        is_whole = consumed == reassembly.next + length
+        if is_whole and not pieces:
+            settlement.pass_in_order(seg, begin, ends, found.ulpdu_octets, found.markers)
+        else:
+            settlement.pass_part(seg, begin, ends, found.ulpdu_octets, found.markers)
+            if pieces:
+                self._goes_on(seg)
+            settlement.counts.take_segment()
+            if not pieces:
                 # Whether it ends with an FPDU may turn out otherwise than that length says.
-                heappush(self._unjudged, (stream.next, stream.next - length))
-        if self._unjudged:
-            self._judge_passed(stream.base)
+                settlement.judge_later(reassembly.next, reassembly.next + length)
+        reassembly.take_next(seg, consumed)
+        if settlement.has_unjudged:
+            settlement.judge(consumed, consumed)
+        self._need = found.need
+        self.next_seq = reassembly.seq_of(reassembly.next)
+
+    def _hold(self, seg: Segment, need: int) -> None:
+        """The segment begins with an FPDU, and holds no whole one."""
+        reassembly, settlement = self._reassembly, self._settlement
+        self._segments.lengthen(seg.length)
+        settlement.counts.take_segment()
+        settlement.judge_later(reassembly.next, reassembly.next + seg.length)
+        reassembly.hold_next(seg)
+        settlement.judge(reassembly.base, reassembly.base)
         self._need = need
-        self.half.next_seq = seg.seq + length & SEQ_MASK
+        self.next_seq = reassembly.seq_of(reassembly.next)
 
-    def _watch(self, seg: Segment, odd: list[Odd]) -> None:
-        """Look at FPDUs that the segment completed."""
-        frame, time, octets = seg.frame, seg.time, seg.buffer
-        begin, with_markers = seg.start - self.stream.next, self.markers
-        ddp, sizes = self.ddp, self.sizes
-        for index, header, ulpdu_length, after in odd:
-            offset = index - begin
-            if index < seg.start:
-                self._watch_held(seg, offset, ulpdu_length)
-                continue
-            if ulpdu_length > sizes.longest:
-                sizes.grows(ulpdu_length, after - index, offset, frame, time)
-            if with_markers and -(header - begin) & 511 < 2 + WATCHED_OCTETS:
-                plain = remove_markers(octets[index : min(index + LOOKED_AT, after)], offset)
-                ddp.follow(plain, 2, ulpdu_length, offset, frame, time)
-            else:
-                ddp.follow(octets, header + 2, ulpdu_length, offset, frame, time)
-            if ulpdu_length & 3 != NO_PAD:
-                at = after - 12 if with_markers and not after - 8 - begin & 511 else after - 8
-                if word(octets, at)[0] & PAD_BITS[ulpdu_length & 3]:
-                    pad = octets[at + 4 - pad_length(ulpdu_length) : at + 4]
-                    self.find("pad", offset, frame, time, pad_detail(ulpdu_length, pad))
-        self.expect()
+    def _take_part(self, seg: Segment) -> bool:
+        """The segment brings a part of an FPDU, and neither begins nor ends it; False if a Marker says otherwise."""
+        reassembly = self._reassembly
+        if not self._scan.part_agrees(seg.buffer, seg.start, seg.end, reassembly.next - seg.start, reassembly.base):
+            return False
+        detail = self._segments.take_part(seg.length)
+        if detail:
+            self._report((Breach("attack-path-mtu", reassembly.next, seg.frame, seg.time, detail),))
+        self._goes_on(seg)
+        self._settlement.counts.take_segment()
+        reassembly.hold_next(seg)
+        self.next_seq = reassembly.seq_of(reassembly.next)
+        return True
 
-    def _watch_held(self, seg: Segment, offset: int, ulpdu_length: int) -> None:
-        """Look at the FPDU that the segment completed, and of which the first part is held."""
-        stream, octets, end = self.stream, seg.buffer, self._need
-        start, begin = seg.start, seg.start - stream.next
-        held = stream.read(offset, min(offset + LOOKED_AT, stream.next))
-        first = held + bytes(octets[start : max(start, min(start + LOOKED_AT - len(held), end + begin))])
-        last = b""
-        if ulpdu_length & 3 != NO_PAD:
-            at = max(end - LONGEST_TAIL, offset)
-            held = stream.read(at, stream.next) if at < stream.next else b""
-            last = held + bytes(octets[max(at + begin, start) : end + begin])
-        self.watch(offset, first, last, end, (seg.frame, seg.time))
+    def _is_header_cut(self, piece: Piece) -> bool:
+        """Whether ULPDU_Length and control octets are not all in the first piece held."""
+        header = piece.start + 4 if self._markers and not piece.start & 511 else piece.start
+        return piece.end < header + 4
+
+    @staticmethod
+    def _joined(pieces: list[Piece], seg: Segment) -> memoryview:
+        parts = [piece.seg.buffer[piece.at : piece.at + piece.end - piece.start] for piece in pieces]
+        parts.append(seg.buffer[seg.start : seg.end])
+        return memoryview(b"".join(parts))
 
     def _goes_on(self, seg: Segment) -> None:
         """The segment does not begin with an FPDU: it is the first such, or nothing was under way before it."""
-        stream = self.stream
-        acknowledged = self.half.peer.ack == seg.seq
-        self.alignment.goes_on(stream.next, (seg.frame, seg.time), stream.pieces[-1], acknowledged, self.counts)
+        alignment = self._segments.alignment
+        is_acknowledged = self._half.peer.ack == seg.seq
+        if is_acknowledged or alignment.first is None:
+            reassembly, when = self._reassembly, (seg.frame, seg.time)
+            counts = self._settlement.counts
+            alignment.goes_on(reassembly.next, when, reassembly.pieces[-1], is_acknowledged, counts)
 
-    def _keep_first(self, seg: Segment) -> None:
-        """Full Operation begins with the FPDU that the segment completes: keep how its ULPDU begins."""
-        held = self.stream.read(self.stream.base, self.stream.next)
-        header = MARKER_LENGTH if self.markers else 0
-        first = held + bytes(seg.buffer[seg.start : seg.start + header + 2 + FIRST_ULPDU_OCTETS])
-        ulpdu_length = first[header] << 8 | first[header + 1]
-        ulpdu = first[header + 2 : header + 2 + min(ulpdu_length, FIRST_ULPDU_OCTETS)]
-        body = plain_length(ulpdu_length)
-        end = body + MARKER_LENGTH * marker_count(0, body) if self.markers else body
-        self.begin(ulpdu, ulpdu_length, end, max((seg.frame, seg.time), self.floor))
-        if self.opening is None:
-            self.opening = bare(self.stream.pieces[0][3] if self.stream.pieces else seg)
+    def _show(self, octets: memoryview, shift: int, found: Found, unusual: list[Unusual], known: Moment) -> None:
+        """Show the watches FPDUs that are not as usual, all of them complete at the same moment."""
+        watches = self._watches
+        if watches.usual.writing:
+            watches.ddp.write_on(found.to)
+        for one in unusual:
+            breaches = watches.show(octets, one, shift, known)
+            if breaches:
+                self._report(breaches)
 
-    def _crc_of_held(self) -> int:
-        crc = 0
-        for start, end, index, seg in self.stream.pieces:
-            crc = crc32c(seg.buffer[index : index + end - start], crc)
-        return crc
+    def _record(self, seg: Segment, octets: memoryview, begin: int, shift: int, fpdus: list[int]) -> None:
+        tell = self._tell
+        held = self._reassembly.pieces
+        for row, frames in self._settlement.record_in_order(seg, begin, fpdus, held, tell is not None):
+            if tell is not None:
+                index = begin - shift
+                tell(row, frames, bytes(octets[index : index + row.wire_length]))
+                begin += row.wire_length
 
-    def _record(self, seg: Segment, at: int, found: list[int]) -> None:
-        """Record the FPDUs (ULPDU_Length and, times 2^16, opcode) that ``seg`` completed.
+    # --- segments beyond a hole ---
 
-        ``at`` is the offset of the first; earlier segments hold at most its beginning.
+    def postpone_or_take(self, seg: Segment) -> bool:
+        """Put a segment aside that lies beyond a hole, or take the next one and all that waited for it.
+
+        False, with nothing done, if it must go to recovery.
         """
-        frame, time = seg.frame, seg.time
-        stream, log = self.stream, self.log
-        crc = records.GOOD if self.crc else records.UNCHECKED
-        after_error = self.first_error is not None
-        flag = records.flags(crc, records.LENGTH if at else records.START, after_error)
-        delivered = 0 if self.gapped else frame
-        if stream.pieces or not at:
-            row = self._run(stream.seq_of(at), flag, frame, delivered, time)
-            (row,) = rows_of(row, found[:1], stream.origin if self.markers else None)
-            frames = (*sorted({piece[3].frame for piece in stream.pieces}), frame)
-            row = (*row[:10], len(frames), frames[0])
-            if log is not None:
-                log.add(row, frames)
-            self._tell(seg, row, frames)
-            at += row[2]
-            found = found[1:]
-            flag = records.flags(crc, records.LENGTH, after_error)
-        if found:
-            if log is not None:
-                log.add_run(stream.seq_of(at), flag, frame, delivered, time, found)
-            if self.sink is not None or self.observer is not None:
-                run = self._run(stream.seq_of(at), flag, frame, delivered, time)
-                for row in rows_of(run, found, stream.origin if self.markers else None):
-                    self._tell(seg, row, (frame,))
-
-    @staticmethod
-    def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> Row:
-        return seq, 0, 0, 0, 0, flag, records.NO_OPCODE, frame, delivered, time, 0, frame
-
-    def _tell(self, seg: Segment, row: Row, frames: tuple[int, ...]) -> None:
-        """Hand an FPDU that ``seg`` completed to whoever wants to know of each."""
-        if self.sink is not None:
-            self.sink(self, row, frames)
-        if self.observer is not None:
-            first = self.stream.next
-            offset = self.stream.offset_of(row[0])
-            index = offset - first + seg.start
-            held = b"".join(self.stream.views(offset, first)) if index < seg.start else b""
-            self.observer.placed(self, row, held + bytes(seg.buffer[max(index, seg.start) : index + row[2]]))
-
-
-class PlainOperation(InOrderOperation):
-    """Full Operation without Markers."""
-
-    __slots__ = ("_are_many",)
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        #: Whether the last segment held many FPDUs, so that the next one is likely to.
-        self._are_many = False
-
-    def in_order(self, seg: Segment) -> bool:
-        """Take the next segment in order; False, with nothing done, if it holds a surprise."""
-        frame, _, _, seq, _, _, octets, start, end, _, length = seg
-        if end - start != length:
+        reassembly, postponed = self._reassembly, self._postponed
+        if (postponed is None and self.next_seq < 0) or not self._may_postpone:
             return False
-        stream, starts, crc_used, watch = self.stream, self.starts, self.crc, self.ddp
-        is_repeated = False
-        if length == self.repeated_length and not stream.pieces:
-            begin, to = begins_alike(octets, start)
-            is_repeated = (
-                begin == self.repeated_begin
-                and (to == watch.to if watch.is_writing else watch.quiet >= 0)
-                and (not crc_used or crc32c(octets[start:end]) == CRC_RESIDUE)
-            )
-        if is_repeated:
-            # One FPDU that differs from the last such in TO and payload alone, and PAD there is none.
-            if not watch.is_writing:
-                self.write_again()
-            watch.to = to + length - WRITE_OVERHEAD & TO_MASK
-            starts.append(stream.next)
-            fpdus, ulpdu_octets = 1, length - FPDU_OVERHEAD
-        else:
-            pieces, shift, known = stream.pieces, stream.next - start, len(starts)
-            found: list[int] | None = [] if self.wants_records else None
-            at = start
-            ulpdu_octets = need = 0
-            odd: list[Odd] | None = None
-            if pieces and self._need > end + shift:
-                self._keep_part(seg)
-                return True
-            quiet, writing, stag, shortest, longest = self.expects
-            to = watch.to
-            if pieces:
-                at = self._need - shift
-                offset, held_end, index, held = pieces[0]
-                if at <= start or held_end - offset < 4:
-                    return False
-                ulpdu_length, control = head(held.buffer, index)
-                if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
-                    return False
-                if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
-                    return False
-                if (
-                    control != quiet
-                    or held_end - offset < HEAD_OCTETS
-                    or at - start < 8
-                    or not shortest <= ulpdu_length <= longest
-                    or (ulpdu_length & 3 != NO_PAD and word(octets, at - 8)[0] & PAD_BITS[ulpdu_length & 3])
-                    or (writing and place(held.buffer, index + 4) != (stag, to))
-                ):
-                    odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1
-                elif writing:
-                    to += ulpdu_length - TAGGED_HEADER_LENGTH
-                ulpdu_octets = ulpdu_length
-                starts.append(offset)
-                if found is not None:
-                    found.append(ulpdu_length | (control & 0x0F) << 16)
-            are_quiet = self._are_many and quiet >= 0 and not writing
-            while end - at >= 4:
-                if are_quiet:
-                    # What is quiet is known from its first octets.
-                    heads, last, first = HEADS[quiet], end - 4, 0
-                    try:
-                        while at <= last:
-                            (first,) = word(octets, at)
-                            ulpdu_length, size, read, expected = heads[first]
-                            after = at + size
-                            if (
-                                after > end
-                                or ulpdu_length > longest
-                                or read(octets, at) != expected
-                                or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE)
-                            ):
-                                break
-                            ulpdu_octets += ulpdu_length
-                            starts.append(at + shift)
-                            if found is not None:
-                                found.append(ulpdu_length)  # RDMA Write is opcode 0
-                            at = after
-                    except KeyError:
-                        learn_head(first, quiet)
-                    if end - at < 4:
-                        break
-                ulpdu_length, control = head(octets, at)
-                after = at + (ulpdu_length + 9 & ~3)
-                if after > end:
-                    need = after + shift
-                    break
-                if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
-                    del starts[known:]
-                    return False
-                fits = shortest <= ulpdu_length <= longest and (
-                    ulpdu_length & 3 == NO_PAD or not word(octets, after - 8)[0] & PAD_BITS[ulpdu_length & 3]
-                )
-                if fits and control == quiet and (not writing or place(octets, at + 4) == (stag, to)):
-                    if writing:
-                        to += ulpdu_length - TAGGED_HEADER_LENGTH
-                elif fits and after == end and odd is None and watch.glance(octets, at + 2, control, ulpdu_length, to):
-                    if watch.quiet != quiet:
-                        self.expect()
-                        writing, to = watch.is_writing, watch.to
-                else:
-                    if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
-                        del starts[known:]
-                        return False
-                    if odd is None:
-                        odd, quiet = [], -1
-                    odd.append((at, at, ulpdu_length, after))
-                ulpdu_octets += ulpdu_length
-                starts.append(at + shift)
-                if found is not None:
-                    found.append(ulpdu_length | (control & 0x0F) << 16)
-                at = after
-                are_quiet = quiet >= 0 and not writing
-            if writing:
-                watch.to = to & TO_MASK
-            if odd is not None:
-                self._watch(seg, odd)
-            if found:
-                self._record(seg, starts[known], found)
-            if writing and odd is None and found is None and 0 < ulpdu_octets == length - FPDU_OVERHEAD and not pieces:
-                # One FPDU is all of it: most likely the next is the same.
-                self.repeated_length, self.repeated_begin = length, begins_alike(octets, start)[0]
-            fpdus = len(starts) - known
-            self._are_many = fpdus > 2
-            if at != end or pieces or not self.complete:
-                self._keep(seg, at, need, fpdus, ulpdu_octets, 0, not pieces)
-                return True
-        # InOrderOperation._keep for a segment of whole FPDUs, written out for speed.
-        counts = self.counts
-        counts.whole_segments += 1
-        counts.fpdus += fpdus
-        counts.ulpdu_octets += ulpdu_octets
-        if self.gapped:
-            counts.undelivered += fpdus
-        if not self._touched:
-            self.touch()
-        if length > self.longest_segment:
-            self.longest_segment = length
-        self.complete = frame
-        stream.consumed.append(seg)
-        stream.base = stream.next = stream.next + length
-        if self._unjudged:
-            self._judge_passed(stream.base)
-        self.half.next_seq = seq + length & SEQ_MASK
+        start, length = reassembly.offset_of(seg.seq), seg.length
+        ahead = start - reassembly.next
+        if (
+            not 0 <= ahead <= FARTHEST_POSTPONED
+            or self._half.rst is not None
+            or len(reassembly.pieces) > _MOST_READ_AGAIN
+            or seg.end - seg.start != length
+            or not self._settlement.complete
+        ):
+            return False
+        if postponed is None:
+            if not ahead:
+                return self._take_followers(seg, start + length, None)
+            postponed = Postponed(reassembly.next)
+        count, limits = len(postponed.starts) + len(reassembly.pieces) + 1, self._limits
+        held = reassembly.held + postponed.octets + length + PIECE_WEIGHT * count
+        if count > min(MOST_POSTPONED, limits.held_segments) or held > limits.held_octets:
+            return False
+        if not ahead:
+            return self._take_followers(seg, start + length, postponed)
+        if not postponed.add(start, start + length, seg):
+            return False
+        self._postponed = postponed
+        self.next_seq = -1
         return True
 
-
-class MarkerOperation(InOrderOperation):
-    """Full Operation with Markers."""
-
-    __slots__ = ("_more", "_shapes")
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        #: How FPDUs lie among them, and what the drafts count more in one that begins with a Marker.
-        self._shapes, self._more = SHAPES["header"], 0
-
-    def resume(self) -> None:
-        """As :meth:`InOrderOperation.resume`."""
-        origin = self._reader.origin
-        self._shapes, self._more = SHAPES[origin], MARKER_LENGTH if origin == "first-octet" else 0
-        super().resume()
-
-    def in_order(self, seg: Segment) -> bool:
-        """Take the next segment in order; False, with nothing done, if it holds a surprise."""
-        frame, _, _, seq, _, _, octets, start, end, _, length = seg
-        stream = self.stream
-        shift = stream.next - start
-        # A Marker cut by the end of a segment is left to the slow path.
-        if end - start != length or 0 < start + shift & 511 < 4 or 0 < end + shift & 511 < 4:
-            return False
-        starts, crc_used, watch = self.starts, self.crc, self.ddp
-        shapes, pieces = self._shapes, stream.pieces
-        is_repeated = False
-        if self.repeated_length and not pieces and 0 < (phase := stream.next & 511) <= LAST_WHOLE_HEAD:
-            size, marker_count, read, expected = shapes[self.repeated_length << 9 | phase]
-            if size == length:
-                begin, to = begins_alike(octets, start)
-                is_repeated = (
-                    begin == self.repeated_begin
-                    and (to == watch.to if watch.is_writing else watch.quiet >= 0)
-                    and (not crc_used or crc32c(octets[start:end]) == CRC_RESIDUE)
-                    and read(octets, start) == expected
-                )
-        if is_repeated:
-            # One FPDU that differs from the last such in TO, payload and where the Markers are alone.
-            if not watch.is_writing:
-                self.write_again()
-            fpdus, ulpdu_octets = 1, self.repeated_length
-            watch.to = to + ulpdu_octets - TAGGED_HEADER_LENGTH & TO_MASK
-            starts.append(stream.next)
-        else:
-            known = len(starts)
-            found: list[int] | None = [] if self.wants_records else None
-            at = start
-            ulpdu_octets = marker_count = need = 0
-            odd: list[Odd] | None = None
-            if pieces:
-                offset, held_end, index, held = pieces[0]
-                header = offset if offset & 511 else offset + 4
-                at = self._need - shift
-                if at <= start or held_end < header + 4:
-                    return False
-                counted_from = header if header == offset else header - self._more
-                if not markers_agree(octets, start, at if at < end else end, shift, counted_from):
-                    return False
-                if at > end:
-                    self._keep_part(seg)
-                    return True
-                index += header - offset
-            quiet, writing, stag, shortest, longest = self.expects
-            to = watch.to
-            if pieces:
-                ulpdu_length, control = head(held.buffer, index)
-                if control & 0x0F == TERMINATE_OPCODE or not 1 < ulpdu_length <= MAX_ULPDU_LENGTH:
-                    return False
-                if crc_used and crc32c(octets[start:at], self._crc_of_held()) != CRC_RESIDUE:
-                    return False
-                last = at - 8 if at - 8 + shift & 511 else at - 12
-                if (
-                    control != quiet
-                    or held_end < header + HEAD_OCTETS
-                    or -header & 511 < HEAD_OCTETS
-                    or last < start
-                    or not shortest <= ulpdu_length <= longest
-                    or (ulpdu_length & 3 != NO_PAD and word(octets, last)[0] & PAD_BITS[ulpdu_length & 3])
-                    or (writing and place(held.buffer, index + 4) != (stag, to))
-                ):
-                    odd, quiet = [(offset - shift, 0, ulpdu_length, 0)], -1
-                elif writing:
-                    to += ulpdu_length - TAGGED_HEADER_LENGTH
-                ulpdu_octets = ulpdu_length
-                marker_count = (self._need - offset - (ulpdu_length + 9 & ~3)) // 4
-                starts.append(offset)
-                if found is not None:
-                    found.append(ulpdu_length | (control & 0x0F) << 16)
-            while True:
-                phase = at + shift & 511
-                header = at if phase else at + 4
-                if end - header < 4:
-                    break
-                ulpdu_length, control = head(octets, header)
-                size, markers, read, expected = shapes[ulpdu_length << 9 | phase]
-                after = at + size
-                if after > end:
-                    counted_from = header + shift if phase else header + shift - self._more
-                    if (phase or not any(octets[at:header])) and markers_agree(
-                        octets, header, end, shift, counted_from
-                    ):
-                        need = after + shift
-                    break
-                if not size or (crc_used and crc32c(octets[at:after]) != CRC_RESIDUE):
-                    break
-                fits = read(octets, at) == expected
-                if not fits:
-                    counted_from = header + shift if phase else header + shift - self._more
-                    if any(octets[at:header]) or not markers_agree(octets, header, after, shift, counted_from):
-                        break
-                fits = fits and shortest <= ulpdu_length <= longest
-                begun, begins = (octets, header) if phase <= LAST_WHOLE_UNTAGGED_HEAD else (uncut(octets, at, phase), 0)
-                if fits and control == quiet and (not writing or place(begun, begins + 4) == (stag, to)):
-                    if writing:
-                        to += ulpdu_length - TAGGED_HEADER_LENGTH
-                elif control & 0x0F == TERMINATE_OPCODE:
-                    break
-                elif (
-                    fits and after == end and odd is None and watch.glance(begun, begins + 2, control, ulpdu_length, to)
-                ):
-                    if watch.quiet != quiet:
-                        self.expect()
-                        writing, to = watch.is_writing, watch.to
-                else:
-                    if odd is None:
-                        odd, quiet = [], -1
-                    odd.append((at, header, ulpdu_length, after))
-                ulpdu_octets += ulpdu_length
-                marker_count += markers
-                starts.append(at + shift)
-                if found is not None:
-                    found.append(ulpdu_length | (control & 0x0F) << 16)
-                at = after
-            if at != end and not need and end - (at if at + shift & 511 else at + 4) >= 4:
-                del starts[known:]
+    def _take_followers(self, seg: Segment, end: int, postponed: Postponed | None) -> bool:
+        """Take the next segment in order and what waited for it; False, with nothing done, for a surprise."""
+        reassembly, settlement, watches = self._reassembly, self._settlement, self._watches
+        new = [Piece(reassembly.next, end, seg.start, seg)]
+        followers: list[int] = []
+        late = 0
+        if postponed is not None:
+            if postponed.starts[0] < end:
                 return False
-            if writing:
-                watch.to = to & TO_MASK
-            if odd is not None:
-                self._watch(seg, odd)
-            if found:
-                self._record(seg, starts[known], found)
-            fpdus = len(starts) - known
-            if (
-                fpdus == 1
-                and at == end
-                and ulpdu_octets != self.repeated_length
-                and writing
-                and odd is None
-                and found is None
-                and not pieces
-                and 0 < stream.next & 511 <= LAST_WHOLE_HEAD
-            ):
-                # One FPDU is all of it: most likely the next is the same.
-                self.repeated_length, self.repeated_begin = ulpdu_octets, begins_alike(octets, start)[0]
-            if at != end or pieces or not self.complete:
-                self._keep(seg, at, need, fpdus, ulpdu_octets, marker_count, not pieces)
+            followers = postponed.in_order_from(end)
+            # The next one in order comes behind one that waits.
+            late = 1
+            for first in followers:
+                end, follower, is_late = postponed.segments[first]
+                new.append(Piece(first, end, follower.start, follower))
+                late += is_late
+        pieces, base = [*reassembly.pieces, *new], reassembly.base
+        octets = memoryview(b"".join([p.seg.buffer[p.at : p.at + p.end - p.start] for p in pieces]))
+        ends: list[int] = []
+        fpdus: list[int] = []
+        unusual: list[Unusual] = []
+        found = self._scan.read(octets, 0, end - base, base, watches.usual, watches.ddp.to, ends, fpdus, unusual)
+        if found is None:
+            return False
+        self._judge_later()
+        for piece in new:
+            self._segments.lengthen(piece.end - piece.start)
+            settlement.judge_later(piece.start, piece.end)
+        settlement.counts.take_segments_in_order(len(new), late)
+        if ends:
+            placed = settlement.pass_pieces(base, ends, fpdus, pieces)
+            if watches.usual.writing:
+                watches.ddp.write_on(found.to)
+            for one, known in zip(unusual, placed[len(ends) - len(unusual) :], strict=True):
+                breaches = watches.show(octets, one, base, known)
+                if breaches:
+                    self._report(breaches)
+        reassembly.take_followers(new, ends[-1] if ends else base)
+        self._resumed, self._need = end, found.need
+        settlement.judge(reassembly.base, reassembly.base)
+        if postponed is not None:
+            postponed.remove(followers)
+            if postponed.starts:
                 return True
-        # InOrderOperation._keep for a segment of whole FPDUs, written out for speed.
-        counts = self.counts
-        counts.whole_segments += 1
-        counts.fpdus += fpdus
-        counts.ulpdu_octets += ulpdu_octets
-        counts.marker_count += marker_count
-        if self.gapped:
-            counts.undelivered += fpdus
-        if not self._touched:
-            self.touch()
-        if length > self.longest_segment:
-            self.longest_segment = length
-        self.complete = frame
-        stream.consumed.append(seg)
-        stream.base = stream.next = end + shift
-        if self._unjudged:
-            self._judge_passed(stream.base)
-        self.half.next_seq = seq + length & SEQ_MASK
+        self._postponed = None
+        self.next_seq = reassembly.seq_of(end)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH
-from scapy_mpa.receive.stream import UNANCHORED, Stream
+from scapy_mpa.receive.reassembly import UNANCHORED, Reassembly
 
 #: Places at which a startup frame may begin that are remembered.
 _MOST_CANDIDATES = 64
@@ -23,9 +23,9 @@ class KeySearch:
         self.candidates: list[int] = []
         self._may_begin = may_begin
 
-    def complete(self, stream: Stream, first: int, last: int) -> Iterator[int]:
+    def complete(self, stream: Reassembly, first: int, last: int) -> Iterator[int]:
         """Yield where startup frames begin that are complete, now that [first, last) of the stream has come."""
-        island = stream.island(first)
+        island = stream.range_at(first)
         if island is None:
             return
         low = max(island[0], first - len(KEY_PREFIX) + 1)
@@ -51,12 +51,12 @@ class KeySearch:
             elif len(self.candidates) < _MOST_CANDIDATES:
                 self.candidates.append(offset)
 
-    def _extent(self, stream: Stream, offset: int) -> tuple[int, bool] | None:
+    def _extent(self, stream: Reassembly, offset: int) -> tuple[int, bool] | None:
         """The end of the startup frame at ``offset`` as far as it is known, and whether all of it is there.
 
         None if there is none.
         """
-        island = stream.island(offset)
+        island = stream.range_at(offset)
         if island is None:
             return None
         octets = stream.read(offset, min(island[1], offset + STARTUP_HEADER_LENGTH))

@@ -4,87 +4,73 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from scapy_mpa.receive.reader import Extent
-from scapy_mpa.receive.records import SCAN
+from scapy_mpa.receive.half import Moment
+from scapy_mpa.receive.records import BAD, SCAN
+from scapy_mpa.receive.scan import Extent
 
-if TYPE_CHECKING:
-    from scapy_mpa.receive.operation import FullOperation
-
-#: A frame and its time in nanoseconds since the epoch.
-Moment: TypeAlias = tuple[int, int]
 #: A frame after all others.
 NEVER = 1 << 62
 
 
-class Located:
+class Located(NamedTuple):
     """An FPDU that was located: what of it a record tells.
 
-    ``complete`` is the moment at which its last octet was captured, ``known`` that at which it was complete and
-    located: it was placed then, unless its CRC is bad.
+    Attributes:
+        offset: of its first octet; the FPDUs of a half connection sort by it.
+        extent: where it lies.
+        crc: GOOD, BAD or UNCHECKED of :mod:`~scapy_mpa.receive.records`.
+        frames: the frames that first brought its octets, ascending.
+        complete: the moment at which its last octet was captured.
+        known: the moment at which it was complete and located.
+        opcode: of RDMAP, or NO_OPCODE.
+        is_named: whether a Marker in it names its start.
+        octets: all its octets, if somebody wants them.
+        beginning: how its ULPDU begins.
+        oddities: the rules that octets break at which receivers do not look, with details.
+        terminate: the ULPDU of a Terminate, which findings spell out.
+        located_by: a code of :mod:`~scapy_mpa.receive.records`.
     """
 
-    __slots__ = (
-        "beginning",
-        "complete",
-        "crc",
-        "delivered",
-        "extent",
-        "frames",
-        "is_named",
-        "known",
-        "located_by",
-        "octets",
-        "oddities",
-        "offset",
-        "opcode",
-        "placed",
-        "terminate",
-    )
-
-    def __init__(
-        self, extent: Extent, crc: int, frames: tuple[int, ...], complete: Moment, known: Moment, opcode: int
-    ) -> None:
-        self.extent = extent
-        self.offset = extent.offset
-        self.crc = crc
-        self.frames = frames
-        self.complete = complete
-        self.known = known
-        #: The moment at which it was placed, None if its CRC is bad.
-        self.placed: Moment | None = known
-        self.opcode = opcode
-        #: Whether a Marker in it names its start.
-        self.is_named = False
-        self.located_by = SCAN
-        #: The frame at which it was delivered, 0 if it was not (yet).
-        self.delivered = 0
-        #: All its octets, if somebody wants them.
-        self.octets = b""
-        #: How its ULPDU begins, and the rules that octets break at which receivers do not look, with details.
-        self.beginning = b""
-        self.oddities: list[tuple[str, str]] = []
-        #: The ULPDU of a Terminate, which findings spell out.
-        self.terminate = b""
+    offset: int
+    extent: Extent
+    crc: int
+    frames: tuple[int, ...]
+    complete: Moment
+    known: Moment
+    opcode: int
+    is_named: bool
+    octets: bytes = b""
+    beginning: bytes = b""
+    oddities: tuple[tuple[str, str], ...] = ()
+    terminate: bytes = b""
+    located_by: int = SCAN
 
     @property
     def end(self) -> int:
         """The offset after its last octet."""
         return self.extent.end
 
-    def __lt__(self, other: Located) -> bool:
-        return self.offset < other.offset
+    @property
+    def placed(self) -> Moment | None:
+        """The moment at which it was placed, None if its CRC is bad."""
+        return None if self.crc == BAD else self.known
 
 
 class Breach(NamedTuple):
-    """A rule broken at an offset of the stream, and the frame and time (nanoseconds) at which it shows."""
+    """A rule broken at an offset of the stream, and the frame and time (nanoseconds) at which it shows.
+
+    ``code`` (RFC 5044 §8) and ``topic`` (of the clause) are given where the rule leaves them open.
+    """
 
     rule: str
     offset: int
     frame: int
     time: int
     detail: str
+    code: int | None = None
+    topic: str = ""
 
 
 class Doubt(NamedTuple):
@@ -97,50 +83,6 @@ class Doubt(NamedTuple):
     frame: int
     time: int
     code: int | None
-
-
-#: A half connection is idle that brought nothing for so many frames.
-_IDLE = 1 << 14
-
-
-class Purse:
-    """What may be spent on finding out what senders do wrong.
-
-    How many FPDUs may still be read by hypotheses: some, and more as the capture goes on.  And how much may be kept of
-    the beginnings of half connections, because they may have to be read again.
-    """
-
-    def __init__(self, readings: int = 20_000, room: int = 1 << 20) -> None:
-        self._left = readings
-        #: Octets of memory; and what each takes that keeps something, the one first that kept nothing for longest.
-        self._room = room
-        self._keepers: dict[FullOperation, int] = {}
-        self._frames = 0
-
-    def earn(self, frame: int) -> None:
-        """So many frames of the capture have been read."""
-        self._left += 8 * max(0, frame - self._frames)
-        self._frames = max(frame, self._frames)
-
-    def take_room(self, keeper: FullOperation, weight: int, frame: int) -> bool:
-        """Whether so much more may be kept of a half connection; what is over, or idle before ``frame``, gives way."""
-        while weight > self._room:
-            passive = next(iter(self._keepers), keeper)
-            if passive is keeper or not (passive.half.connection.is_closed or passive.kept_until < frame - _IDLE):
-                return False
-            passive.be_wary_no_more()
-        self._room -= weight
-        self._keepers[keeper] = self._keepers.pop(keeper, 0) + weight
-        return True
-
-    def give_room(self, keeper: FullOperation) -> None:
-        """Nothing of it is kept any longer."""
-        self._room += self._keepers.pop(keeper, 0)
-
-    def pay(self, readings: int = 1) -> bool:
-        """Whether there is enough for so many readings more."""
-        self._left -= readings
-        return self._left >= 0
 
 
 class Outcome(NamedTuple):
@@ -156,7 +98,7 @@ _FEW = 32
 
 
 class Ahead:
-    """FPDUs beyond the chain, by offset; no two overlap."""
+    """FPDUs placed beyond the chain, by offset; no two overlap."""
 
     __slots__ = ("_first", "_fpdus")
 
@@ -184,7 +126,7 @@ class Ahead:
 
     def add(self, located: Located) -> None:
         """Put one in."""
-        insort(self._fpdus, located, self._first)
+        insort(self._fpdus, located, self._first, key=offset_of)
 
     def remove(self, fpdus: list[Located]) -> None:
         """Take these out, as far as they are there."""
@@ -194,7 +136,7 @@ class Ahead:
             self._first = 0
             return
         for located in fpdus:
-            index = bisect_left(self._fpdus, located.offset, self._first, key=_offset)
+            index = bisect_left(self._fpdus, located.offset, self._first, key=offset_of)
             if index < len(self._fpdus) and self._fpdus[index] is located:
                 del self._fpdus[index]
 
@@ -205,7 +147,7 @@ class Ahead:
 
     def before(self, offset: int) -> Located | None:
         """The last one that begins before ``offset``."""
-        index = bisect_left(self._fpdus, offset, self._first, key=_offset)
+        index = bisect_left(self._fpdus, offset, self._first, key=offset_of)
         return self._fpdus[index - 1] if index > self._first else None
 
     def holding(self, offset: int) -> Located | None:
@@ -262,5 +204,6 @@ class Suspects:
                 yield located
 
 
-def _offset(located: Located) -> int:
+def offset_of(located: Located) -> int:
+    """What FPDUs are sorted by."""
     return located.offset

@@ -14,9 +14,9 @@ from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.receive.entering import Waited, begun_at_syn, enter
 from scapy_mpa.receive.inference import CONNECTION_BITS, Inferred
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction, MAX_WINDOW
 from scapy_mpa.receive.startup import StartupPhase
-from scapy_mpa.receive.stream import Stream
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.undecided import UndecidedHalf
 from scapy_mpa.receive.waiting import lay
 
@@ -70,7 +70,7 @@ def _beginning(half: Half) -> bytes:
     phase = half.phase
     if not isinstance(phase, StartupPhase) or phase.wait_from is None:
         return b""
-    stream = lay(phase.waiting, Stream(phase.stream.seq_of(phase.wait_from), True))
+    stream = lay(phase.waiting, Reassembly(phase.stream.seq_of(phase.wait_from), True))
     return stream.read(0, min(stream.next, LONGEST_FPDU))
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.inference import Budget
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.located import Purse
-from scapy_mpa.receive.operation import FullOperation, Observer, PlacedSink
+from scapy_mpa.receive.context import ReceiverContext
+from scapy_mpa.receive.operation import FullOperation, PlacedSink, PlacedObserver as Observer
 from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.records import FPDULog
 from scapy_mpa.receive.segment import (
@@ -24,7 +24,7 @@ from scapy_mpa.receive.segment import (
     reverse_key,
 )
 from scapy_mpa.receive.startup import StartupPhase
-from scapy_mpa.receive.stream import MAX_WINDOW
+from scapy_mpa.receive.half import MAX_WINDOW
 from scapy_mpa.receive.tcp import Half, MPAConnection, TCPConnection
 from scapy_mpa.receive.undecided import UndecidedHalf
 from scapy_mpa.rules.findings import Findings, Quota
@@ -68,7 +68,9 @@ class Receiver:
         #: How long octets may be searched for FPDUs at every place.
         self.budget = Budget()
         #: How much may be read to find out what senders do wrong.
-        self.purse = Purse()
+        self.context = ReceiverContext(limits, assumptions, records)
+        self.context.budget = self.budget
+        self.context.quota = self._quota
         #: The phases that hold segments of the last blocks of the capture.
         self.touched: list[StartupPhase | UndecidedHalf | FullOperation] = []
         #: Lists of segments that half connections consumed in the last block of the capture.
@@ -132,7 +134,7 @@ class Receiver:
                 continue
             if seq == half.next_seq and half.in_order(seg):
                 continue
-            half.phase.receive(seg)
+            (half.phase.take if isinstance(half.phase, FullOperation) else half.phase.receive)(seg)
         if seg is not None:
             self._now = seg.frame, seg.time
 
@@ -147,11 +149,18 @@ class Receiver:
         Those fed since stay at hand until the next one, to be compared with what repeats them.
         """
         kept = []
-        passing, self.passing = self.passing, []
+        t, passing = self.context.take_touched()
+        self.touched += t
+        passing += self.passing
+        self.passing = []
         for phase in self.touched:
             if phase.release():
                 kept.append(phase)
             half = phase.half
+            if isinstance(phase, FullOperation):
+                d = phase.diagnosed()
+                if d is not None:
+                    half.connection.deviates(phase, *d)
             # What is over is not held any more: it goes with this block or the next.
             if half.phase.weight != half.held and self._halves.get(half.key) is half:
                 self.weigh(half)
@@ -242,7 +251,7 @@ class Receiver:
                 self._change_state(half, seg)
             else:
                 half.acknowledge(seg.ack)
-                half.phase.receive(seg)
+                (half.phase.take if isinstance(half.phase, FullOperation) else half.phase.receive)(seg)
 
     def _close_oldest(self, seg: Segment) -> None:
         """Give up a TCP connection: the oldest without MPA, if there is one."""
@@ -273,7 +282,7 @@ class Receiver:
             if half.fin is None or half.fin[0] != fin:
                 half.fin = fin, seg.frame, seg.time
         if seg.end > seg.start or seg.length:
-            half.phase.receive(seg)
+            (half.phase.take if isinstance(half.phase, FullOperation) else half.phase.receive)(seg)
 
     def _is_foreign(self, half: Half, seg: Segment) -> bool:
         """Whether a SYN belongs to another connection; if so, it has been dealt with.

@@ -110,8 +110,28 @@ class FPDURecord(_FPDUFields):
 #: seq, header_seq, wire_length, ulpdu_length, markers, flags (CRC verdict and located_by), opcode, placed, delivered,
 #: time, number of frames, first frame; the other frames follow.
 ROW = Struct("<IIIHHBBIIQII")
-#: A row of :data:`ROW`: what the receiver writes and the log reads.
-Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+
+
+class Row(NamedTuple):
+    """A row of :data:`ROW`, which the receiver writes and the log reads.
+
+    ``placed`` and ``delivered`` are 0 where a record has None, ``time`` is in nanoseconds.  Where ``frame_count`` is 0
+    the row announces a run: ``header_seq`` is how many FPDUs it has.
+    """
+
+    seq: int
+    header_seq: int
+    wire_length: int
+    ulpdu_length: int
+    markers: int
+    flags: int
+    opcode: int
+    placed: int
+    delivered: int
+    time: int
+    frame_count: int
+    first_frame: int
+
 
 #: Where the flags octet stands in a row.
 _FLAGS_AT = Struct("<IIIHH").size
@@ -162,9 +182,9 @@ class FPDULog:
 
     __slots__ = ("octets", "seq_start")
 
-    def __init__(self) -> None:
+    def __init__(self, seq_start: int | None = None) -> None:
         self.octets = bytearray()
-        self.seq_start: int | None = None
+        self.seq_start = seq_start
 
     def add(self, row: Row, frames: tuple[int, ...]) -> None:
         """Add one FPDU."""
@@ -187,8 +207,8 @@ class FPDULog:
         """
         offset = 0
         for at, row, frames, _ in self._places():
-            offset += (row[0] - origin - offset) & SEQ_MASK
-            frame = row[7] or max(frames[-1], floor)
+            offset += (row.seq - origin - offset) & SEQ_MASK
+            frame = row.placed or max(frames[-1], floor)
             # No error shows at a frame that brought a run.
             if (frame, offset) > error:
                 self.octets[at + _FLAGS_AT] |= AFTER_ERROR
@@ -212,17 +232,17 @@ class FPDULog:
         size, end, at = ROW.size, len(self.octets), 0
         unpack = ROW.unpack_from
         while at < end:
-            row: Row = unpack(octets, at)
+            row = Row._make(unpack(octets, at))
             place = at
             at += size
-            count, last = row[10], row[11]
+            count, last = row.frame_count, row.first_frame
             if count == 1:
                 yield place, row, (last,), None
                 continue
             if not count:
                 run = array("I")
-                run.frombytes(octets[at : at + run.itemsize * row[1]])
-                at += run.itemsize * row[1]
+                run.frombytes(octets[at : at + run.itemsize * row.header_seq])
+                at += run.itemsize * row.header_seq
                 yield place, row, (last,), run
                 continue
             frames = [last]
@@ -245,9 +265,7 @@ def rows_of(row: Row, run: Iterable[int], seq_start: int | None) -> Iterator[Row
         phase = None if seq_start is None else (seq - seq_start) % MARKER_INTERVAL
         length, wire_length, markers, has_leading_marker = size_of(one & 0xFFFF, phase)
         header_seq = (seq + MARKER_LENGTH * has_leading_marker) & SEQ_MASK
-        yield (
-            seq, header_seq, wire_length, length, markers, flag, one >> 16, frame, delivered, time, 1, frame
-        )  # fmt: skip
+        yield Row(seq, header_seq, wire_length, length, markers, flag, one >> 16, frame, delivered, time, 1, frame)
         seq = (seq + wire_length) & SEQ_MASK
 
 

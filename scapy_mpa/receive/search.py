@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import deque
 from heapq import heapify, heappop, heappush
 
-from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import header_offset, plain_length, wire_length
 from scapy_mpa.receive.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, header_bits, header_chain
-from scapy_mpa.receive.reader import CRC_RESIDUE, FPDUReader
+from scapy_mpa.receive.scan import FPDUReader
 
 #: Bits that the headers of a chain must be worth to be believed within a connection known to carry MPA, and the
 #: first of them to belong to it.
@@ -56,7 +56,7 @@ class Search:
         while starts and starts[0] not in self._waiting:
             starts.popleft()
         first = (starts[0],) if starts else ()
-        return min(self._at, self._reader.stream.next, *found, *self._chains, *first)
+        return min(self._at, self._reader.reassembly.next, *found, *self._chains, *first)
 
     def move(self, start: int) -> None:
         """Look only for those that begin at ``start`` or behind; what was tried is not tried again."""
@@ -78,14 +78,14 @@ class Search:
     def find(self) -> int | None:
         """The offset of an FPDU all of whose octets are captured in order, None if there is none yet."""
         if self._found is None:
-            stream = self._reader.stream
-            low = max(self.needed, stream.base)
-            octets = stream.read(low, stream.next)
-            self._found = self._by_crc(octets, low) if self._reader.crc else self._by_headers(octets, low)
+            reassembly = self._reader.reassembly
+            low = max(self.needed, reassembly.base)
+            octets = reassembly.read(low, reassembly.next)
+            self._found = self._by_crc(octets, low) if self._reader.layout.crc else self._by_headers(octets, low)
         return self._found
 
     def _by_crc(self, octets: bytes, low: int) -> int | None:
-        view, markers, step = memoryview(octets), self._reader.markers, self._step
+        view, markers, step = memoryview(octets), self._reader.layout.markers, self._step
         limit = low + len(octets)
         incomplete = self._incomplete
         while incomplete and incomplete[0][0] <= limit:

@@ -29,7 +29,7 @@ from scapy_mpa.receive.decision import FIRST_LOOK, Decision
 from scapy_mpa.receive.evidence import may_begin_with_fpdu
 from scapy_mpa.receive.inference import CONNECTION_BITS, Run, infer
 from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
-from scapy_mpa.receive.located import Moment
+from scapy_mpa.receive.half import Moment, MAX_WINDOW
 from scapy_mpa.receive.segment import (
     SEQ_MASK,
     Segment,
@@ -37,7 +37,7 @@ from scapy_mpa.receive.segment import (
     detached,
     small_copy,
 )
-from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
+from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.waiting import Waiting, lay
 from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection
 
@@ -80,7 +80,7 @@ class StartupPhase:
 
     def __init__(self, half: Half, origin: int, anchored: bool, held_limit: int, undecided: bool = True) -> None:
         self.half = half
-        self.stream = Stream(origin, anchored)
+        self.stream = Reassembly(origin, anchored)
         self.found: FoundFrame | None = None
         self.waiting = Waiting()
         #: Where Full Operation begins: behind the frame, or where the other half's Reply lets it be supposed.
@@ -93,7 +93,7 @@ class StartupPhase:
         #: How many segments were kept when that was looked at last.
         self._kept = 0
         #: The frame found, in order, to compare repeats with; and the segments that brought it.
-        self._frame: Stream | None = None
+        self._frame: Reassembly | None = None
         self._frame_segments: list[Segment] = []
         self._frame_weight = 0
         self._touched = False
@@ -124,13 +124,13 @@ class StartupPhase:
         """Learn from a SYN where the stream begins; False if what was captured cannot belong to it."""
         stream = self.stream
         if not stream.pieces:
-            self.stream = Stream(origin, True)
+            self.stream = Reassembly(origin, True)
         else:
             offset = stream.offset_of(origin)
             if not -STREAMING_HELD_LIMIT <= offset <= stream.pieces[0][0]:
                 return False
             stream.base = stream.next = offset
-            if stream.islands and stream.islands[0][0] == offset:
+            if stream.beyond and stream.beyond[0][0] == offset:
                 stream.skip_to(offset)
         self._set_next()
         return True
@@ -161,7 +161,7 @@ class StartupPhase:
         stream = self.stream
         if not (stream.anchored or stream.pieces or self.waiting or self._keys.candidates) and self.wait_from is None:
             # Nothing is known of it: what an acknowledgement said of its sequence numbers may be wrong.
-            stream = self.stream = Stream(seg.seq, False)
+            stream = self.stream = Reassembly(seg.seq, False)
         start = stream.offset_of(seg.seq)
         end = start + seg.end - seg.start
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
@@ -255,7 +255,7 @@ class StartupPhase:
         if start >= self.found.end:
             return []
         if self._frame is None:
-            self._frame = lay(self._frame_segments, Stream(self.stream.origin, False))
+            self._frame = lay(self._frame_segments, Reassembly(self.stream.origin, False))
         return [other for _, other in self._frame.differences(seg, start, start + seg.end - seg.start)]
 
     def _begin_again(self, segments: list[Segment]) -> None:
@@ -359,7 +359,7 @@ class StartupPhase:
             self.waiting.replace(self.waiting.segments[len(self.waiting) // 2 + 1 :])
             if self.undecided:
                 # Hold no more octets than those of the segments that wait.
-                self.stream = lay(self.waiting, Stream(self.stream.origin, False))
+                self.stream = lay(self.waiting, Reassembly(self.stream.origin, False))
             return True
         held = self.waiting.octets
         if self._may_refuse <= 0:
@@ -377,7 +377,7 @@ class StartupPhase:
         if self.found is not None or not self._is_whole():
             return None
         for candidate in self._keys.candidates:
-            island = stream.island(candidate)
+            island = stream.range_at(candidate)
             if island is not None and island[1] == stream.highest:
                 octets = stream.read(candidate, island[1])
                 if len(octets) >= KEY_LENGTH and self._may_begin(candidate, octets):
@@ -387,7 +387,7 @@ class StartupPhase:
     @property
     def has_gap(self) -> bool:
         """Whether octets between those captured are missing."""
-        return len(self.stream.islands) > (0 if self.stream.anchored else 1)
+        return len(self.stream.beyond) > (0 if self.stream.anchored else 1)
 
     def _is_whole(self) -> bool:
         """Whether nothing that was sent is missing at the end of what was captured."""
@@ -462,12 +462,12 @@ class StartupPhase:
     def lacks_beginning(self) -> bool:
         """Whether the SYN was captured, but not all of the first octets behind it."""
         stream = self.stream
-        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.islands)
+        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.beyond)
 
     def _look_again(self) -> None:
         """So much has passed that octets may be FPDUs by now, though nothing showed it."""
         # Where an FPDU begins is not known here.
-        self.stream = Stream(self.stream.seq_of(self.stream.next), False)
+        self.stream = Reassembly(self.stream.seq_of(self.stream.next), False)
         self.waiting.replace()
         self._set_next()
 
@@ -476,7 +476,7 @@ class StartupPhase:
     def _find(self, offset: int) -> bool:
         """Take the startup frame at ``offset``, all of which is there, for the one looked for, if it may be."""
         stream = self.stream
-        island = stream.island(offset)
+        island = stream.range_at(offset)
         assert island is not None
         startup = decode_startup_frame(stream.read(offset, min(island[1], offset + _LONGEST_FRAME)))
         assert startup is not None
@@ -549,16 +549,16 @@ class StartupPhase:
             self.half.connection.find("limit", seg, f"more than {limit} octets held back in the startup phase")
         self._keys.candidates = []
         while stream.weight > limit:
-            if stream.islands:
-                stream.skip_to(stream.islands[0][0])
+            if stream.beyond:
+                stream.skip_to(stream.beyond[0][0])
             tail = beginning_of_key(stream.read(max(stream.pieces[0][0], stream.next - len(KEY_PREFIX)), stream.next))
             stream.consume(stream.next - tail)
-            if stream.weight > limit and not stream.islands:
+            if stream.weight > limit and not stream.beyond:
                 stream.consume(stream.next)  # not even what may be the beginning of a Key can be kept
 
     def _set_next(self) -> None:
         stream = self.stream
-        passing = stream.anchored and not stream.pieces and not stream.islands
+        passing = stream.anchored and not stream.pieces and not stream.beyond
         watched = self.found is not None or self.wait_from is not None or self._answers is not None or self.undecided
         watched = watched or (self.half.rejected is not None and stream.next == 0)
         self.half.next_seq = stream.seq_of(stream.next) if passing and not watched else -1

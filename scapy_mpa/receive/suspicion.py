@@ -8,20 +8,33 @@ let go of.  If one does, the half connection is received anew, by that dialect.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, candidates
+from scapy_mpa.receive.context import DiagnosisBudget, ReceiverContext
+from scapy_mpa.receive.deviating import DeviatingChain
 from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis
-from scapy_mpa.receive.located import Doubt, Purse
-from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, small_copy
-from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
-
-if TYPE_CHECKING:
-    from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.evidence import PLAUSIBLE_CONTROLS
+from scapy_mpa.receive.half import Half
+from scapy_mpa.receive.located import Breach, Doubt
+from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
+from scapy_mpa.receive.recovery import Recovery
+from scapy_mpa.receive.scan import FPDUReader
+from scapy_mpa.receive.segment import Segment, checksum_is_wrong, detached, small_copy
 
 #: Octets from the beginning of Full Operation that are looked at before a dialect is believed.
 MOST_OCTETS = 256 << 10
+#: Octets from the first of Full Operation in which something must not fit to be looked into.
+BEGINNING = 16 << 10
+#: Octets of memory that a segment takes which is kept, besides those it holds.
+_SEGMENT_WEIGHT = 500
+#: What raises the doubt whether a sender deviates, with the error code by which a conforming receiver reports it (RFC
+#: 5044 §8); and what does where no CRC would.
+_DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
+_DOUBTFUL_WITHOUT_CRC = {
+    "ulpdu-length-zero", "ulpdu-length-limit", "ddp-header", "ddp-opcode", "ddp-reserved", "ddp-version", "ddp-queue",
+}  # fmt: skip
 #: Of two dialects that explain the same FPDUs one is the likelier if what it finds is worth so many bits more.
 _CLEARLY_LESS = 24
 
@@ -39,7 +52,7 @@ class Suspicion:
         self.held = 0
         self._most = min(most, MOST_OCTETS)
         self._frames: set[int] = set()
-        self._stream = Stream(origin, True)
+        self._reassembly = Reassembly(origin, True)
         self._hypotheses: list[Hypothesis] | None = None
         self._are_pairs_tried = False
         #: How many FPDUs single deviations explained that do not explain all.
@@ -48,7 +61,7 @@ class Suspicion:
     @property
     def is_full(self) -> bool:
         """Whether no more is kept."""
-        return self.held > 2 * self._most or self._stream.next >= self._most
+        return self.held > 2 * self._most or self._reassembly.next >= self._most
 
     def take(self, segments: list[Segment]) -> None:
         """Keep segments; those of frames that have been taken are left out."""
@@ -63,33 +76,33 @@ class Suspicion:
             self.held += seg.end - seg.start + PIECE_WEIGHT
             if checksum_is_wrong(seg):
                 continue  # its receiver dropped it
-            start = self._stream.offset_of(seg.seq)
-            self._stream.commit(seg, start, start + seg.end - seg.start)
+            start = self._reassembly.offset_of(seg.seq)
+            self._reassembly.commit(seg, start, start + seg.end - seg.start)
 
     def release(self) -> None:
         """The block of the capture goes: copy what lies in it."""
         copies: dict[int, Segment] = {}
-        self._stream.release(copies)
+        self._reassembly.release(copies)
         self.segments = [copies.get(id(seg)) or small_copy(seg, copies) for seg in self.segments]
 
-    def is_hopeless(self, purse: Purse) -> bool:
+    def is_hopeless(self, budget: DiagnosisBudget) -> bool:
         """Whether no dialect explains what has come so far."""
-        stream = self._stream
-        limit = min(stream.next, self._most)
-        if limit <= 0 or not stream.pieces or stream.starts[0] > 0:
+        reassembly = self._reassembly
+        limit = min(reassembly.next, self._most)
+        if limit <= 0 or not reassembly.pieces or reassembly.starts[0] > 0:
             return True  # the beginning is gone
         if self._hypotheses is None:
             self._hypotheses = [Hypothesis(one, self.agreed) for one in candidates(self.agreed, self.bases, 1)]
         hypotheses, self._hypotheses = self._hypotheses, []
         for one in hypotheses:
-            if one.explains(stream, limit, purse):
+            if one.explains(reassembly, limit, budget):
                 self._hypotheses.append(one)
             self._explained[one.candidate.name] = one.fpdus
         if not self._are_pairs_tried and all(one.is_contradicted for one in self._hypotheses):
             # Only where one deviation does not explain all: two always can where one does.
             self._are_pairs_tried = True
             pairs = (Hypothesis(pair, self.agreed) for pair in candidates(self.agreed, self.bases, 2))
-            self._hypotheses += [pair for pair in pairs if pair.explains(stream, limit, purse)]
+            self._hypotheses += [pair for pair in pairs if pair.explains(reassembly, limit, budget)]
         return not self._hypotheses
 
     def _adds_something(self, pair: Hypothesis) -> bool:
@@ -112,41 +125,177 @@ class Suspicion:
         return Diagnosis(best.candidate, self.doubt, others)
 
 
-def look_into(operation: FullOperation, at_end: bool) -> FullOperation | None:
-    """Look at what came of a half connection in doubt; what receives it from now on, if its sender deviates.
+class Inquiry:
+    """Whether the sender of one half connection deviates: what is kept of its beginning, and the doubt.
 
-    ``at_end`` says that nothing more comes.
+    Args:
+        half: the direction of the TCP connection.
+        reader: reads single FPDUs of its octets.
+        chain: where its FPDUs are.
+        context: what all half connections of the capture share.
+        agreed: how FPDUs were to lie.
+        bases: from where else Markers may count; asked when there is a doubt.
+        is_open: whether the first thing that does not fit is looked into.
+
+    Attributes:
+        beginning: segments that have been let go of otherwise.
+        kept_until: the frame of the last of them.
     """
-    suspicion, receiver = operation.suspicion, operation.half.connection.receiver
-    if suspicion is None:
-        assert operation.doubt is not None
-        suspicion = operation.suspicion = _begin(operation, operation.doubt, receiver.limits.held_octets)
-    stream = operation.stream
-    held = (piece[3] for piece in stream.pieces)
-    at_hand = {seg.frame: seg for seg in (*operation.beginning, *stream.previously_consumed, *stream.consumed, *held)}
-    suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
-    operation.forget_beginning()
-    receiver.purse.earn(max(at_hand, default=0))
-    diagnosis = None
-    is_hopeless = suspicion.is_hopeless(receiver.purse)
-    if not is_hopeless and not at_end and not suspicion.is_full:
-        suspicion.release()
-        return None
-    operation.doubt = operation.suspicion = None
-    diagnosis = suspicion.diagnosis() if not is_hopeless else None
-    if diagnosis is None:
-        return None
-    return operation.half.connection.deviates(operation, diagnosis, suspicion)
 
-
-def _begin(operation: FullOperation, doubt: Doubt, most: int) -> Suspicion:
-    mpa, seq_start = operation.mpa, operation.stream.origin
-    origin = operation.half.origin
-    found = mpa.request if operation.direction == "initiator" else mpa.reply
-    bases = Bases(
-        # The SYN has the number before that of the first octet.
-        (seq_start - origin + 1) & SEQ_MASK if origin is not None else None,
-        found.end - found.start if found is not None else None,
+    __slots__ = (
+        "_agreed",
+        "_bases",
+        "_chain",
+        "_context",
+        "_diagnosed",
+        "_doubt",
+        "_is_open",
+        "_reader",
+        "_reassembly",
+        "_suspicion",
+        "beginning",
+        "half",
+        "kept_until",
     )
-    agreed = Dialect(operation.markers, operation.crc, mpa.profile.fpduptr_origin)
-    return Suspicion(doubt, seq_start, agreed, bases, most)
+
+    def __init__(
+        self,
+        half: Half,
+        reader: FPDUReader,
+        chain: Recovery | DeviatingChain,
+        context: ReceiverContext,
+        agreed: Dialect,
+        bases: Callable[[], Bases],
+        is_open: bool,
+    ) -> None:
+        self.half = half
+        self._reader = reader
+        self._reassembly = reader.reassembly
+        self._chain = chain
+        self._context = context
+        self._agreed = agreed
+        self._bases = bases
+        self._is_open = is_open
+        self._doubt: Doubt | None = None
+        self._suspicion: Suspicion | None = None
+        self._diagnosed: tuple[Diagnosis, Suspicion] | None = None
+        self.beginning: list[Segment] = []
+        self.kept_until = 0
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether something did not fit, and it is not known yet whether a deviation explains it."""
+        return self._doubt is not None
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that is kept because of a doubt."""
+        return self._suspicion.held if self._suspicion is not None else 0
+
+    def notice(self, breach: Breach) -> None:
+        """A rule was broken: that may be the first sign."""
+        rule = breach.rule
+        if self._is_open and (rule in _DOUBTFUL or (not self._agreed.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
+            self._be_in_doubt(Doubt(breach.offset, breach.frame, breach.time, _DOUBTFUL.get(rule)))
+
+    def _be_in_doubt(self, doubt: Doubt) -> None:
+        """Something does not fit, for the first time: it is looked into when the block of the capture goes."""
+        if self._is_open and doubt.offset < BEGINNING:
+            self._is_open = False
+            self._doubt = doubt
+
+    def release(self) -> bool:
+        """The block of the capture goes: keep what is let go of, as long as it may be read again.
+
+        True if there is a doubt to be looked into.
+        """
+        if self._is_open:
+            self._keep()
+        return self._doubt is not None
+
+    def _keep(self) -> None:
+        reassembly = self._reassembly
+        if not self._agreed.crc:
+            self._look_at_part()
+        if self._doubt is not None or not reassembly.consumed:
+            return
+        last, budget = reassembly.consumed[-1].frame, self._context.diagnosis
+        weight = sum([seg.end - seg.start + _SEGMENT_WEIGHT for seg in reassembly.consumed])
+        if reassembly.base < BEGINNING and budget.take_room(self, weight, last):
+            self.kept_until = last
+            self.beginning += map(detached, reassembly.consumed)
+        else:
+            self.keep_no_longer()
+
+    def keep_no_longer(self) -> None:
+        """What does not fit from now on is not looked into."""
+        self._is_open = False
+        self.forget_beginning()
+
+    def forget_beginning(self) -> None:
+        """Nothing is read again, or all that may be has been handed on."""
+        if self.beginning:
+            self.beginning = []
+            self._context.diagnosis.give_room(self)
+
+    def _look_at_part(self) -> None:
+        """Look at the FPDU of which a part is there, where no CRC will tell what it is."""
+        reassembly = self._reassembly
+        if not self._agreed.crc and reassembly.base < reassembly.next and self._chain.knows_next:
+            extent = self._reader.extent(reassembly.base, reassembly.next)
+            control = self._reader.control(extent) if extent is not None else b""
+            if len(control) == 2 and (control[0] << 8 | control[1]) not in PLAUSIBLE_CONTROLS:
+                latest = reassembly.pieces_of(reassembly.base, reassembly.base + 1)[0].seg
+                self._be_in_doubt(Doubt(reassembly.base, latest.frame, latest.time, None))
+
+    def look_into(self, at_end: bool) -> bool:
+        """Look at what came of a half connection in doubt; True if its sender deviates.
+
+        ``at_end`` says that nothing more comes.
+        """
+        suspicion, context, reassembly = self._suspicion, self._context, self._reassembly
+        if suspicion is None:
+            assert self._doubt is not None
+            most = context.limits.held_octets
+            suspicion = Suspicion(self._doubt, reassembly.origin, self._agreed, self._bases(), most)
+            self._suspicion = suspicion
+        held = (piece.seg for piece in reassembly.pieces)
+        known = (*self.beginning, *reassembly.previously_consumed, *reassembly.consumed, *held)
+        at_hand = {seg.frame: seg for seg in known}
+        suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
+        self.forget_beginning()
+        context.diagnosis.earn(max(at_hand, default=0))
+        is_hopeless = suspicion.is_hopeless(context.diagnosis)
+        if not is_hopeless and not at_end and not suspicion.is_full:
+            suspicion.release()
+            return False
+        self._doubt = self._suspicion = None
+        diagnosis = suspicion.diagnosis() if not is_hopeless else None
+        if diagnosis is not None:
+            self._diagnosed = diagnosis, suspicion
+        return diagnosis is not None
+
+    def take_diagnosis(self) -> tuple[Diagnosis, Suspicion] | None:
+        """What the sender does wrong, with the segments to be read anew; once, None if that is not known."""
+        diagnosed, self._diagnosed = self._diagnosed, None
+        return diagnosed
+
+    def finish(self) -> None:
+        """The half connection is over: look into what does not fit, be it an FPDU that is not complete."""
+        if self._is_open:
+            self._look_at_part()
+            if self._chain.is_inside_fpdu and self.half.closed is not None:
+                self._be_in_doubt(Doubt(self._chain.at, *self.half.closed[1], None))
+        if self._doubt is not None:
+            self.look_into(at_end=True)
+
+    def give_up(self) -> bool:
+        """Too much is held back in all: give up what is kept because of a doubt; False if nothing is."""
+        if self._suspicion is None:
+            return False
+        self._suspicion = self._doubt = None
+        return True
+
+    def let_go(self) -> None:
+        """The TCP connection is over."""
+        self._is_open, self._doubt, self._suspicion = False, None, None

@@ -13,15 +13,15 @@ from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
 from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.inference import Inferred
-from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.midstream import infer_both, infer_from_reply, infer_from_request
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Direction, MAX_WINDOW
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.options import Announced, emss_of
-from scapy_mpa.receive.reader import FPDUReader
+from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, endpoints
 from scapy_mpa.receive.startup import FoundFrame, StartupPhase
-from scapy_mpa.receive.stream import MAX_WINDOW, Stream
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.undecided import AdaptingHalf, UndecidedHalf, finish_undecided
 from scapy_mpa.receive.watch.negotiation import find_negotiation
 from scapy_mpa.receive.watch.reads import watch_reads
@@ -100,6 +100,10 @@ class Half:
         self.rst: tuple[int, int, int] | None = None
 
     @property
+    def is_over(self):
+        return self.connection.is_closed
+
+    @property
     def emss(self) -> int:
         """The octets that a segment takes, as the SYNs announce it; 0 if they were not captured."""
         return emss_of(self.announced, self.peer.announced)
@@ -119,7 +123,7 @@ class Half:
             return False
         operation = mpa.operations.get("initiator" if mpa.halves["initiator"] is self else "responder")
         if mpa.inferred and operation is not None:
-            stream = operation.stream
+            stream = operation.reassembly
             return (stream.seq_of(stream.first) - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
         found = mpa.request if mpa.halves["initiator"] is self else mpa.reply
         return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
@@ -132,7 +136,9 @@ class Half:
     def enter(self, phase: StartupPhase | UndecidedHalf | FullOperation) -> None:
         """Begin a phase."""
         self.phase = phase
-        self.in_order = phase.in_order
+        self.in_order = getattr(phase, "in_order", None)
+        if isinstance(phase, FullOperation):
+            self.next_seq = -1
         if self.held:
             # Only what segments come for is looked at when their block goes.
             self.connection.receiver.weigh(self)
@@ -169,6 +175,10 @@ class MPAConnection:
         named = profile_of_revision(found.startup.rev) if found is not None else self.inferred_profile
         return self.assumptions.profile_instead_of(named)
 
+    def startup_length(self, direction):
+        found = self.request if direction == "initiator" else self.reply
+        return found.end - found.start if found is not None else None
+
     def markers(self, direction: str) -> bool | None:
         """Whether this direction carries Markers: its receiver asks by M (RFC 5044 §7.1.1); None if not known."""
         if direction in self.operations:
@@ -182,7 +192,7 @@ class MPAConnection:
         found = self.request or self.reply
         if found is not None:
             return found.frame
-        return min((operation.first_frame for operation in self.operations.values()), default=NEVER)
+        return min((operation.settlement.first_frame for operation in self.operations.values()), default=NEVER)
 
 
 class TCPConnection:
@@ -331,7 +341,7 @@ class TCPConnection:
                 if old.waiting:
                     adapting.decide(at_last=False)
                 continue
-            operation = self.operation(mpa, direction, Stream(seq_start, True), with_markers, floor, 0)
+            operation = self.operation(mpa, direction, Reassembly(seq_start, True), with_markers, floor, 0)
             waiting.append((operation, old.waiting.segments))
         if len(waiting) == len(DIRECTIONS):
             watch_reads(mpa)
@@ -342,7 +352,7 @@ class TCPConnection:
         self,
         mpa: MPAConnection,
         direction: Direction,
-        stream: Stream,
+        stream: Reassembly,
         markers: bool,
         floor: tuple[int, int],
         begins_at: int | None,
@@ -350,40 +360,49 @@ class TCPConnection:
     ) -> FullOperation:
         """Enter Full Operation in one direction; the last two are as :class:`FullOperation` has them."""
         receiver, half = self.receiver, mpa.halves[direction]
-        reader = FPDUReader(stream, markers, mpa.crc, mpa.profile.fpduptr_origin)
-        kind = MarkerOperation if markers else PlainOperation
-        operation = kind(
+        operation = FullOperation(
             mpa,
             half,
             direction,
-            reader,
+            receiver.context,
+            lambda seg: self.begins_anew(half, seg),
+            Layout(markers, mpa.crc, mpa.profile.fpduptr_origin),
+            stream,
             floor,
-            receiver.limits,
-            receiver.new_log(),
-            receiver.sink,
-            receiver.observer,
             begins_at,
             may_search,
+            receiver.sink,
+            receiver.observer,
         )
         mpa.operations[direction] = operation
         half.enter(operation)
-        operation.resume()
         return operation
 
     def deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
         """The sender of a half connection deviates: receive it anew, by its dialect, from its first octet."""
-        from scapy_mpa.receive.deviating import DeviatingOperation
+        from scapy_mpa.receive.deviating import DeviatingChain
 
         mpa, direction, receiver = old.mpa, old.direction, self.receiver
-        old.is_replaced = True
+        old.be_replaced()
         dialect = diagnosis.candidate.dialect
         # Whether there are Markers where none were asked for, or none where some were, was not misread.
         right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
         mpa.findings.forget(direction, old.broken - right)
-        reader = FPDUReader(Stream(old.stream.origin, True), dialect.markers, dialect.crc, dialect.origin)
-        log, sink = receiver.new_log(), receiver.sink
-        operation = DeviatingOperation(
-            diagnosis, suspicion.agreed, mpa, old.half, direction, reader, old.floor, receiver.limits, log, sink
+        re = Reassembly(old.reassembly.origin, True)
+        operation = FullOperation(
+            mpa,
+            old.half,
+            direction,
+            receiver.context,
+            lambda seg: self.begins_anew(old.half, seg),
+            Layout(dialect.markers, dialect.crc, dialect.origin),
+            re,
+            old.floor,
+            0,
+            True,
+            receiver.sink,
+            None,
+            DeviatingChain(re, diagnosis, suspicion.agreed, old.floor),
         )
         mpa.operations[direction] = operation
         old.half.enter(operation)
@@ -414,6 +433,10 @@ class TCPConnection:
         for half in self.halves:
             finish_undecided(half)
             if isinstance(half.phase, FullOperation):
+                half.phase.look_into_doubt()
+                d = half.phase.diagnosed()
+                if d is not None:
+                    self.deviates(half.phase, *d)
                 half.phase.finish(now)
             elif isinstance(half.phase, StartupPhase):
                 self._finish_startup(half, half.phase, mpa)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.receive.entering import Waited, enter
 from scapy_mpa.receive.inference import FEWEST_HEADERS, HALF_BITS
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Direction, MAX_WINDOW
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.stream import Stream
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.waiting import Waiting, lay
 
 if TYPE_CHECKING:
@@ -107,11 +108,13 @@ class AdaptingHalf(UndecidedHalf):
         connection = self.half.connection
         mpa = connection.mpa
         assert mpa is not None
-        stream = lay(self.waiting, Stream(self._seq_start, True))
+        stream = lay(self.waiting, Reassembly(self._seq_start, True))
         if stream.next < MARKER_LENGTH and not at_last:
             return
         markers = stream.next >= MARKER_LENGTH and stream.read(0, MARKER_LENGTH) == bytes(MARKER_LENGTH)
-        operation = connection.operation(mpa, self.direction, Stream(self._seq_start, True), markers, self._floor, 0)
+        operation = connection.operation(
+            mpa, self.direction, Reassembly(self._seq_start, True), markers, self._floor, 0
+        )
         operation.replay(self.waiting.segments)
 
 

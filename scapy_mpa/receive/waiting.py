@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scapy_mpa.receive.segment import Segment, small_copy
-from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
+from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 
 
 class Waiting:
@@ -49,7 +49,7 @@ class Waiting:
         self._released = len(self.segments)
 
 
-def lay(segments: Iterable[Segment], stream: Stream) -> Stream:
+def lay(segments: Iterable[Segment], stream: Reassembly) -> Reassembly:
     """Put what segments bring in order, in ``stream``, which is returned."""
     for seg in segments:
         start = stream.offset_of(seg.seq)

@@ -210,7 +210,7 @@ class PlacedFPDUs:
         return self._report
 
     def _sink(self, operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
-        self._placed.append((row[7] or frames[-1], operation, row, frames))
+        self._placed.append((row.placed or frames[-1], operation, row, frames))
 
     def _until(self, frame: int) -> Iterator[FPDURecord]:
         """Yield the records of what was placed at this frame or before."""

@@ -9,8 +9,8 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.counts import Counts
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.settlement import Counts
+from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
 from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
@@ -115,14 +115,14 @@ class HalfConnection:
         #: What its segments have for a key: addresses and ports of sender and receiver.
         self.key = mpa.halves[direction].key
         #: Sequence number from which Markers count, None if Full Operation was not entered.
-        self.seq_start = operation.stream.origin if operation is not None else None
+        self.seq_start = operation.reassembly.origin if operation is not None else None
         #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
         self.markers = mpa.markers(direction)
         #: What it was inferred to be, None if a startup frame says it or nothing does.
         self.inferred = mpa.inferences.get(direction)
         self.counts = operation.counts if operation is not None else Counts()
         #: The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured.
-        self.first_ulpdu = operation.first_ulpdu if operation is not None else None
+        self.first_ulpdu = operation.opening.ulpdu if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
         #: What the sender does wrong, by name, if the FPDUs were read by that.

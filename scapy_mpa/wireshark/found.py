@@ -17,7 +17,8 @@ from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
@@ -175,7 +176,7 @@ class FoundFPDUs(Listener):
 
     def delivered(self, operation: FullOperation, row: Row) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
-        self._events.add((*self.where(operation, row), 1, row[8]))
+        self._events.add((*self.where(operation, row), 1, row.delivered))
 
     def _in_stream_order(self) -> Iterator[_Turn]:
         """The turns, half connection by half connection."""
@@ -200,7 +201,14 @@ class FoundFPDUs(Listener):
             end = offset + length
             if last is not None:
                 yield last
-            last = (turn if self._order == "delivered" else row[7] or complete), *event[:3], row, frames, place, length
+            last = (
+                (turn if self._order == "delivered" else row.placed or complete),
+                *event[:3],
+                row,
+                frames,
+                place,
+                length,
+            )
         if last is not None:
             yield last
 

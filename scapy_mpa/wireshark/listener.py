@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.startup import FoundFrame
@@ -49,7 +50,7 @@ class Listener:
     def where(self, operation: FullOperation, row: Row) -> tuple[int, int, int]:
         """Connection, direction and stream offset of an FPDU."""
         side = DIRECTIONS.index(operation.direction)
-        return self.serial(operation.mpa), side, operation.stream.offset_of(row[0])
+        return self.serial(operation.mpa), side, operation.reassembly.offset_of(row.seq)
 
     def serial(self, mpa: MPAConnection) -> int:
         """The number of a connection here."""

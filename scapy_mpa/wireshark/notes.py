@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.startup import FoundFrame
@@ -194,16 +195,16 @@ class Notes(Listener):
     def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         frames, where = self.next_frames(), self.where(operation, row)
-        placed = row[7]
+        placed = row.placed
         for frame in frames if not placed or placed in frames else (*frames, placed):
             self._notes.add((frame, _FPDU, *where, row))
 
     def delivered(self, operation: FullOperation, row: Row) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
         where = self.where(operation, row)
-        placed, delivered = row[7], row[8]
+        placed, delivered = row.placed, row.delivered
         for frame in {placed, delivered}:
-            self._notes.add((frame, _DELIVERED, *where, row[0], placed, delivered))
+            self._notes.add((frame, _DELIVERED, *where, row.seq, placed, delivered))
 
     def finding(self, rule_id: str, direction: str | None, frame: int, detail: str) -> None:
         """A rule was broken."""

@@ -7,9 +7,8 @@ learnt from what comes next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING, TypeAlias
 
 from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
@@ -21,12 +20,8 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.markers import Octets
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
-
-if TYPE_CHECKING:
-    from scapy_mpa.receive.watch.reads import Reads
-
-#: Reports a breach: rule, stream offset, frame, time in nanoseconds, detail.
-Find: TypeAlias = Callable[[str, int, int, int, str], None]
+from scapy_mpa.receive.located import Breach
+from scapy_mpa.receive.scan import LAST_TO
 
 #: Octets of a ULPDU that are looked at: an untagged header, and the body of an RDMA Read Request (RFC 5040 §4.4).
 WATCHED_OCTETS = 46
@@ -35,8 +30,6 @@ READ_REQUEST_LENGTH = 28
 _WRITE, _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 0, 1, 2, 10, 11
 _TAGGED, _LAST, _RESERVED, _VERSIONS = 0x8000, 0x4000, 0x3C30, 0x03C0
 _LARGE = 1 << 24
-#: TO counts modulo 2^64 (RFC 5041 §4.2).
-_LAST_TO = (1 << 64) - 1
 
 _tagged = Struct(">IQ").unpack_from
 _untagged = Struct(">III").unpack_from
@@ -55,33 +48,43 @@ _SENDS = frozenset(_TAGGED | opcode for opcode, queue in QUEUE_OF.items() if not
 
 
 class DDPWatch:
-    """The DDP Segments of one half connection; breaches are handed to ``find``.
+    """The DDP Segments of one half connection.
 
-    ``begun`` says that the first one watched is the first of the half connection.
+    Args:
+        begun: whether the first one watched is the first of the half connection.
+
+    Attributes:
+        is_writing: whether an RDMA Write is not complete; it goes on at ``to`` of ``stag``.
+        quiet: the control octets of which nothing more has to be looked at than that place; -1 if there are none.
+        requests: RDMA Read and Atomic Requests seen.
+        answers: answers to such.
+        losses: how often something was missing.
+        terminated: the frame of a Terminate, 0 without one.
+        longest_part: the longest ULPDU of a DDP Segment that is not the last of its message, 0 if there was none.
+        first_part: where the first such is (stream offset, frame, time).
     """
 
     __slots__ = (
-        "_find",
+        "_at",
+        "_breaches",
         "_messages",
         "_open",
         "_response",
         "_versions",
         "answers",
-        "at",
         "first_part",
         "is_writing",
         "longest_part",
         "losses",
         "quiet",
-        "reads",
         "requests",
         "stag",
         "terminated",
         "to",
     )
 
-    def __init__(self, find: Find, begun: bool) -> None:
-        self._find = find
+    def __init__(self, begun: bool) -> None:
+        self._breaches: list[Breach] = []
         #: DV and RV of the first, -1 if there was none.
         self._versions = -1
         #: By queue, the MSN of the last message.
@@ -89,25 +92,29 @@ class DDPWatch:
         #: Messages not complete: the MO that comes next, by queue; STag and TO of an RDMA Read Response.
         self._open: dict[int, int] = {}
         self._response: tuple[int, int] | None = None
-        #: Whether an RDMA Write is not complete, and where it goes on.
         self.is_writing = False
         self.stag = self.to = 0
-        #: The control octets of which nothing more has to be looked at than that place; -1 if there are none.
         self.quiet = -1
         #: Where the next FPDU has to begin if none is left out.
-        self.at = 0
-        #: RDMA Read and Atomic Requests seen, and answers to such.
+        self._at = 0
         self.requests = self.answers = 0
-        #: Who is told of each of these.
-        self.reads: Reads | None = None
-        #: How often something was missing.
         self.losses = 0
-        #: The frame of a Terminate.
         self.terminated = 0
-        #: The longest ULPDU of a DDP Segment that is not the last of its message, 0 if there was none.
         self.longest_part = 0
-        #: Where the first such is: stream offset, frame, time.
         self.first_part = 0, 0, 0
+
+    def go_on_at(self, offset: int) -> None:
+        """The next FPDU begins there: something is missing if the last one did not end there."""
+        if offset != self._at:
+            self.lose()
+
+    def pass_to(self, offset: int) -> None:
+        """The FPDUs below an offset have been followed, or are as they have to be."""
+        self._at = offset
+
+    def write_on(self, to: int) -> None:
+        """DDP Segments of the RDMA Write that is not complete have come, as they have to be, up to a TO."""
+        self.to = to
 
     def lose(self) -> None:
         """Something is missing: what messages are under way is not known any more."""
@@ -135,7 +142,7 @@ class DDPWatch:
                     return False
             elif MIN_MULPDU <= ulpdu_length <= self.longest_part:
                 self.stag, to = _tagged(octets, at + 2)
-                self.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+                self.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & LAST_TO
             else:
                 return False
             self.is_writing = not self.is_writing
@@ -149,17 +156,24 @@ class DDPWatch:
         self._messages[0] = before + 1 & 0xFFFFFFFF
         return True
 
-    def write_again(self, control: int, stag: int) -> None:
-        """Follow the first DDP Segment of several, which has these control octets and this STag, and a usual length."""
-        self.is_writing = True
-        self.quiet, self.stag = control, stag
-
-    def follow(self, octets: Octets, at: int, ulpdu_length: int, offset: int, frame: int, time: int) -> None:
-        """Look at the ULPDU of the FPDU at ``offset`` of the stream.
+    def follow(
+        self, octets: Octets, at: int, ulpdu_length: int, offset: int, frame: int, time: int
+    ) -> Sequence[Breach]:
+        """Look at the ULPDU of the FPDU at ``offset`` of the stream; returns the rules that it breaks.
 
         It begins at index ``at`` of ``octets``, which hold its first :data:`WATCHED_OCTETS`, without Markers; ``frame``
         and ``time`` (nanoseconds) say when it was complete.
         """
+        self._look_at(octets, at, ulpdu_length, offset, frame, time)
+        if not self._breaches:
+            return ()
+        breaches, self._breaches = self._breaches, []
+        return breaches
+
+    def _find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
+        self._breaches.append(Breach(rule, offset, frame, time, detail))
+
+    def _look_at(self, octets: Octets, at: int, ulpdu_length: int, offset: int, frame: int, time: int) -> None:
         if ulpdu_length < TAGGED_HEADER_LENGTH:
             self._too_short(ulpdu_length, offset, frame, time)
             return
@@ -204,12 +218,10 @@ class DDPWatch:
             self._open[queue] = mo + ulpdu_length - UNTAGGED_HEADER_LENGTH
         if opcode in (_READ_REQUEST, _ATOMIC_REQUEST):
             self.requests += 1
-            if self.reads is not None:
-                self.reads.asked(offset, frame, time)
             if opcode == _READ_REQUEST:
                 self._look_at_read_request(octets, at, ulpdu_length, offset, frame, time)
         elif opcode == _ATOMIC_RESPONSE:
-            self._answer(offset, frame, time)
+            self.answers += 1
         elif opcode == TERMINATE_OPCODE:
             self.terminated = frame
             self._settle()
@@ -252,10 +264,10 @@ class DDPWatch:
             self._find("ddp-last", offset, frame, time, _another(_READ_RESPONSE))
         self._response = None
         if control & _LAST:
-            self._answer(offset, frame, time)
+            self.answers += 1
         else:
             self._part(ulpdu_length, offset, frame, time)
-            self._response = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+            self._response = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & LAST_TO
 
     def _follow_write(
         self, octets: Octets, at: int, control: int, ulpdu_length: int, offset: int, frame: int, time: int
@@ -265,15 +277,10 @@ class DDPWatch:
             self._find("ddp-last", offset, frame, time, _another(_WRITE))
         if not control & _LAST:
             self._part(ulpdu_length, offset, frame, time)
-            self.stag, self.to = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & _LAST_TO
+            self.stag, self.to = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & LAST_TO
         if self.is_writing == bool(control & _LAST):
             self.is_writing = not self.is_writing
             self._settle()
-
-    def _answer(self, offset: int, frame: int, time: int) -> None:
-        self.answers += 1
-        if self.reads is not None:
-            self.reads.answered(offset, frame, time)
 
     def _go_on(self, queue: int, opcode: int, msn: int, mo: int, offset: int, frame: int, time: int) -> int | None:
         """A message of this queue is not complete; what MSN the present one has to follow, None if it is the same."""

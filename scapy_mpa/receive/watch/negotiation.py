@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement
@@ -37,7 +37,7 @@ def find_negotiation(mpa: MPAConnection) -> Judgement | None:
     reply = mpa.reply.startup if mpa.reply is not None else None
     if request is None and reply is None:
         return None
-    first = {direction: operation.first_ulpdu for direction, operation in mpa.operations.items()}
+    first = {direction: operation.opening.ulpdu for direction, operation in mpa.operations.items()}
     judgement = mpa.judgement = judge(request, reply, Seen(first.get("initiator"), first.get("responder")))
     for deviation in (*judgement.violations, *judgement.remarks):
         place = _place(mpa, deviation.by, deviation.id in _BY_FIRST_FPDU)
@@ -50,6 +50,6 @@ def _place(mpa: MPAConnection, by: Direction, by_first_fpdu: bool) -> tuple[int,
     """The frame, the time (nanoseconds) and the sequence number at which something that ``by`` did shows."""
     own = mpa.request if by == "initiator" else mpa.reply
     operation = mpa.operations.get(by)
-    if (by_first_fpdu or own is None) and operation is not None and operation.opened is not None:
-        return (*operation.opened, operation.stream.seq_of(operation.stream.first))
+    if (by_first_fpdu or own is None) and operation is not None and operation.opening.opened is not None:
+        return (*operation.opening.opened, operation.reassembly.seq_of(operation.reassembly.first))
     return (own.frame, own.time, own.seq) if own is not None else None

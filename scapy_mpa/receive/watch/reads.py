@@ -54,5 +54,5 @@ def watch_reads(mpa: MPAConnection) -> None:
     depths = None
     if mpa.request is not None and mpa.reply is not None:
         depths = agreed(mpa.request.startup, mpa.reply.startup).depths
-    initiator.ddp.reads = Reads(initiator, responder, depths.initiator_ord if depths is not None else None)
-    responder.ddp.reads = Reads(responder, initiator, depths.responder_ord if depths is not None else None)
+    initiator.watch_reads(Reads(initiator, responder, depths.initiator_ord if depths is not None else None))
+    responder.watch_reads(Reads(responder, initiator, depths.responder_ord if depths is not None else None))

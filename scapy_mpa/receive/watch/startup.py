@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.receive.evidence import HEADER_OCTETS
-from scapy_mpa.receive.located import Moment
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.half import Moment
+from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.segment import (
     ACK_FLAG,
     SEQ_MASK,
     Segment,
 )
-from scapy_mpa.receive.watch.beginning import begins_with_header, is_fpdu
+from scapy_mpa.receive.watch.fpdus import begins_with_header, is_fpdu
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement
@@ -103,7 +104,7 @@ def find_first_octets(mpa: MPAConnection) -> None:
     initiator, responder = mpa.operations.get("initiator"), mpa.operations.get("responder")
     if initiator is None or responder is None:
         return
-    opening = initiator.opening
+    opening = initiator.opening.segment
     answered = mpa.request is not None and not is_before(mpa.reply.ack, end_of(mpa.request))
     if answered and opening is not None and _tells(opening) and is_before(opening.ack, end_of(mpa.reply)):
         if _took_for_whole(opening, mpa.reply):
@@ -112,19 +113,19 @@ def find_first_octets(mpa: MPAConnection) -> None:
             mpa.findings.add("startup-pd-length", "responder", found.frame, found.time, found.seq, detail)
         else:
             _find_before_reply(mpa, initiator, opening)
-    opening = responder.opening
+    opening = responder.opening.segment
     if opening is None or not _tells(opening):
         return
     # What the Responder must have received by then: an FPDU, or at least an octet of it.
-    needed = initiator.stream.seq_of(initiator.first_end or 1)
+    needed = initiator.reassembly.seq_of(initiator.opening.end or 1)
     if is_before(opening.ack, needed):
         if is_part_of_frame(responder, opening):
             _find_longer(mpa, responder, opening, mpa.reply)
         else:
             detail = "an FPDU before the first of the Initiator"
-            if initiator.opened is not None:
-                detail += f", which came at frame {initiator.opened[0]}"
-            seq = responder.stream.seq_of(0)
+            if initiator.opening.opened is not None:
+                detail += f", which came at frame {initiator.opening.opened[0]}"
+            seq = responder.reassembly.seq_of(0)
             mpa.findings.add("startup-responder-first", "responder", opening.frame, opening.time, seq, detail)
 
 
@@ -149,21 +150,21 @@ def _find_before_reply(mpa: MPAConnection, initiator: FullOperation, opening: Se
         return
     what = "an FPDU" if begins_with_fpdu(initiator) else "octets"
     detail = f"{what} behind the Request, before the Reply was received"
-    where = opening.frame, opening.time, initiator.stream.seq_of(0)
+    where = opening.frame, opening.time, initiator.reassembly.seq_of(0)
     mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, detail)
 
 
 def is_part_of_frame(operation: FullOperation, opening: Segment) -> bool:
     """Whether the first octets of Full Operation share a segment with the startup frame, and are no FPDU."""
-    return opening.seq != operation.stream.seq_of(0) and not begins_with_fpdu(operation)
+    return opening.seq != operation.reassembly.seq_of(0) and not begins_with_fpdu(operation)
 
 
 def begins_with_fpdu(operation: FullOperation) -> bool:
     """Whether the first octets may be those of an FPDU, be it damaged, or not complete: by length and DDP header."""
-    ulpdu = operation.first_ulpdu
+    ulpdu = operation.opening.ulpdu
     if ulpdu is not None:
-        return operation.crc or begins_with_header(ulpdu, operation.first_ulpdu_length)
-    return _may_begin_with_fpdu(operation.first_octets[MARKER_LENGTH if operation.markers else 0 :])
+        return operation.crc or begins_with_header(ulpdu, operation.opening.ulpdu_length)
+    return _may_begin_with_fpdu(operation.opening.octets[MARKER_LENGTH if operation.markers else 0 :])
 
 
 def _may_begin_with_fpdu(octets: bytes) -> bool:
@@ -173,7 +174,7 @@ def _may_begin_with_fpdu(octets: bytes) -> bool:
 
 
 def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
-    more = opening.length - (operation.stream.seq_of(0) - opening.seq & SEQ_MASK)
+    more = opening.length - (operation.reassembly.seq_of(0) - opening.seq & SEQ_MASK)
     detail = f"PD_Length {found.startup.pd_length}, and {more} octets more that are no FPDU in the same segment"
     where = opening.frame, opening.time, found.seq
     if not operation.counts.fpdus:

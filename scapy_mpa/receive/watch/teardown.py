@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction
 
 if TYPE_CHECKING:
     from scapy_mpa.receive.tcp import MPAConnection

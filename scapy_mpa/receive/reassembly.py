@@ -1,56 +1,75 @@
-"""One half of a TCP connection, put in order: which octets were captured, at which frame, and where they are.
+"""The octets of one half connection, put in order: which were captured, at which frame, and where they are.
 
-Sequence numbers become 64-bit offsets.  Octets are committed once: a later copy never overwrites what is held.
-A gap stays a gap: nothing is ever filled in.  Octets are not copied; a *piece* says where a run of them lies.
+Sequence numbers become 64-bit offsets from the half connection's first octet (RFC 9293 §3.4).  Octets are held once: a
+later copy never overwrites what is held.  A hole stays a hole: nothing is ever filled in.  Octets are not copied; a
+*piece* says where a run of them lies in a captured packet.
 
-The stream is ordered up to ``next``; what was captured beyond lies in ``islands``.  Its owner consumes octets
-from the front (:meth:`Stream.consume`) and keeps the rest; consumed segments stay at hand for a while, so that
-a retransmission can be compared with what it repeats.
+What was captured without a hole ends at ``next``; ranges that lie ``beyond`` it wait.  Whoever reads FPDUs consumes
+octets from the front and leaves the rest; segments that were consumed stay at hand for a while, so that a
+retransmission can be compared with what it repeats.
+
+:class:`Postponed` are segments beyond a hole that nobody has looked into yet: where a CRC tells what is an FPDU, it
+makes no difference when they are read, and reading them once, when the hole is filled, is what makes captures out of
+order quick to read.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TypeAlias
+from typing import Final, NamedTuple
 
-from scapy_mpa.receive.chunks import CHUNK, Chunks, chunks_within
-from scapy_mpa.receive.segment import (
-    SEQ_MASK,
-    Segment,
-    checksum_is_wrong,
-    small_copy,
-)
+from scapy_mpa.framing.sequence import unwrap, wrap
+from scapy_mpa.receive.segment import Segment, checksum_is_wrong, small_copy
 
-#: (first offset, offset after the last, index of the first octet in the segment's buffer, segment)
-Piece: TypeAlias = "tuple[int, int, int, Segment]"
 
-#: No TCP window is larger (RFC 7323 §2.3), so nothing farther ahead can belong to the connection.
-MAX_WINDOW = 1 << 30
+class Piece(NamedTuple):
+    """Octets [start, end) of a half connection, from index ``at`` on in the buffer of a segment."""
+
+    start: int
+    end: int
+    at: int
+    seg: Segment
+
+
 #: Octets of memory that a piece takes besides those it holds.
-PIECE_WEIGHT = 256
-#: ``next`` and ``base`` of a stream whose first octet is not known: below every offset it can have.
-UNANCHORED = -(1 << 40)
+PIECE_WEIGHT: Final = 256
+#: ``next`` and ``base`` where the first octet is not known: below every offset it can have.
+UNANCHORED: Final = -(1 << 40)
+#: Segments that are postponed at most, and how far beyond what is in order they may begin, in octets.
+MOST_POSTPONED: Final = 4096
+FARTHEST_POSTPONED: Final = 1 << 24
 
 
-class Stream:
+class Reassembly:
     """The captured octets of one half connection.
 
-    ``origin`` is the sequence number of offset 0; ``first`` the offset at which it begins; ``base`` the first one not
-    consumed; ``next`` the end of what was captured without a gap; ``highest`` the end of the last octet captured;
-    ``captured`` counts octets, once each; ``held`` counts the octets that pieces hold.  As long as nothing is missing
-    its owner may advance ``next`` alone, and has to :meth:`catch_up` before anything else is done.
+    Args:
+        origin: the sequence number of offset 0.
+        anchored: whether it is known where the half connection begins.
+        first: the offset at which it begins.
+
+    Attributes:
+        base: the first offset not consumed.
+        next: the end of what was captured without a hole.
+        highest: the end of the last octet captured.
+        captured: octets captured, each counted once.
+        held: octets that pieces hold.
+        beyond: captured ranges beyond ``next``, sorted, neither touching nor overlapping.
+        pieces: pieces from ``base`` on, sorted; ``starts`` are their first offsets.
+        consumed: segments consumed since the last block of the capture, by offset.
+        previously_consumed: the same of the block before.
     """
 
     __slots__ = (
         "_chunks",
         "_fresh",
         "base",
+        "beyond",
         "captured",
         "consumed",
         "first",
         "held",
         "highest",
-        "islands",
         "next",
         "origin",
         "pieces",
@@ -64,39 +83,65 @@ class Stream:
         self.base = self.next = self.highest = first if anchored else UNANCHORED
         self.captured = 0
         self.held = 0
-        #: Captured ranges beyond ``next``, sorted, neither touching nor overlapping.
-        self.islands: list[list[int]] = []
-        #: Pieces from ``base`` on, sorted; ``starts`` are their first offsets.
+        self.beyond: list[list[int]] = []
         self.pieces: list[Piece] = []
         self.starts: list[int] = []
         #: What is known of short pieces, None as long as there were few.
         self._chunks: Chunks | None = None
         #: The first offsets of pieces that may lie in the present block of the capture.
         self._fresh: list[int] = []
-        #: Segments consumed since the last block of the capture, and in the one before, by offset.
         self.consumed: list[Segment] = []
         self.previously_consumed: list[Segment] = []
 
     @property
     def anchored(self) -> bool:
-        """Whether it is known where the stream begins."""
+        """Whether it is known where the half connection begins."""
         return self.next != UNANCHORED
 
     def offset_of(self, seq: int) -> int:
         """The offset with this sequence number nearest to what was captured last."""
         near = self.next if self.next != UNANCHORED else max(self.highest, 0)
-        return near + ((seq - self.origin - near + 0x80000000) & SEQ_MASK) - 0x80000000
+        return unwrap(seq, near, self.origin)
 
     def seq_of(self, offset: int) -> int:
         """The sequence number of an offset."""
-        return (self.origin + offset) & SEQ_MASK
+        return wrap(offset, self.origin)
 
     @property
     def weight(self) -> int:
         """Octets of memory that what is held takes, near enough: small pieces weigh more than they hold."""
         return self.held + PIECE_WEIGHT * len(self.pieces)
 
-    # --- capturing ---
+    # --- octets in order ---
+
+    def take_next(self, seg: Segment, consumed: int) -> None:
+        """The segment that follows all that is held, nothing lying beyond a hole: consume up to offset ``consumed``.
+
+        All that was held is consumed as well; what is left of the segment is held.
+        """
+        if self.pieces:
+            self._consume_pieces()
+        self.consumed.append(seg)
+        self.base = consumed
+        end = self.next = self.next + seg.length
+        if consumed < end:
+            self._hold(consumed, end, seg.end - end + consumed, seg)
+
+    def hold_next(self, seg: Segment) -> None:
+        """The segment that follows all that is held, nothing lying beyond a hole: hold it."""
+        start = self.next
+        self.next = start + seg.length
+        self._hold(start, self.next, seg.start, seg)
+
+    def pass_octets(self, length: int) -> None:
+        """So many octets follow, which nobody will read; only where nothing is held."""
+        self.next += length
+        self.base = self.highest = self.next
+
+    def anchor(self, offset: int) -> None:
+        """The half connection begins at ``offset``; what is held lies there or beyond it."""
+        self.base = self.next = offset
+        self._close_hole()
 
     def catch_up(self) -> None:
         """Learn that octets were captured in order."""
@@ -104,16 +149,31 @@ class Stream:
             self.captured += self.next - self.highest
             self.highest = self.next
 
+    def _hold(self, start: int, end: int, index: int, seg: Segment) -> None:
+        self._fresh.append(start)
+        self.pieces.append(Piece(start, end, index, seg))
+        self.starts.append(start)
+        self.held += end - start
+
+    def _consume_pieces(self) -> None:
+        consumed = self.consumed
+        for piece in self.pieces:
+            if not consumed or consumed[-1] is not piece.seg:
+                consumed.append(piece.seg)
+        self.pieces, self.starts, self.held = [], [], 0
+
+    # --- octets in any order ---
+
     def missing(self, start: int, end: int) -> list[tuple[int, int]]:
         """The parts of [start, end) not captured yet."""
         at = max(start, self.next)
         if at >= end:
             return []
         found = []
-        islands = self.islands
-        index = bisect_right(islands, at, key=lambda island: island[1])
-        while at < end and index < len(islands):
-            first, last = islands[index]
+        beyond = self.beyond
+        index = bisect_right(beyond, at, key=_end_of)
+        while at < end and index < len(beyond):
+            first, last = beyond[index]
             if first >= end:
                 break
             if at < first:
@@ -131,40 +191,32 @@ class Stream:
         """
         new = self.missing(start, end)
         for first, last in new:
-            self._insert((first, last, seg.start + first - start, seg))
+            self._insert(Piece(first, last, seg.start + first - start, seg))
             self._mark(first, last)
             self.captured += last - first
         if end > self.highest:
             self.highest = end
         return new
 
-    def hold(self, seg: Segment, start: int, end: int, index: int) -> None:
-        """Hold [start, end), which follow all that is held, from ``index`` of the segment's buffer."""
-        self._fresh.append(start)
-        self.pieces.append((start, end, index, seg))
-        self.starts.append(start)
-        self.held += end - start
-
     def _insert(self, piece: Piece) -> None:
-        at = bisect_left(self.starts, piece[0])
-        self.starts.insert(at, piece[0])
-        self._fresh.append(piece[0])
+        at = bisect_left(self.starts, piece.start)
+        self.starts.insert(at, piece.start)
+        self._fresh.append(piece.start)
         self.pieces.insert(at, piece)
-        self.held += piece[1] - piece[0]
+        self.held += piece.end - piece.start
 
     def _mark(self, start: int, end: int) -> None:
-        islands = self.islands
+        beyond = self.beyond
         if start <= self.next:
             self.next = max(self.next, end)
-            while islands and islands[0][0] <= self.next:
-                self.next = max(self.next, islands.pop(0)[1])
+            self._close_hole()
             return
-        first = bisect_left(islands, start, key=lambda island: island[1])
+        first = bisect_left(beyond, start, key=_end_of)
         last = first
-        while last < len(islands) and islands[last][0] <= end:
-            start, end = min(start, islands[last][0]), max(end, islands[last][1])
+        while last < len(beyond) and beyond[last][0] <= end:
+            start, end = min(start, beyond[last][0]), max(end, beyond[last][1])
             last += 1
-        islands[first:last] = [[start, end]]
+        beyond[first:last] = [[start, end]]
 
     def withdraw(self, segments: list[Segment]) -> None:
         """Forget the octets that these segments brought, as if they had not been captured."""
@@ -173,7 +225,7 @@ class Stream:
             at = bisect_left(self.starts, max(start, self.base))
             end = start + seg.end - seg.start
             while at < len(self.starts) and self.starts[at] < end:
-                if self.pieces[at][3] is not seg:
+                if self.pieces[at].seg is not seg:
                     at += 1
                     continue
                 a, b, _, _ = self.pieces.pop(at)
@@ -183,41 +235,46 @@ class Stream:
                 self._unmark(a, b)
                 if self._chunks is not None:
                     self._chunks.forget(a, b)
-        self.highest = self.islands[-1][1] if self.islands else self.next
+        self.highest = self.beyond[-1][1] if self.beyond else self.next
 
     def _unmark(self, start: int, end: int) -> None:
-        islands = self.islands
+        beyond = self.beyond
         if start < self.next:
             if end < self.next:
-                islands.insert(0, [end, self.next])
+                beyond.insert(0, [end, self.next])
             self.next = start
             return
-        at = bisect_right(islands, start, key=lambda island: island[1])
-        first, last = islands[at]
-        islands[at : at + 1] = [part for part in ([first, start], [end, last]) if part[0] < part[1]]
+        at = bisect_right(beyond, start, key=_end_of)
+        first, last = beyond[at]
+        beyond[at : at + 1] = [part for part in ([first, start], [end, last]) if part[0] < part[1]]
 
     def skip_to(self, offset: int) -> None:
-        """Give up what is missing below ``offset``, the start of the first island."""
+        """Give up what is missing below ``offset``, where the first range beyond the hole begins."""
         self.next = max(self.next, offset)
-        while self.islands and self.islands[0][0] <= self.next:
-            self.next = max(self.next, self.islands.pop(0)[1])
+        self._close_hole()
+
+    def _close_hole(self) -> None:
+        """What lay beyond a hole follows what is in order, if the hole is closed."""
+        beyond = self.beyond
+        while beyond and beyond[0][0] <= self.next:
+            self.next = max(self.next, beyond.pop(0)[1])
 
     # --- reading what is held ---
 
-    def island(self, offset: int) -> tuple[int, int] | None:
+    def range_at(self, offset: int) -> tuple[int, int] | None:
         """The captured range that holds ``offset``; the one in order begins at ``base``."""
         if offset < self.next:
             return (self.base, self.next) if offset >= self.base else None
-        index = bisect_right(self.islands, offset, key=lambda island: island[1])
-        if index < len(self.islands) and self.islands[index][0] <= offset:
-            return self.islands[index][0], self.islands[index][1]
+        index = bisect_right(self.beyond, offset, key=_end_of)
+        if index < len(self.beyond) and self.beyond[index][0] <= offset:
+            return self.beyond[index][0], self.beyond[index][1]
         return None
 
     def pieces_of(self, start: int, end: int) -> list[Piece]:
         """The pieces that hold octets of [start, end)."""
         first, last = self._places_of(start, end)
         pieces = self.pieces[first:last]
-        if pieces and pieces[0][1] <= start:
+        if pieces and pieces[0].end <= start:
             del pieces[0]
         return pieces
 
@@ -274,7 +331,7 @@ class Stream:
         for a, b, index, seg in self.pieces:
             if b > offset:
                 if a < offset:
-                    self.pieces[count] = (offset, b, index + offset - a, seg)
+                    self.pieces[count] = Piece(offset, b, index + offset - a, seg)
                     self.starts[count] = offset
                     self.held -= offset - a
                 break
@@ -287,31 +344,25 @@ class Stream:
             del self.starts[:count]
         self.base = max(self.base, offset)
 
-    def consume_all(self) -> None:
-        """Let go of everything that is held; only for a stream without islands."""
-        consumed = self.consumed
-        for _, _, _, seg in self.pieces:
-            if not consumed or consumed[-1] is not seg:
-                consumed.append(seg)
-        self.pieces, self.starts, self.held = [], [], 0
-
-    def advance(self, pieces: list[Piece], offset: int) -> None:
-        """Hold what lies from ``offset`` on of ``pieces``, all there is, and let go of the rest of them."""
-        consumed, kept = self.consumed, 0
-        for _, b, _, seg in pieces:
-            if b > offset:
+    def take_followers(self, new: list[Piece], consumed: int) -> None:
+        """Pieces that follow all that is held, nothing lying beyond a hole: consume up to offset ``consumed``."""
+        pieces = [*self.pieces, *new]
+        self.next = pieces[-1].end
+        done, kept = self.consumed, 0
+        for piece in pieces:
+            if piece.end > consumed:
                 break
-            if not consumed or consumed[-1] is not seg:
-                consumed.append(seg)
+            if not done or done[-1] is not piece.seg:
+                done.append(piece.seg)
             kept += 1
         pieces = pieces[kept:]
-        if pieces and pieces[0][0] < offset:
+        if pieces and pieces[0].start < consumed:
             a, b, index, seg = pieces[0]
-            pieces[0] = offset, b, index + offset - a, seg
+            pieces[0] = Piece(consumed, b, index + consumed - a, seg)
         self.pieces = pieces
-        self.starts = [piece[0] for piece in pieces]
+        self.starts = [piece.start for piece in pieces]
         self._fresh.extend(self.starts)
-        self.base = max(self.base, offset)
+        self.base = max(self.base, consumed)
         self.held = self.next - self.base if pieces else 0
 
     def differences(self, seg: Segment, start: int, end: int) -> list[tuple[int, Segment]]:
@@ -324,7 +375,7 @@ class Stream:
                 difference = _first_difference(seg, start, other, first, last, other.start)
                 if difference is not None and difference < self.base:
                     found.setdefault(id(other), (difference, other))
-        if start < self.next or self.islands:
+        if start < self.next or self.beyond:
             for a, b, index, other in self.pieces_of(max(start, self.base), end):
                 difference = _first_difference(seg, start, other, a, b, index)
                 if difference is not None:
@@ -376,28 +427,32 @@ class Stream:
             a, b, index, seg = self.pieces[at]
             copy = small_copy(seg, copies)
             if copy is not seg:
-                self.pieces[at] = (a, b, index - seg.start + copy.start, copy)
+                self.pieces[at] = Piece(a, b, index - seg.start + copy.start, copy)
+
+
+def _end_of(known: list[int]) -> int:
+    return known[1]
 
 
 def _views(pieces: list[Piece], start: int, end: int) -> list[memoryview]:
     """The octets of [start, end) that pieces hold."""
     views = [seg.buffer[index : index + b - a] for a, b, index, seg in pieces]
     if views:
-        views[-1] = views[-1][: end - pieces[-1][0]]
-        views[0] = views[0][max(start - pieces[0][0], 0) :]
+        views[-1] = views[-1][: end - pieces[-1].start]
+        views[0] = views[0][max(start - pieces[0].start, 0) :]
     return views
 
 
 def _damaged(pieces: list[Piece]) -> list[Segment]:
     """The segments that pieces lie in and whose TCP checksum is wrong."""
-    return [seg for seg in {id(piece[3]): piece[3] for piece in pieces}.values() if checksum_is_wrong(seg)]
+    return [seg for seg in {id(piece.seg): piece.seg for piece in pieces}.values() if checksum_is_wrong(seg)]
 
 
 def frames_of(pieces: list[Piece]) -> tuple[int, ...]:
     """The frames that brought these pieces, ascending."""
     if len(pieces) == 1:
-        return (pieces[0][3].frame,)
-    return tuple(sorted({piece[3].frame for piece in pieces}))
+        return (pieces[0].seg.frame,)
+    return tuple(sorted({piece.seg.frame for piece in pieces}))
 
 
 def is_cut(seg: Segment) -> bool:
@@ -417,3 +472,107 @@ def _first_difference(seg: Segment, start: int, other: Segment, a: int, b: int, 
         return None
     different = int.from_bytes(mine, "little") ^ int.from_bytes(theirs, "little")
     return first + ((different & -different).bit_length() - 1) // 8
+
+
+# --- octets in many short pieces ---
+
+#: Octets of a chunk, which begins at a multiple of them.
+CHUNK: Final = 256
+#: So few pieces are as quickly looked at one by one, and so are those that hold as many octets each.
+_FEW: Final = 32
+_SHORT: Final = CHUNK
+_NONE: Final = range(0)
+
+
+class Chunks:
+    """What is known of octets in many short pieces, by the number of the chunk: each is looked at once.
+
+    An FPDU of 64 KiB may come in single octets, and where it begins may be guessed wrong at every one of them.
+
+    Attributes:
+        octets: the octets of a chunk.
+        undamaged: chunks all of whose segments may have come undamaged.
+    """
+
+    __slots__ = ("octets", "undamaged")
+
+    def __init__(self) -> None:
+        self.octets: dict[int, bytes] = {}
+        self.undamaged: set[int] = set()
+
+    def forget(self, start: int, end: int) -> None:
+        """Octets of [start, end) are not held any more, or may be others."""
+        for number in range(start // CHUNK, -(-end // CHUNK)):
+            self.octets.pop(number, None)
+            self.undamaged.discard(number)
+
+    def forget_below(self, offset: int) -> None:
+        """What lies below ``offset`` is not read any more."""
+        self.octets = {number: octets for number, octets in self.octets.items() if number * CHUNK >= offset}
+        self.undamaged = {number for number in self.undamaged if number * CHUNK >= offset}
+
+
+def chunks_within(start: int, end: int, pieces: int) -> range:
+    """The numbers of the chunks all of which lie in [start, end), none if so many pieces are not worth it."""
+    if pieces <= _FEW or end - start >= pieces * _SHORT:
+        return _NONE
+    return range(-(-start // CHUNK), end // CHUNK)
+
+
+# --- segments beyond a hole, to be read when it is filled ---
+
+
+class Postponed:
+    """Segments beyond a hole that were not looked into: none cut, none sharing an octet with another.
+
+    Args:
+        highest: the end of the last octet captured in order.
+    """
+
+    __slots__ = ("highest", "octets", "segments", "starts")
+
+    def __init__(self, highest: int) -> None:
+        #: Their first offsets, sorted, and, in the order of capture, all by those: (end, segment, out of order).
+        self.starts: list[int] = []
+        self.segments: dict[int, tuple[int, Segment, bool]] = {}
+        #: The end of the last octet captured, and how many octets wait.
+        self.highest = highest
+        self.octets = 0
+
+    def add(self, start: int, end: int, seg: Segment) -> bool:
+        """Put a segment aside; False if it shares octets with one that waits."""
+        starts = self.starts
+        if start >= self.highest:
+            starts.append(start)
+            self.segments[start] = end, seg, False
+            self.highest = end
+        else:
+            at = bisect_left(starts, start)
+            if (at and self.segments[starts[at - 1]][0] > start) or (at < len(starts) and starts[at] < end):
+                return False
+            starts.insert(at, start)
+            self.segments[start] = end, seg, True
+        self.octets += end - start
+        return True
+
+    def in_order_from(self, at: int) -> list[int]:
+        """The first offsets of those that follow ``at`` without a hole."""
+        found = []
+        for start in self.starts:
+            if start != at:
+                break
+            found.append(start)
+            at = self.segments[start][0]
+        return found
+
+    def remove(self, first: list[int]) -> None:
+        """Let the first ones go, which begin there."""
+        del self.starts[: len(first)]
+        for start in first:
+            self.octets -= self.segments.pop(start)[0] - start
+
+    def detach(self) -> None:
+        """Copy what lies in the capture's block."""
+        copies: dict[int, Segment] = {}
+        for start, (end, seg, is_late) in self.segments.items():
+            self.segments[start] = end, small_copy(seg, copies), is_late

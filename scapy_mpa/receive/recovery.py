@@ -1,13 +1,15 @@
-"""Locating and placing FPDUs in any order of arrival (RFC 5044 §6, appendix A.3 and A.4).
+"""Locating and placing FPDUs where scan cannot go on: a hole, a bad CRC, a Marker against a length (RFC 5044 §6, A.3, A.4).
 
-The stream of a half connection is followed by a *chain*: each FPDU begins where the one before it ends.  What
-arrives beyond a gap is located by Markers, placed *ahead* of the chain, and taken up when the chain gets there.
+Recovery works on the same :class:`~scapy_mpa.receive.reassembly.Reassembly` as scan, frame by frame, and is left when
+nothing is out of order any more (:attr:`Recovery.in_order`).  It follows the half connection by a *chain*: each FPDU
+begins where the one before it ends.  What was captured beyond a hole is located by Markers, placed *ahead* of the chain,
+and taken up when the chain gets there.
 
 The chain is in one of three states.  CHAIN: the next FPDU begins at ``at``.  RETRY: an FPDU had a bad CRC, so that
 its length proves nothing; ``at`` is where that length says the next one begins.  LOST: it is not known where one
 begins; the next that a Marker locates, or that a :class:`~scapy_mpa.receive.search.Search` finds, is taken.
 
-An FPDU beyond the chain whose CRC is bad is a *suspect*: its Marker or its length may be what is damaged.  It is told
+An FPDU beyond the chain whose CRC is bad is a *suspect*: its Marker or its length may be what is damaged.  It is reported
 when the chain gets there, for the frame at which it was complete and located.
 
 All that one frame changes is decided at once, so that a segment whose TCP checksum turns out to be wrong can be taken
@@ -19,16 +21,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH, header_offset
 from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
-from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome, Suspects
-from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
+from scapy_mpa.receive.half import Moment
+from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
+from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.search import ALIGNMENT, Search
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.stream import Stream, frames_of
-from scapy_mpa.receive.watch.fpdu import oddities
+from scapy_mpa.receive.reassembly import Reassembly, frames_of
+from scapy_mpa.receive.watch.fpdus import oddities
 
 CHAIN, RETRY, LOST = "chain", "retry", "lost"
 #: FPDUs in a row with a bad CRC that are followed by their lengths before those are given up.
@@ -50,11 +54,11 @@ DOUBTFUL_OCTETS = 8 * MARKER_INTERVAL
 DROPPED = "TCP checksum wrong: taken as dropped by the receiver"
 
 
-class _Withdrawn(Exception):
+class _WithdrawnError(Exception):
     """Segments had to be withdrawn: what this frame changed is decided anew."""
 
 
-class Placement:
+class Recovery:
     """The FPDUs of one half connection.
 
     ``floor`` is the moment at which Full Operation became known: nothing is complete before.  With ``keep_octets``
@@ -78,10 +82,10 @@ class Placement:
         "_phase",
         "_placed_ends",
         "_reader",
+        "_reassembly",
         "_retried",
         "_search",
         "_settled",
-        "_stream",
         "_suspects",
         "at",
         "cut",
@@ -91,14 +95,14 @@ class Placement:
 
     def __init__(
         self,
-        stream: Stream,
+        reassembly: Reassembly,
         reader: FPDUReader,
         floor: Moment,
         keep_octets: bool = False,
         begins_at: int | None = 0,
         may_search: bool = True,
     ) -> None:
-        self._stream = stream
+        self._reassembly = reassembly
         self._keep_octets = keep_octets
         self._reader = reader
         self.floor = floor
@@ -122,7 +126,7 @@ class Placement:
         #: Whether new octets have not been searched for Markers yet.
         self._is_to_locate = False
         #: No FPDU that is still to be found begins before.
-        self._low = stream.base
+        self._low = reassembly.base
         #: What is left of the offsets of FPDUs modulo 4, None if that is not known.
         self._phase: int | None = 0
         #: What looks for an FPDU besides Markers, and whether it may in the present state LOST.
@@ -134,13 +138,30 @@ class Placement:
         self._settled: list[Located] = []
         self._breaches: list[Breach] = []
         if begins_at is None:
-            self._phase = 0 if reader.markers else None
-            self._lose(may_search=not reader.markers)
+            self._phase = 0 if reader.layout.markers else None
+            self._lose(may_search=not reader.layout.markers)
+
+    #: Its sender conforms, as far as is known.
+    deviation: str | None = None
+    dialect: Dialect | None = None
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether it is known where the next FPDU begins."""
+        return self.state is CHAIN
+
+    def count_cut(self) -> None:
+        """Nothing more comes: the FPDU of which a part is there, if there is one, is cut by a gap."""
+        self.cut += self.is_inside_fpdu
+
+    def conclusions(self, _fpdus: int) -> list[Breach]:
+        """There is nothing to be said of a sender that conforms."""
+        return []
 
     @property
     def in_order(self) -> bool:
         """Whether nothing is out of order: the chain has its next start, and nothing lies beyond a gap."""
-        return self.knows_next and not self._ahead and not self._stream.islands
+        return self.knows_next and not self._ahead and not self._reassembly.beyond
 
     @property
     def knows_next(self) -> bool:
@@ -148,7 +169,7 @@ class Placement:
         return (
             self.state is CHAIN
             # What an FPDU that was placed is made of may have been withdrawn since.
-            and self.at <= self._stream.next
+            and self.at <= self._reassembly.next
             and not self._suspects
             and not self._doubtful
         )
@@ -156,13 +177,13 @@ class Placement:
     @property
     def is_inside_fpdu(self) -> bool:
         """Whether the chain has a part of an FPDU, and nothing says that it is none."""
-        return self.state is CHAIN and self.at < self._stream.next
+        return self.state is CHAIN and self.at < self._reassembly.next
 
-    def catch_up(self, placed: Moment) -> bool:
-        """Take over from the fast path if it has consumed FPDUs in order, the last placed at ``placed``."""
-        if self.at >= self._stream.base or not self.in_order:
+    def take_over(self, placed: Moment) -> bool:
+        """Go on behind the FPDUs that scan has read, the last placed at ``placed``; False if it has read none."""
+        if self.at >= self._reassembly.base or not self.in_order:
             return False
-        self.at = self._low = self._stream.base
+        self.at = self._low = self._reassembly.base
         self._placed_ends = {self.at: placed}
         return True
 
@@ -171,10 +192,10 @@ class Placement:
 
         def decide() -> None:
             # Where lengths may not be trusted, what Markers locate in the new octets comes first.
-            self._is_to_locate = self._reader.markers
+            self._is_to_locate = self._reader.layout.markers
             self._advance()
             self._is_to_locate = False
-            if self._reader.markers and (self._stream.islands or self.state is not CHAIN or self._conflict()):
+            if self._reader.layout.markers and (self._reassembly.beyond or self.state is not CHAIN or self._conflict()):
                 for start, end in new:
                     for first, last in self._held_of(start, end):
                         self._locate_by_marker(first, last)
@@ -184,7 +205,7 @@ class Placement:
 
     def give_up(self, now: Moment) -> Outcome:
         """Nothing more comes in order: tell what waited for the octets that follow."""
-        self.cut += self.is_inside_fpdu
+        self.count_cut()
 
         def decide() -> None:
             self._is_last = True
@@ -200,19 +221,19 @@ class Placement:
 
     def skip_gap(self, now: Moment) -> Outcome:
         """Give up the octets between what is in order and the first island."""
-        stream = self._stream
-        self._low = stream.islands[0][0]
-        stream.skip_to(self._low)
-        stream.consume(self._low)
+        reassembly = self._reassembly
+        self._low = reassembly.beyond[0][0]
+        reassembly.skip_to(self._low)
+        reassembly.consume(self._low)
         # With Markers, the next one is not far (RFC 5044 §4.3): it alone is unambiguous.
-        self._lose(may_search=not self._reader.markers)
+        self._lose(may_search=not self._reader.layout.markers)
         return self._decided(now, self._advance)
 
     def drop(self, now: Moment) -> Outcome:
         """Give up the octets in order that wait for others."""
-        self._low = self._stream.next
-        self._stream.consume(self._low)
-        self._lose(may_search=not self._reader.markers)
+        self._low = self._reassembly.next
+        self._reassembly.consume(self._low)
+        self._lose(may_search=not self._reader.layout.markers)
         return self._decided(now, self._advance)
 
     def flush(self, now: Moment) -> Outcome:
@@ -255,7 +276,7 @@ class Placement:
             try:
                 decide()
                 return self._outcome()
-            except _Withdrawn:
+            except _WithdrawnError:
                 self._is_to_locate = False
                 # The chain goes back to where this frame found it; FPDUs of earlier frames stay placed.
                 self._take_back()
@@ -287,24 +308,24 @@ class Placement:
 
     def _outcome(self) -> Outcome:
         """Hand out what changed, and let go of octets."""
-        outcome = Outcome(sorted(self._fresh), self._settled, self._breaches)
-        # An FPDU found by its CRC counts as placed when it was complete, which may show only now.
-        for located in (*outcome.placed, *outcome.settled):
-            located.located_by = self._located_by(located)
+        # An FPDU found by its CRC counts as placed when it was complete, so how it was located may show only now.
+        final = {id(one): one._replace(located_by=self._located_by(one)) for one in (*self._fresh, *self._settled)}
+        placed = sorted((final[id(located)] for located in self._fresh), key=offset_of)
+        outcome = Outcome(placed, [final[id(located)] for located in self._settled], self._breaches)
         for located in self._settled:
             self._placed_ends.pop(located.offset, None)
         self._fresh, self._settled, self._breaches = [], [], []
         if len(self._placed_ends) > self._most_ends:
             self._forget_ends()
-        stream = self._stream
+        reassembly = self._reassembly
         keep = self._low
         if self.state is LOST:
             # Nothing that begins farther back can still be found.
-            needed = self._search.needed if self._search is not None and self._may_search else stream.next
-            if self._reader.markers:
-                needed = min(needed, stream.next - 2 * LONGEST_FPDU)
-            keep = max(keep, needed, stream.next - _MOST_SEARCHED)
-        stream.consume(min(keep, stream.next))
+            needed = self._search.needed if self._search is not None and self._may_search else reassembly.next
+            if self._reader.layout.markers:
+                needed = min(needed, reassembly.next - 2 * LONGEST_FPDU)
+            keep = max(keep, needed, reassembly.next - _MOST_SEARCHED)
+        reassembly.consume(min(keep, reassembly.next))
         return outcome
 
     def _forget_ends(self) -> None:
@@ -317,7 +338,7 @@ class Placement:
     # --- the chain ---
 
     def _advance(self) -> None:
-        stream, reader = self._stream, self._reader
+        reassembly, reader = self._reassembly, self._reader
         while self.state is CHAIN or not self._is_to_locate:
             first = self._ahead.first
             if self.state is LOST:
@@ -327,12 +348,12 @@ class Placement:
                 self._rejoin(first.offset)
             elif first is not None and first.offset == self.at:
                 self._settle(self._ahead.pop())
-            elif self.at < stream.base:
+            elif self.at < reassembly.base:
                 # What followed the last one was withdrawn since, or given up.
                 self._lose()
             else:
-                extent = reader.extent(self.at, stream.next)
-                if extent is None or extent.end > stream.next:
+                extent = reader.extent(self.at, reassembly.next)
+                if extent is None or extent.end > reassembly.next:
                     return
                 at = self.at
                 if self.state is CHAIN:
@@ -348,7 +369,7 @@ class Placement:
             return
         if extent.ulpdu_length > MAX_ULPDU_LENGTH:
             self._withdraw_wrong_segments(extent.header, extent.header + 2)
-        if self._reader.crc and not self._reader.crc_is_good(extent):
+        if self._reader.layout.crc and not self._reader.crc_is_good(extent):
             self._withdraw_wrong_segments(extent.offset, extent.end)
             self._settle_bad(self._located(extent, BAD))
             self.state = RETRY
@@ -365,10 +386,10 @@ class Placement:
 
     def _is_followed(self, extent: Extent) -> bool:
         """Whether a header that DDP would send follows an FPDU, so that it may be believed; if not, it is none."""
-        stream, end = self._stream, extent.end
-        there = stream.next - end
+        reassembly, end = self._reassembly, extent.end
+        there = reassembly.next - end
         if there >= 2 + HEADER_OCTETS:
-            octets = stream.read(end, end + 2 + HEADER_OCTETS)
+            octets = reassembly.read(end, end + 2 + HEADER_OCTETS)
             if header_at(octets, 2, octets[0] << 8 | octets[1]) is None:
                 self._low = extent.offset + 1
                 self._lose()
@@ -402,7 +423,7 @@ class Placement:
         self.state = LOST
         self._may_search = may_search = may_search and self._may_ever_search
         if may_search:
-            start = max(self._low, self._stream.base)
+            start = max(self._low, self._reassembly.base)
             if self._search is not None and self._search.is_aligned == (self._phase is not None):
                 self._search.move(start)
             else:
@@ -418,7 +439,7 @@ class Placement:
 
     def _accept_retried(self) -> None:
         """Nothing more comes that could confirm the FPDUs retried: they are, if they end where the octets end."""
-        ends_here = bool(self._retried) and self.at == self._stream.next
+        ends_here = bool(self._retried) and self.at == self._reassembly.next
         for located in self._retried:
             if ends_here or self._is_named_by_marker(located.extent):
                 self._settle_bad(located)
@@ -430,16 +451,16 @@ class Placement:
         first = self._ahead.first
         found = self._search.find() if self._search is not None and self._may_search else None
         starts = first.offset if first is not None else None, found
-        suspect = next(self._suspects.within(self._low, self._stream.next), None)
+        suspect = next(self._suspects.within(self._low, self._reassembly.next), None)
         if suspect is not None and not any(start is not None and start < suspect.end for start in starts):
             self._settle_bad(suspect)
             self.state = RETRY
             return True
         if found is not None and (first is None or found < first.offset):
             self.state, self.at = CHAIN, found
-            self._doubtful = 0 if self._reader.crc else DOUBTFUL_OCTETS
+            self._doubtful = 0 if self._reader.layout.crc else DOUBTFUL_OCTETS
             return True
-        if first is None or first.offset > self._stream.next:
+        if first is None or first.offset > self._reassembly.next:
             return False
         self.state, self.at = CHAIN, first.offset
         return True
@@ -456,8 +477,8 @@ class Placement:
 
     def _conflict(self) -> bool:
         """Whether Markers of the chain's next FPDU, not complete yet, name another start."""
-        extent = self._reader.extent(self.at, self._stream.next)
-        return extent is not None and self._is_contradicted(extent, self._stream.next)
+        extent = self._reader.extent(self.at, self._reassembly.next)
+        return extent is not None and self._is_contradicted(extent, self._reassembly.next)
 
     def _locate_by_marker(self, start: int, end: int) -> None:
         """Place what Markers in or next to the new octets [start, end) locate, and what follows it.
@@ -465,10 +486,10 @@ class Placement:
         An FPDU that these octets complete holds some of them.  So does it hold one of the Markers among them, or the
         last before, or the first behind; or it follows one that is placed.
         """
-        island = self._stream.island(start)
-        if island is None:
+        captured = self._reassembly.range_at(start)
+        if captured is None:
             return
-        first, last = max(island[0], self._low), island[1]
+        first, last = max(captured[0], self._low), captured[1]
         before = self._ahead.before(start)
         if before is not None and first <= before.end <= end:
             self._follow(before, last)
@@ -496,7 +517,7 @@ class Placement:
             return False
         inside_chain = self._is_inside_chain(extent)
         # Without a CRC the chain of lengths is believed.
-        located = None if inside_chain and not self._reader.crc else self._place_ahead(extent)
+        located = None if inside_chain and not self._reader.layout.crc else self._place_ahead(extent)
         if located is None:
             return False
         if inside_chain:
@@ -517,7 +538,7 @@ class Placement:
     def _place_ahead(self, extent: Extent) -> Located | None:
         """Place a complete FPDU beyond the chain if its CRC or, without one, its Markers allow."""
         reader = self._reader
-        if reader.crc and not reader.crc_is_good(extent):
+        if reader.layout.crc and not reader.crc_is_good(extent):
             self._withdraw_wrong_segments(extent.offset, extent.end)
             named = self._is_named_by_marker(extent)
             if (named or not extent.markers) and len(self._suspects) < MOST_SUSPECTS:
@@ -525,7 +546,7 @@ class Placement:
             return None
         disagreement = reader.disagreement(extent, extent.end)
         if disagreement is not None:
-            if disagreement.kind == "bad" and not reader.crc:
+            if disagreement.kind == "bad" and not reader.layout.crc:
                 return None
             self._report_disagreement(extent, disagreement)
         located = self._place(extent)
@@ -542,17 +563,17 @@ class Placement:
 
     def _is_inside_chain(self, extent: Extent) -> bool:
         """Whether it begins inside the FPDU that lengths lead to."""
-        if self.state is not CHAIN or extent.offset >= self._stream.next:
+        if self.state is not CHAIN or extent.offset >= self._reassembly.next:
             return False
-        chained = self._reader.extent(self.at, self._stream.next)
+        chained = self._reader.extent(self.at, self._reassembly.next)
         return chained is not None and extent.offset < chained.end
 
     # --- FPDUs ---
 
     def _located(self, extent: Extent, crc: int) -> Located:
         """What is known of a complete FPDU, and since when it has been located."""
-        pieces = self._stream.pieces_of(extent.offset, extent.end)
-        latest = max(pieces, key=lambda piece: piece[3].frame)[3]
+        pieces = self._reassembly.pieces_of(extent.offset, extent.end)
+        latest = max(pieces, key=lambda piece: piece.seg.frame)[3]
         complete = max((latest.frame, latest.time), self.floor)
         before = self._placed_ends.get(extent.offset)
         is_named = self._is_named_by_marker(extent)
@@ -565,14 +586,10 @@ class Placement:
             known = self._now if crc == BAD else complete
         control = self._reader.control(extent)
         opcode = control[1] & 0x0F if len(control) == 2 else NO_OPCODE
-        located = Located(extent, crc, frames_of(pieces), complete, known, opcode)
-        located.is_named = is_named
+        octets = self._reassembly.read(extent.offset, extent.end) if self._keep_octets else b""
+        located = Located(extent.offset, extent, crc, frames_of(pieces), complete, known, opcode, is_named, octets)
         if extent.offset == 0 and crc == BAD:
-            located.beginning = self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS)
-        if self._keep_octets:
-            located.octets = self._stream.read(extent.offset, extent.end)
-        if crc == BAD:
-            located.placed = None
+            return located._replace(beginning=self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS))
         return located
 
     def _located_by(self, located: Located) -> int:
@@ -585,13 +602,17 @@ class Placement:
         return MARKER if located.is_named else SCAN
 
     def _place(self, extent: Extent) -> Located:
-        located = self._located(extent, GOOD if self._reader.crc else UNCHECKED)
+        terminate = b""
+        located = self._located(extent, GOOD if self._reader.layout.crc else UNCHECKED)
+        if located.opcode == TERMINATE_OPCODE:
+            terminate = self._reader.ulpdu(extent, TERMINATE_OCTETS)
+        located = located._replace(
+            beginning=self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS),
+            oddities=tuple(oddities(self._reader, extent)),
+            terminate=terminate,
+        )
         self._fresh.append(located)
         self._placed_ends[extent.end] = located.known
-        located.beginning = self._reader.ulpdu(extent, FIRST_ULPDU_OCTETS)
-        located.oddities = oddities(self._reader, extent)
-        if located.opcode == TERMINATE_OPCODE:
-            located.terminate = self._reader.ulpdu(extent, TERMINATE_OCTETS)
         return located
 
     def _settle(self, located: Located) -> None:
@@ -624,10 +645,10 @@ class Placement:
 
     def _withdraw_wrong_segments(self, start: int, end: int) -> None:
         """Withdraw the segments that hold [start, end) and whose TCP checksum is wrong, if there are any."""
-        wrong = self._stream.damaged(start, end)
+        wrong = self._reassembly.damaged(start, end)
         if wrong:
             self.withdraw(wrong, start)
-            raise _Withdrawn
+            raise _WithdrawnError
 
     def withdraw(self, wrong: list[Segment], offset: int) -> None:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""
@@ -637,7 +658,7 @@ class Placement:
 
     def _held_of(self, start: int, end: int) -> list[tuple[int, int]]:
         """What is still held of [start, end)."""
-        return [(max(a, start), min(b, end)) for a, b, _, _ in self._stream.pieces_of(start, end)]
+        return [(max(a, start), min(b, end)) for a, b, _, _ in self._reassembly.pieces_of(start, end)]
 
 
 def _other_start(distance: int) -> str:
