@@ -11,7 +11,7 @@ import click
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.analyze import _style as severity_style
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction
 
 
 class FPDUNumber(NamedTuple):

@@ -13,9 +13,11 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.dialect import Dialect, SpokenFPDU, crc_agrees, fpduptr_at, read_fpdu, right_fpduptr, ulpdu_of
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
+from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis, ddp_header, marker_agrees, verified_by_crc
 from scapy_mpa.receive.evidence import PLAUSIBLE_HEADER
-from scapy_mpa.receive.located import Breach, Located, Moment, Outcome, Purse
+from scapy_mpa.receive.half import Moment
+from scapy_mpa.receive.located import Breach, Located, Outcome
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.placement import CHAIN, DROPPED, FIRST_ULPDU_OCTETS, LOST, TERMINATE_OCTETS
 from scapy_mpa.receive.reader import Extent
@@ -55,7 +57,7 @@ class DialectPlacement:
         self._bad: int | None = None
         #: How many octets must be there before they are searched once more.
         self._next_try = 0
-        self._purse = Purse(_MOST_READINGS)
+        self._budget = DiagnosisBudget(_MOST_READINGS)
         self._fresh: list[Located] = []
         self._breaches: list[Breach] = []
 
@@ -192,7 +194,7 @@ class DialectPlacement:
         found = Hypothesis(self._candidate, self._agreed)
         found.at, found.due = offset, due
         fewest = 1 if verified_by_crc(self._dialect) else _FEWEST_IN_A_ROW
-        found.explains(self._stream, self._stream.next, self._purse, fewest)
+        found.explains(self._stream, self._stream.next, self._budget, fewest)
         return found.fpdus >= fewest and found.bits >= (0 if fewest == 1 else _FEWEST_BITS)
 
     def _settle(self, fpdu: SpokenFPDU, octets: bytes, crc: int) -> None:
@@ -243,12 +245,12 @@ class DialectPlacement:
 class DeviatingOperation(FullOperation):
     """Full Operation read by the dialect of a diagnosis; it begins with the first octet."""
 
-    __slots__ = ("_agreed", "_diagnosis", "_dialects")
+    __slots__ = ("_agreed", "_dialects", "_sent")
 
-    def __init__(self, diagnosis: Diagnosis, agreed: Dialect, *arguments: Any) -> None:
-        self._diagnosis = diagnosis
+    def __init__(self, diagnosis: Diagnosis, agreed: Dialect, *arguments: Any, **others: Any) -> None:
+        self._sent = diagnosis
         self._agreed = agreed
-        super().__init__(*arguments)
+        super().__init__(*arguments, **others)
         self.deviation = diagnosis.candidate.name
         self.dialect = diagnosis.candidate.dialect
         doubt = diagnosis.doubt
@@ -258,7 +260,7 @@ class DeviatingOperation(FullOperation):
         self.is_wary = False
 
     def _new_placement(self, _begins_at: int | None, _may_search: bool) -> DialectPlacement:
-        self._dialects = DialectPlacement(self.stream, self._diagnosis, self._agreed, self.floor)
+        self._dialects = DialectPlacement(self.stream, self._sent, self._agreed, self.floor)
         return self._dialects
 
     def _find_beginning(self, when: Moment) -> None:
@@ -267,13 +269,13 @@ class DeviatingOperation(FullOperation):
     def finish(self, now: Moment) -> None:
         """The half connection is over: how much the dialect explains is known."""
         super().finish(now)
-        doubt, placement = self._diagnosis.doubt, self._dialects
-        detail = f"{self._diagnosis.candidate.text}: explains {placement.explained} of {self.counts.fpdus} FPDUs"
+        doubt, placement = self._sent.doubt, self._dialects
+        detail = f"{self._sent.candidate.text}: explains {placement.explained} of {self.counts.fpdus} FPDUs"
         if placement.has_other_origin:
             what = "the first octet of the FPDU" if self._agreed.origin == "header" else "ULPDU_Length"
             detail += f"; FPDUPTR counts from {what}"
-        if self._diagnosis.others:
-            detail += f"; so would {' or '.join(self._diagnosis.others)}"
+        if self._sent.others:
+            detail += f"; so would {' or '.join(self._sent.others)}"
         place = doubt.frame, doubt.time, self.stream.seq_of(doubt.offset)
-        topic = self._diagnosis.candidate.deviations[0].topic
+        topic = self._sent.candidate.deviations[0].topic
         self.findings.add("deviating-sender", self.direction, *place, detail, code=doubt.code, topic=topic)

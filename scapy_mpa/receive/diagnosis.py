@@ -6,7 +6,7 @@ header that DDP would not send.  CRCs alone do not tell where Markers are, so th
 when enough has been seen, or when nothing more comes, is believed if it explains FPDUs that conformant ones are not.
 
 Most captures of damaged or foreign octets leave no hypothesis after one FPDU; the work is bounded by a
-:class:`~scapy_mpa.receive.located.Purse`.
+:class:`~scapy_mpa.receive.context.DiagnosisBudget`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from scapy_mpa.framing.dialect import (
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH, Origin
 from scapy_mpa.framing.senders import Candidate
+from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.evidence import (
     CRC_BITS,
     HEADER_OCTETS,
@@ -34,7 +35,7 @@ from scapy_mpa.receive.evidence import (
     header_bits,
     succession_bits,
 )
-from scapy_mpa.receive.located import Doubt, Purse
+from scapy_mpa.receive.located import Doubt
 from scapy_mpa.receive.stream import Stream
 
 #: FPDUs that only the dialect explains, one more for each further deviation, and what all that speaks for it must be
@@ -101,13 +102,13 @@ class Hypothesis:
         """Whether so many FPDUs were explained that one that is not was damaged."""
         return self.deviating >= _FEWEST_ESTABLISHED and self.bits >= _FEWEST_BITS
 
-    def explains(self, stream: Stream, limit: int, purse: Purse, most: int = 1 << 62) -> bool:
+    def explains(self, stream: Stream, limit: int, budget: DiagnosisBudget, most: int = 1 << 62) -> bool:
         """Read on up to ``limit``, at most to FPDU ``most``; False if there is something that it does not explain.
 
         What has explained a lot already stays, but reads no further.
         """
         while self.at < limit and self.fpdus < most and not self.is_contradicted:
-            if not purse.pay():
+            if not budget.pay():
                 return False
             octets = stream.read(self.at, min(limit, self.at + LONGEST_FPDU))
             fpdu = read_fpdu(self.candidate.dialect, octets, self.at, self.due)

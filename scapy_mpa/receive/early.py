@@ -16,19 +16,24 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from heapq import heappush
+from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, header_offset, marker_count, plain_length
 from scapy_mpa.receive import records
-from scapy_mpa.receive.located import Moment
-from scapy_mpa.receive.operation import MOST_UNJUDGED, FullOperation
+from scapy_mpa.receive.half import Moment
+from scapy_mpa.receive.operation import MOST_UNJUDGED
 from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import Segment, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Piece
 from scapy_mpa.receive.watched import WatchedOperation, word
+
+if TYPE_CHECKING:
+    from scapy_mpa.receive.diagnosis import Diagnosis
+    from scapy_mpa.receive.suspicion import Suspicion
 
 #: Segments that wait at most, and how far beyond what is in order they may begin, in octets.
 MOST_WAITING = 4096
@@ -119,7 +124,7 @@ class EarlyOperation(WatchedOperation):
 
     def _receive(self, seg: Segment) -> None:
         waiting = self._waiting
-        if (waiting is not None or self.half.next_seq >= 0) and self._is_early_or_next(seg, waiting):
+        if (waiting is not None or self.next_seq >= 0) and self._is_early_or_next(seg, waiting):
             return
         if waiting is not None:
             self._stop_waiting()
@@ -127,7 +132,7 @@ class EarlyOperation(WatchedOperation):
 
     def _receive_any(self, seg: Segment) -> None:
         """Take any segment, nothing waiting."""
-        if self.half.next_seq >= 0:
+        if self.next_seq >= 0:
             self._judge_later()
         super()._receive(seg)
         self._resumed = self.stream.next
@@ -146,7 +151,7 @@ class EarlyOperation(WatchedOperation):
         waiting = self._waiting
         if waiting is not None:
             self._waiting = None
-            self.half.next_seq = self.stream.seq_of(self.stream.next)
+            self.next_seq = self.stream.seq_of(self.stream.next)
             for _, seg, _ in waiting.segments.values():
                 self._receive_any(seg)
 
@@ -185,7 +190,7 @@ class EarlyOperation(WatchedOperation):
         if not self._touched:
             self.touch()
         self._waiting = waiting
-        self.half.next_seq = -1
+        self.next_seq = -1
         return True
 
     def _take(self, seg: Segment, end: int, waiting: EarlySegments | None) -> bool:
@@ -230,7 +235,7 @@ class EarlyOperation(WatchedOperation):
             if waiting.starts:
                 return True
         self._waiting = None
-        self.half.next_seq = stream.seq_of(end)
+        self.next_seq = stream.seq_of(end)
         return True
 
     def _read(self, octets: bytes, end: int) -> list[Extent] | None:
@@ -358,7 +363,13 @@ class EarlyOperation(WatchedOperation):
         self._touched = True
         return True
 
-    def _look_into_doubt(self, at_end: bool) -> FullOperation | None:
+    def diagnosed(self, at_end: bool = False) -> tuple[Diagnosis, Suspicion] | None:
+        """As :meth:`FullOperation.diagnosed`."""
+        if at_end:
+            self._stop_waiting()
+        return super().diagnosed(at_end)
+
+    def _look_into_doubt(self, at_end: bool) -> tuple[Diagnosis, Suspicion] | None:
         """As :meth:`FullOperation._look_into_doubt`; all that was captured is looked into."""
         self._stop_waiting()
         return super()._look_into_doubt(at_end)

@@ -63,7 +63,7 @@ class InOrderOperation(EarlyOperation):
     def resume(self) -> None:
         """Hand back to the fast path if nothing is out of order."""
         stream = self.stream
-        self.half.next_seq = -1
+        self.next_seq = -1
         # What comes after a RST is looked at one by one.
         if not self._placement.in_order or self.half.rst is not None:
             return
@@ -74,7 +74,7 @@ class InOrderOperation(EarlyOperation):
         if self.ddp.at != stream.base:
             self.ddp.lose()
         self.expect()
-        self.half.next_seq = stream.seq_of(stream.next)
+        self.next_seq = stream.seq_of(stream.next)
         self._resumed = stream.next
         self._need = extent.end if extent is not None else 0
 
@@ -93,7 +93,7 @@ class InOrderOperation(EarlyOperation):
         stream.hold(seg, stream.next, stream.next + length, seg.start)
         stream.next += length
         self.counts.segments += 1
-        self.half.next_seq = seg.seq + length & SEQ_MASK
+        self.next_seq = seg.seq + length & SEQ_MASK
 
     def _keep(
         self, seg: Segment, at: int, need: int, fpdus: int, ulpdu_octets: int, markers: int, aligned: bool
@@ -132,7 +132,7 @@ class InOrderOperation(EarlyOperation):
         if self._unjudged:
             self._judge_passed(stream.base)
         self._need = need
-        self.half.next_seq = seg.seq + length & SEQ_MASK
+        self.next_seq = seg.seq + length & SEQ_MASK
 
     def _watch(self, seg: Segment, odd: list[Odd]) -> None:
         """Look at FPDUs that the segment completed."""
@@ -396,7 +396,7 @@ class PlainOperation(InOrderOperation):
         stream.base = stream.next = stream.next + length
         if self._unjudged:
             self._judge_passed(stream.base)
-        self.half.next_seq = seq + length & SEQ_MASK
+        self.next_seq = seq + length & SEQ_MASK
         return True
 
 
@@ -576,5 +576,5 @@ class MarkerOperation(InOrderOperation):
         stream.base = stream.next = end + shift
         if self._unjudged:
             self._judge_passed(stream.base)
-        self.half.next_seq = seq + length & SEQ_MASK
+        self.next_seq = seq + length & SEQ_MASK
         return True

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.reader import Extent
 from scapy_mpa.receive.records import SCAN
 
-if TYPE_CHECKING:
-    from scapy_mpa.receive.operation import FullOperation
-
-#: A frame and its time in nanoseconds since the epoch.
-Moment: TypeAlias = tuple[int, int]
 #: A frame after all others.
 NEVER = 1 << 62
 
@@ -97,50 +93,6 @@ class Doubt(NamedTuple):
     frame: int
     time: int
     code: int | None
-
-
-#: A half connection is idle that brought nothing for so many frames.
-_IDLE = 1 << 14
-
-
-class Purse:
-    """What may be spent on finding out what senders do wrong.
-
-    How many FPDUs may still be read by hypotheses: some, and more as the capture goes on.  And how much may be kept of
-    the beginnings of half connections, because they may have to be read again.
-    """
-
-    def __init__(self, readings: int = 20_000, room: int = 1 << 20) -> None:
-        self._left = readings
-        #: Octets of memory; and what each takes that keeps something, the one first that kept nothing for longest.
-        self._room = room
-        self._keepers: dict[FullOperation, int] = {}
-        self._frames = 0
-
-    def earn(self, frame: int) -> None:
-        """So many frames of the capture have been read."""
-        self._left += 8 * max(0, frame - self._frames)
-        self._frames = max(frame, self._frames)
-
-    def take_room(self, keeper: FullOperation, weight: int, frame: int) -> bool:
-        """Whether so much more may be kept of a half connection; what is over, or idle before ``frame``, gives way."""
-        while weight > self._room:
-            passive = next(iter(self._keepers), keeper)
-            if passive is keeper or not (passive.half.connection.is_closed or passive.kept_until < frame - _IDLE):
-                return False
-            passive.be_wary_no_more()
-        self._room -= weight
-        self._keepers[keeper] = self._keepers.pop(keeper, 0) + weight
-        return True
-
-    def give_room(self, keeper: FullOperation) -> None:
-        """Nothing of it is kept any longer."""
-        self._room += self._keepers.pop(keeper, 0)
-
-    def pay(self, readings: int = 1) -> bool:
-        """Whether there is enough for so many readings more."""
-        self._left -= readings
-        return self._left >= 0
 
 
 class Outcome(NamedTuple):

@@ -9,18 +9,21 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from scapy_mpa.framing.ddp import DDPUntagged, decode_ddp, decode_terminate
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
+from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.receive import records
+from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.evidence import PLAUSIBLE_CONTROLS
-from scapy_mpa.receive.limits import Limits
-from scapy_mpa.receive.located import NEVER, Doubt, Located, Moment, Outcome
+from scapy_mpa.receive.half import Direction, Half, Moment
+from scapy_mpa.receive.located import NEVER, Doubt, Located, Outcome
 from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
 from scapy_mpa.receive.records import FPDULog, Row
+from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.segment import (
     Segment,
     bare,
@@ -38,26 +41,41 @@ from scapy_mpa.receive.watch.attacks import (
     names_buffer,
 )
 from scapy_mpa.receive.watch.beginning import LOOKED_AT, begins_with_header, wrong_beginning
-from scapy_mpa.receive.watch.ddp import DDPWatch
+from scapy_mpa.receive.watch.ddp import DDPWatch, ReadWatch
 from scapy_mpa.receive.watch.sizes import SizeWatch
+from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.dialect import Dialect
     from scapy_mpa.receive.deviating import DialectPlacement
-    from scapy_mpa.receive.startup import FoundFrame
+    from scapy_mpa.receive.diagnosis import Diagnosis
     from scapy_mpa.receive.suspicion import Suspicion
-    from scapy_mpa.receive.tcp import Half, MPAConnection
 
-Direction: TypeAlias = Literal["initiator", "responder"]
 #: What is handed each FPDU when it is placed (or found bad): its row and its frames.
 PlacedSink: TypeAlias = "Callable[[FullOperation, Row, tuple[int, ...]], None]"
 
 
-class Observer(Protocol):
-    """Who wants the octets too, as soon as they mean something."""
+class OperatedConnection(Protocol):
+    """The MPA connection, as Full Operation knows it."""
 
-    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
-        """A startup frame is complete."""
+    @property
+    def number(self) -> int:
+        """Its number, final when the capture is over."""
+
+    @property
+    def profile(self) -> Profile:
+        """The specification that it follows."""
+
+    @property
+    def findings(self) -> Findings:
+        """Where what is wrong goes."""
+
+    def startup_length(self, direction: str) -> int | None:
+        """Octets of the startup frame of a direction, None if it was not captured."""
+
+
+class FPDUObserver(Protocol):
+    """Who wants the octets of FPDUs too, as soon as they mean something."""
 
     def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
         """An FPDU was placed, or found bad; ``octets`` are all of its octets, Markers included."""
@@ -102,6 +120,8 @@ class FullOperation:
     __slots__ = (
         "_acked",
         "_acked_at",
+        "_begins_anew",
+        "_diagnosis",
         "_ends",
         "_from_first_located",
         "_hop_limit",
@@ -120,6 +140,7 @@ class FullOperation:
         "beginning",
         "broken",
         "complete",
+        "context",
         "counts",
         "crc",
         "ddp",
@@ -144,6 +165,7 @@ class FullOperation:
         "longest_segment",
         "markers",
         "mpa",
+        "next_seq",
         "observer",
         "opened",
         "opening",
@@ -159,20 +181,26 @@ class FullOperation:
 
     def __init__(
         self,
-        mpa: MPAConnection,
+        mpa: OperatedConnection,
         half: Half,
         direction: Direction,
-        reader: FPDUReader,
+        context: ReceiverContext,
+        begins_anew: Callable[[Segment], bool],
+        layout: Layout,
+        reassembly: Stream,
         floor: Moment,
-        limits: Limits,
-        log: FPDULog | None = None,
-        sink: PlacedSink | None = None,
-        observer: Observer | None = None,
         begins_at: int | None = 0,
         may_search: bool = True,
+        sink: PlacedSink | None = None,
+        observer: FPDUObserver | None = None,
     ) -> None:
+        reader = FPDUReader(reassembly, layout.markers, layout.crc, layout.origin)
+        log = FPDULog() if context.wants_log else None
         self.mpa = mpa
         self.half = half
+        self.context = context
+        self._begins_anew = begins_anew
+        self._diagnosis: tuple[Diagnosis, Suspicion] | None = None
         self.direction: Direction = direction
         self.stream: Stream = reader.stream
         self.markers = reader.markers
@@ -198,7 +226,7 @@ class FullOperation:
         self._ends = array("q")
         #: (end, start) of segments whose alignment is told when the chain has passed them.
         self._unjudged: list[tuple[int, int]] = []
-        self._limits = limits
+        self._limits = context.limits
         self._reader = reader
         self._placement = self._new_placement(begins_at, may_search)
         #: What its sender does wrong, by name; None if that is not known, or nothing.
@@ -252,8 +280,10 @@ class FullOperation:
         self._wire_end = 0
         #: Whether the receiver knows that there is something to release.
         self._touched = False
+        #: The sequence number of the next segment that may take the fast path, -1 if none may.
+        self.next_seq = -1
         self._set_up()
-        half.next_seq = -1
+        self.resume()
 
     def _set_up(self) -> None:
         """What a kind of Full Operation keeps besides."""
@@ -264,7 +294,23 @@ class FullOperation:
     def touch(self) -> None:
         """Have :meth:`release` called when the block of the capture goes."""
         self._touched = True
-        self.half.connection.receiver.touched.append(self)
+        self.context.touch(self)
+
+    def take(self, seg: Segment) -> None:
+        """Take a segment with payload, the next one in order or any other."""
+        if self.half.rst is not None:
+            self.next_seq = -1
+        elif seg.seq == self.next_seq and self.in_order(seg):
+            return
+        self.receive(seg)
+
+    def watch_reads(self, watch: ReadWatch) -> None:
+        """Tell of each RDMA Read and Atomic that is asked for, or answered."""
+        self.ddp.watch_reads(watch)
+
+    def be_replaced(self) -> None:
+        """Another operation takes its place: what it found was misread."""
+        self.is_replaced = True
 
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it must go to :meth:`receive`."""
@@ -272,7 +318,7 @@ class FullOperation:
 
     def receive(self, seg: Segment) -> None:
         """Take any segment with payload."""
-        if not self.half.connection.begins_anew(self.half, seg):
+        if not self._begins_anew(seg):
             self._receive(seg)
 
     def _receive(self, seg: Segment) -> None:
@@ -367,8 +413,10 @@ class FullOperation:
         stream = self.stream
         if self.is_wary:
             self._be_wary()
-        if self.doubt is not None and self._look_into_doubt(at_end=False) is not None:
-            return False
+        if self.doubt is not None:
+            self._diagnosis = self._look_into_doubt(at_end=False)
+            if self._diagnosis is not None:
+                return False
         if len(self.starts) > 2 * REMEMBERED_BOUNDARIES:
             del self.starts[:-REMEMBERED_BOUNDARIES]
         if len(self._ends) > 2 * REMEMBERED_BOUNDARIES:
@@ -383,7 +431,7 @@ class FullOperation:
         stream.release()
         if consumed and self.doubt is None:
             # They go with the next block, and nothing else has to be done then.
-            self.half.connection.receiver.passing.append(consumed)
+            self.context.pass_on(consumed)
             consumed = []
         self._touched = bool(consumed)
         return self._touched
@@ -392,13 +440,6 @@ class FullOperation:
         """The half connection is over."""
         stream, placement, counts = self.stream, self._placement, self.counts
         self._catch_up()
-        if self.is_wary:
-            self._look_at_part()
-            if placement.is_inside_fpdu and self.half.closed is not None:
-                self.be_in_doubt(Doubt(placement.at, *self.half.closed[1], None))
-        if self.doubt is not None and (instead := self._look_into_doubt(at_end=True)) is not None:
-            instead.finish(now)
-            return
         self.forget_beginning()
         if not self.complete and stream.base == 0:
             self._keep_first_octets()
@@ -445,6 +486,22 @@ class FullOperation:
 
     # --- a sender that deviates ---
 
+    def diagnosed(self, at_end: bool = False) -> tuple[Diagnosis, Suspicion] | None:
+        """What the sender does wrong, and what was kept of what it sent; None if that is not known, or nothing.
+
+        ``at_end`` says that nothing more comes.
+        """
+        if at_end:
+            placement = self._placement
+            self._catch_up()
+            if self.is_wary:
+                self._look_at_part()
+                if placement.is_inside_fpdu and self.half.closed is not None:
+                    self.be_in_doubt(Doubt(placement.at, *self.half.closed[1], None))
+            return self._look_into_doubt(at_end=True) if self.doubt is not None else None
+        diagnosis, self._diagnosis = self._diagnosis, None
+        return diagnosis
+
     def be_in_doubt(self, doubt: Doubt) -> None:
         """Something does not fit, for the first time: it is looked into when the block of the capture goes."""
         if self.is_wary and doubt.offset < BEGINNING:
@@ -468,15 +525,15 @@ class FullOperation:
             self._look_at_part()
         if self.doubt is not None or not stream.consumed:
             return
-        last, purse = stream.consumed[-1].frame, self.half.connection.receiver.purse
+        last, purse = stream.consumed[-1].frame, self.context.diagnosis
         weight = sum([seg.end - seg.start + _SEGMENT_WEIGHT for seg in stream.consumed])
         if stream.base < BEGINNING and purse.take_room(self, weight, last):
             self.kept_until = last
             self.beginning += map(detached, stream.consumed)
         else:
-            self.be_wary_no_more()
+            self.keep_no_longer()
 
-    def be_wary_no_more(self) -> None:
+    def keep_no_longer(self) -> None:
         """What does not fit from now on is not looked into."""
         self.is_wary = False
         self.forget_beginning()
@@ -485,10 +542,10 @@ class FullOperation:
         """Nothing is read again, or all that may be has been handed on."""
         if self.beginning:
             self.beginning = []
-            self.half.connection.receiver.purse.give_room(self)
+            self.context.diagnosis.give_room(self)
 
-    def _look_into_doubt(self, at_end: bool) -> FullOperation | None:
-        """What receives the half connection from now on, if its sender deviates."""
+    def _look_into_doubt(self, at_end: bool) -> tuple[Diagnosis, Suspicion] | None:
+        """What the sender does wrong, if it is known now."""
         from scapy_mpa.receive.suspicion import look_into
 
         return look_into(self, at_end)

@@ -22,7 +22,8 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH, header_offset
 from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
-from scapy_mpa.receive.located import Ahead, Breach, Located, Moment, Outcome, Suspects
+from scapy_mpa.receive.half import Moment
+from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects
 from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.search import ALIGNMENT, Search

@@ -202,6 +202,17 @@ class Stream:
         while self.islands and self.islands[0][0] <= self.next:
             self.next = max(self.next, self.islands.pop(0)[1])
 
+    def anchor(self, offset: int) -> None:
+        """Learn that the stream begins at an offset, no octet before which is held."""
+        self.base = self.next = offset
+        if self.islands and self.islands[0][0] == offset:
+            self.skip_to(offset)
+
+    def pass_over(self, octets: int) -> None:
+        """So many octets in order were captured that nobody will read; nothing is held."""
+        self.next += octets
+        self.base = self.highest = self.next
+
     # --- reading what is held ---
 
     def island(self, offset: int) -> tuple[int, int] | None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, candidates
+from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis
-from scapy_mpa.receive.located import Doubt, Purse
+from scapy_mpa.receive.located import Doubt
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, small_copy
 from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
 
@@ -72,7 +73,7 @@ class Suspicion:
         self._stream.release(copies)
         self.segments = [copies.get(id(seg)) or small_copy(seg, copies) for seg in self.segments]
 
-    def is_hopeless(self, purse: Purse) -> bool:
+    def is_hopeless(self, budget: DiagnosisBudget) -> bool:
         """Whether no dialect explains what has come so far."""
         stream = self._stream
         limit = min(stream.next, self._most)
@@ -82,14 +83,14 @@ class Suspicion:
             self._hypotheses = [Hypothesis(one, self.agreed) for one in candidates(self.agreed, self.bases, 1)]
         hypotheses, self._hypotheses = self._hypotheses, []
         for one in hypotheses:
-            if one.explains(stream, limit, purse):
+            if one.explains(stream, limit, budget):
                 self._hypotheses.append(one)
             self._explained[one.candidate.name] = one.fpdus
         if not self._are_pairs_tried and all(one.is_contradicted for one in self._hypotheses):
             # Only where one deviation does not explain all: two always can where one does.
             self._are_pairs_tried = True
             pairs = (Hypothesis(pair, self.agreed) for pair in candidates(self.agreed, self.bases, 2))
-            self._hypotheses += [pair for pair in pairs if pair.explains(stream, limit, purse)]
+            self._hypotheses += [pair for pair in pairs if pair.explains(stream, limit, budget)]
         return not self._hypotheses
 
     def _adds_something(self, pair: Hypothesis) -> bool:
@@ -112,23 +113,23 @@ class Suspicion:
         return Diagnosis(best.candidate, self.doubt, others)
 
 
-def look_into(operation: FullOperation, at_end: bool) -> FullOperation | None:
-    """Look at what came of a half connection in doubt; what receives it from now on, if its sender deviates.
+def look_into(operation: FullOperation, at_end: bool) -> tuple[Diagnosis, Suspicion] | None:
+    """Look at what came of a half connection in doubt; what its sender does wrong, and what was kept, if it deviates.
 
     ``at_end`` says that nothing more comes.
     """
-    suspicion, receiver = operation.suspicion, operation.half.connection.receiver
+    suspicion, context = operation.suspicion, operation.context
     if suspicion is None:
         assert operation.doubt is not None
-        suspicion = operation.suspicion = _begin(operation, operation.doubt, receiver.limits.held_octets)
+        suspicion = operation.suspicion = _begin(operation, operation.doubt, context.limits.held_octets)
     stream = operation.stream
     held = (piece[3] for piece in stream.pieces)
     at_hand = {seg.frame: seg for seg in (*operation.beginning, *stream.previously_consumed, *stream.consumed, *held)}
     suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
     operation.forget_beginning()
-    receiver.purse.earn(max(at_hand, default=0))
+    context.diagnosis.earn(max(at_hand, default=0))
     diagnosis = None
-    is_hopeless = suspicion.is_hopeless(receiver.purse)
+    is_hopeless = suspicion.is_hopeless(context.diagnosis)
     if not is_hopeless and not at_end and not suspicion.is_full:
         suspicion.release()
         return None
@@ -136,17 +137,16 @@ def look_into(operation: FullOperation, at_end: bool) -> FullOperation | None:
     diagnosis = suspicion.diagnosis() if not is_hopeless else None
     if diagnosis is None:
         return None
-    return operation.half.connection.deviates(operation, diagnosis, suspicion)
+    return diagnosis, suspicion
 
 
 def _begin(operation: FullOperation, doubt: Doubt, most: int) -> Suspicion:
     mpa, seq_start = operation.mpa, operation.stream.origin
     origin = operation.half.origin
-    found = mpa.request if operation.direction == "initiator" else mpa.reply
     bases = Bases(
         # The SYN has the number before that of the first octet.
         (seq_start - origin + 1) & SEQ_MASK if origin is not None else None,
-        found.end - found.start if found is not None else None,
+        mpa.startup_length(operation.direction),
     )
     agreed = Dialect(operation.markers, operation.crc, mpa.profile.fpduptr_origin)
     return Suspicion(doubt, seq_start, agreed, bases, most)

@@ -13,7 +13,7 @@ from struct import Struct
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
-from scapy_mpa.receive.located import Moment
+from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.reader import Extent
 from scapy_mpa.receive.shapes import PAD_BITS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scapy_mpa.framing.profiles import clause
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import (
     SEQ_MASK,

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from scapy_mpa.capture.index import Piece
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import (
     SEQ_MASK,

@@ -12,7 +12,7 @@ from scapy_mpa.capture.index import Piece
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.deviating import deviating_fields

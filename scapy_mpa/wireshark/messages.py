@@ -20,7 +20,7 @@ from scapy_mpa.framing.ddp import (
     DDPUntagged,
     decode_ddp,
 )
-from scapy_mpa.receive.operation import Direction
+from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.wireshark.found import FoundFPDU
 

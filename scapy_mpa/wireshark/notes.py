@@ -14,12 +14,12 @@ from typing import NamedTuple, Protocol
 
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
+from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.operation import Direction, FullOperation
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
-from scapy_mpa.receive.startup import FoundFrame
-from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
 from scapy_mpa.report.model import DIRECTIONS, Connection
 from scapy_mpa.rules.findings import Findings, Quota
@@ -125,16 +125,6 @@ class _DatedFindings(Findings):
             self._tell(rule_id, direction, when, detail)
 
 
-class _Receiver(Receiver):
-    def __init__(self, notes: Notes, assumptions: Assumptions, limits: Limits) -> None:
-        super().__init__(sink=notes.sink, observer=notes, assumptions=assumptions, limits=limits)
-        self._tell = notes.finding
-        self.findings = _DatedFindings(None, self._tell)
-
-    def new_findings(self) -> Findings:
-        return _DatedFindings(self._quota, self._tell)
-
-
 class Notes(Listener):
     """Reads a capture; then iterating yields what there is to say, frame by frame.
 
@@ -154,7 +144,13 @@ class Notes(Listener):
     ) -> None:
         super().__init__()
         self._notes: Sorted[_Note] = Sorted()
-        receiver = _Receiver(self, assumptions, limits)
+        receiver = Receiver(
+            sink=self.sink,
+            observer=self,
+            assumptions=assumptions,
+            limits=limits,
+            make_findings=lambda quota: _DatedFindings(quota, self.finding),
+        )
         try:
             self.report = read_into(receiver, capture, selection)
         except BaseException:

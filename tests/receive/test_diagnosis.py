@@ -440,7 +440,7 @@ def test_the_beginnings_of_few_are_kept() -> None:
     assert receiver.connections[-1].operations["initiator"].beginning
     receiver.finish()
     assert not any(operation.beginning for mpa in receiver.connections for operation in mpa.operations.values())
-    assert receiver.purse.take_room(operation_of(receiver), 1 << 20, 0)
+    assert receiver.context.diagnosis.take_room(operation_of(receiver), 1 << 20, 0)
 
 
 def test_what_is_kept_in_tiny_segments_is_bounded() -> None:

@@ -370,7 +370,7 @@ def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
     fast = everything(receiver_of(scene))
     with patch.object(PlainOperation, "in_order", never), patch.object(MarkerOperation, "in_order", never):
         assert everything(receiver_of(scene)) == fast
-        with patch.object(StartupPhase, "in_order", never):
+        with patch.object(StartupPhase, "pass_streaming", never):
             assert everything(receiver_of(scene)) == fast
     with patch.object(EarlyOperation, "_is_early_or_next", neither):
         assert everything(receiver_of(scene)) == fast

@@ -344,8 +344,8 @@ def test_waiting_for_a_startup_frame_is_bounded_too() -> None:
     for seg in talk.segments:
         receiver.feed([seg])
         receiver.release()
-        for half in receiver._halves.values():
-            waiting = getattr(half.phase, "waiting", [])
+        for direction in receiver._directions.values():
+            waiting = getattr(direction.phase, "waiting", [])
             assert sum(seg[8] - seg[7] for seg in waiting) <= 20_000
     receiver.finish()
     assert errors(receiver) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scapy_mpa.receive.counts import Counts
-from scapy_mpa.receive.located import Moment
+from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.stream import Piece
 
 #: Fewer segments show no habit.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
@@ -21,9 +21,6 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.markers import Octets
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
-
-if TYPE_CHECKING:
-    from scapy_mpa.receive.watch.reads import Reads
 
 #: Reports a breach: rule, stream offset, frame, time in nanoseconds, detail.
 Find: TypeAlias = Callable[[str, int, int, int, str], None]
@@ -54,6 +51,16 @@ _PLAIN: dict[int, int] = {
 _SENDS = frozenset(_TAGGED | opcode for opcode, queue in QUEUE_OF.items() if not queue)
 
 
+class ReadWatch(Protocol):
+    """Who is told of RDMA Reads and Atomics."""
+
+    def asked(self, offset: int, frame: int, time: int) -> None:
+        """One was asked for."""
+
+    def answered(self, offset: int, frame: int, time: int) -> None:
+        """One was answered."""
+
+
 class DDPWatch:
     """The DDP Segments of one half connection; breaches are handed to ``find``.
 
@@ -64,6 +71,7 @@ class DDPWatch:
         "_find",
         "_messages",
         "_open",
+        "_reads",
         "_response",
         "_versions",
         "answers",
@@ -73,7 +81,6 @@ class DDPWatch:
         "longest_part",
         "losses",
         "quiet",
-        "reads",
         "requests",
         "stag",
         "terminated",
@@ -99,7 +106,7 @@ class DDPWatch:
         #: RDMA Read and Atomic Requests seen, and answers to such.
         self.requests = self.answers = 0
         #: Who is told of each of these.
-        self.reads: Reads | None = None
+        self._reads: ReadWatch | None = None
         #: How often something was missing.
         self.losses = 0
         #: The frame of a Terminate.
@@ -108,6 +115,10 @@ class DDPWatch:
         self.longest_part = 0
         #: Where the first such is: stream offset, frame, time.
         self.first_part = 0, 0, 0
+
+    def watch_reads(self, watch: ReadWatch) -> None:
+        """Tell of each RDMA Read and Atomic."""
+        self._reads = watch
 
     def lose(self) -> None:
         """Something is missing: what messages are under way is not known any more."""
@@ -204,8 +215,8 @@ class DDPWatch:
             self._open[queue] = mo + ulpdu_length - UNTAGGED_HEADER_LENGTH
         if opcode in (_READ_REQUEST, _ATOMIC_REQUEST):
             self.requests += 1
-            if self.reads is not None:
-                self.reads.asked(offset, frame, time)
+            if self._reads is not None:
+                self._reads.asked(offset, frame, time)
             if opcode == _READ_REQUEST:
                 self._look_at_read_request(octets, at, ulpdu_length, offset, frame, time)
         elif opcode == _ATOMIC_RESPONSE:
@@ -272,8 +283,8 @@ class DDPWatch:
 
     def _answer(self, offset: int, frame: int, time: int) -> None:
         self.answers += 1
-        if self.reads is not None:
-            self.reads.answered(offset, frame, time)
+        if self._reads is not None:
+            self._reads.answered(offset, frame, time)
 
     def _go_on(self, queue: int, opcode: int, msn: int, mo: int, offset: int, frame: int, time: int) -> int | None:
         """A message of this queue is not complete; what MSN the present one has to follow, None if it is the same."""
