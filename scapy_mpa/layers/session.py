@@ -20,14 +20,13 @@ from scapy.utils import EDecimal
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.layers.fragments import Fragments
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
-from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.limits import DEFAULT_LIMITS
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.startup import FoundFrame
-from scapy_mpa.receive.tcp import MPAConnection
 
 Order = Literal["placed", "delivered"]
 

@@ -6,6 +6,7 @@ A capture is read in blocks.  A phase of a half connection that holds octets of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from scapy_mpa.receive.assumptions import Assumptions
@@ -109,27 +110,47 @@ class ReceiverContext:
         limits: how much is held back and followed at most.
         assumptions: what the user told because no startup frame does.
         wants_log: whether each half connection keeps a log of its FPDUs.
+        make_findings: makes the findings of a connection, which share the quota, or those of none, without one.
 
     Attributes:
         findings: those of no connection.
         budget: how long octets may be searched for FPDUs at every place.
         diagnosis: how much may be spent on senders that deviate.
+        held: octets of memory that all half connections hold back, as far as that was looked at.
+        starts_found: the sequence numbers told as the start of Full Operation that were found.
     """
 
-    def __init__(self, limits: Limits, assumptions: Assumptions, wants_log: bool) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        assumptions: Assumptions,
+        wants_log: bool,
+        make_findings: Callable[[Quota | None], Findings] = Findings,
+    ) -> None:
         self.limits = limits
         self.assumptions = assumptions
         self.wants_log = wants_log
         self.quota = Quota(limits.findings)
-        self.findings = Findings()
+        self.findings = make_findings(None)
         self.budget = Budget()
         self.diagnosis = DiagnosisBudget()
+        self.held = 0
+        self.starts_found: set[int] = set()
+        self._make_findings = make_findings
         self._touched: list[Phase] = []
         self._passing: list[list[Segment]] = []
 
     def new_findings(self) -> Findings:
         """The findings of a new connection."""
-        return Findings(self.quota)
+        return self._make_findings(self.quota)
+
+    def hold(self, more: int) -> None:
+        """So many octets of memory more than known so far are held back, or less if negative."""
+        self.held += more
+
+    def find_start(self, seq: int) -> None:
+        """Full Operation of some half connection can begin at this sequence number, as the user told."""
+        self.starts_found.add(seq)
 
     def touch(self, phase: Phase) -> None:
         """A phase holds octets of the present block of the capture."""
@@ -139,8 +160,12 @@ class ReceiverContext:
         """These segments go with the next block, and nothing else has to be done then."""
         self._passing.append(consumed)
 
-    def take_touched(self) -> tuple[list[Phase], list[list[Segment]]]:
-        """The phases touched, and the lists of segments that go, since the last time."""
-        taken = self._touched, self._passing
-        self._touched, self._passing = [], []
-        return taken
+    def take_touched(self) -> list[Phase]:
+        """The phases touched since the last time."""
+        touched, self._touched = self._touched, []
+        return touched
+
+    def take_passing(self) -> list[list[Segment]]:
+        """The lists of segments that go, since the last time."""
+        passing, self._passing = self._passing, []
+        return passing

@@ -1,7 +1,7 @@
 """Copies of the same octets that differ, and what a half connection says it sent (DESIGN: rival copies, checksums).
 
-A copy equal to what is held is a repeat.  Of two that differ, the one whose TCP checksum is wrong was dropped by the real
-receiver; if both may be right, the first is kept.
+A copy equal to what is held is a repeat.  Of two that differ, the one whose TCP checksum is wrong was dropped by the
+real receiver; if both may be right, the first is kept.
 """
 
 from __future__ import annotations

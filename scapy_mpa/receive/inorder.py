@@ -2,8 +2,8 @@
 
 A segment that follows what is held is read together with the part of an FPDU that is held.  One beyond a hole is
 *postponed* where a CRC will tell what it holds: when the hole is filled, everything in order is read at once, and the
-frames say when each FPDU was complete.  As soon as something does not fit, nothing has been changed, and the segment goes
-to recovery, after those postponed, in the order in which they were captured.
+frames say when each FPDU was complete.  As soon as something does not fit, nothing has been changed, and the segment
+goes to recovery, after those postponed, in the order in which they were captured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scapy_mpa.receive.reassembly import (
     Reassembly,
 )
 from scapy_mpa.receive.records import Row
-from scapy_mpa.receive.scan import FPDUReader, Found, Scan, Unusual
+from scapy_mpa.receive.scan import Found, FPDUReader, Scan, Unusual
 from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.receive.watch.fpdus import FPDUWatches

@@ -1,52 +1,277 @@
-"""A connection whose startup frames were not captured, or one of them: what they said is inferred, or was told.
+"""Full Operation whose startup frames were not captured, or one of them: what they said is inferred, or was told.
 
 Nothing is believed of a TCP connection without enough evidence in the octets of both half connections together;
-then a half connection that shows too little of its own waits for more (:class:`UndecidedHalf`).  All octets that
+then a half connection that shows too little of its own waits for more (:class:`AwaitingInference`).  All octets that
 waited are received as if it had been known from the beginning what they are.
+
+What is inferred here are values; the TCP connection acts on them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 from scapy_mpa.framing.fpdu import decode_fpdu
-from scapy_mpa.framing.markers import LONGEST_FPDU
-from scapy_mpa.framing.profiles import PROFILES
-from scapy_mpa.receive.entering import Waited, begun_at_syn, enter
-from scapy_mpa.receive.inference import CONNECTION_BITS, Inferred
-from scapy_mpa.receive.half import Direction, MAX_WINDOW
-from scapy_mpa.receive.startup import StartupPhase
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.profiles import PROFILES, Profile
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receive.assumptions import Assumptions
+from scapy_mpa.receive.context import ReceiverContext
+from scapy_mpa.receive.half import DIRECTIONS, MAX_WINDOW, Direction, Half, Moment
+from scapy_mpa.receive.inference import CONNECTION_BITS, FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer
 from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.receive.undecided import UndecidedHalf
-from scapy_mpa.receive.waiting import lay
+from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong
+from scapy_mpa.receive.waiting import Waiting, lay
 
-if TYPE_CHECKING:
-    from scapy_mpa.receive.tcp import Half, TCPConnection
-
-DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
-
+#: What comes before the octets captured first, by so much, is not waited for.
+_LOWEST = 1 << 20
 #: Evidence for which more octets are waited for, though they are many already.
 _PROMISING_BITS = 32
+#: Octets that wait in a half connection whose other half has been inferred.
+_MOST_WAITING = 256 * 1024
+
+
+class Beginning(NamedTuple):
+    """How Full Operation of one half connection begins.
+
+    Attributes:
+        stream: the octets, none of which is there yet.
+        markers: whether they hold Markers.
+        floor: the frame before which nothing is placed, and its time.
+        begins_at: the offset of the first FPDU, None if it is not known.
+        may_search: whether FPDUs may be searched for.
+        inferred: what the half connection was inferred to be, None if it was not.
+    """
+
+    stream: Reassembly
+    markers: bool
+    floor: Moment = (0, 0)
+    begins_at: int | None = 0
+    may_search: bool = True
+    inferred: Inferred | None = None
+
+
+class WaitingPhase(Protocol):
+    """A phase in which segments wait until it is known what they are."""
+
+    half: Half
+    waiting: Waiting
+
+    @property
+    def origin(self) -> int:
+        """The sequence number at which offsets count 0."""
+
+
+class Waited:
+    """The segments that wait in a half connection, put in order.
+
+    Attributes:
+        waiting: these segments.
+        stream: their octets.
+        runs: the same, those that follow one another together.
+    """
+
+    def __init__(self, phase: WaitingPhase, context: ReceiverContext) -> None:
+        self.waiting = phase.waiting
+        self.stream = Reassembly(phase.origin, False)
+        self._context = context
+        #: The offset of the first octet after the SYN, None if that was not captured.
+        self._begin = self.stream.offset_of(phase.half.origin) if phase.half.origin is not None else None
+        # What the receiver dropped says nothing, unless there is nothing else: no checksum of a capture may be right.
+        right = [seg for seg in phase.waiting if not checksum_is_wrong(seg)]
+        lay(right if 2 * len(right) >= len(phase.waiting) else phase.waiting, self.stream)
+        self.runs = [Run(start, self.stream.read(start, end)) for start, end in self.stream.beyond]
+
+    def infer(self, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS) -> Inferred | None:
+        """What the octets say, given what is known."""
+        return infer(self.runs, self._context.budget, markers, crc, fewest)
+
+    def told_start(self) -> int | None:
+        """The offset at which Full Operation begins as the user told, if its octet is among these."""
+        for seq in self._context.assumptions.start:
+            offset = self.stream.offset_of(seq)
+            if any(run.offset <= offset < run.offset + len(run.octets) for run in self.runs):
+                self._context.find_start(seq)
+                return offset
+        return self._begin if self._context.assumptions.begins_behind_syn else None
+
+    def begins_at_syn(self, inferred: Inferred) -> bool:
+        """Whether Full Operation begins with the first octet after the SYN, as the first draft has it."""
+        if self._begin is None or not inferred.markers or not inferred.crc:
+            return False
+        return inferred.first == self._begin and (self._begin - inferred.grid) % MARKER_INTERVAL == 0
+
+    def beginning(self, inferred: Inferred | None, start: int | None, told: bool | None, may_search: bool) -> Beginning:
+        """How Full Operation begins.
+
+        Args:
+            inferred: what the half connection was inferred to be, None if too little was there.
+            start: the offset at which it begins, if that was told.
+            told: whether it holds Markers, if that was told.
+            may_search: whether FPDUs may be searched for though nothing was inferred.
+        """
+        stream, markers = self.stream, inferred.markers if inferred is not None else bool(told)
+        if start is None and inferred is not None and self.begins_at_syn(inferred):
+            start = self._begin
+        if start is not None:
+            return Beginning(Reassembly(stream.seq_of(start), True), markers, inferred=inferred)
+        first = self._first(inferred.first if inferred is not None else None)
+        # Offsets count from a place before anything that can still come, where a Marker stands or could stand.
+        shift = MAX_WINDOW
+        if inferred is not None and inferred.markers:
+            shift += (first - inferred.grid) % MARKER_INTERVAL
+        begun = Reassembly((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
+        # What may hold Markers, nobody knows where, is not searched: where one stands an FPDU would be wrong.
+        known = inferred is not None or told is not None or may_search
+        return Beginning(begun, markers, begins_at=None, may_search=known, inferred=inferred)
+
+    def _first(self, near: int | None) -> int:
+        """The first octet that belongs to it: not far from the one at ``near``."""
+        found: int | None = None
+        for start, end in reversed(self.stream.beyond):
+            if found is not None and found - end > _LOWEST:
+                break
+            if near is None or start <= near or found is not None:
+                found = start
+        return found if found is not None else self._begin or 0
+
+
+class AwaitingInference:
+    """A half connection of a connection that was inferred, which has not shown yet what it is itself.
+
+    Args:
+        half: the direction of the TCP connection.
+        direction: which of both it is.
+        waiting: the segments that wait; the phase takes them over.
+        context: what all half connections share.
+        begins_anew: whether a segment begins another TCP connection, and has been dealt with then.
+        begin: begins Full Operation with the segments that waited.
+        crc: whether CRCs are in use.
+        markers: whether a startup frame asks for Markers, None if there is none that says it.
+    """
+
+    def __init__(
+        self,
+        half: Half,
+        direction: Direction,
+        waiting: Waiting,
+        context: ReceiverContext,
+        begins_anew: Callable[[Segment], bool],
+        begin: Callable[[Direction, Beginning, list[Segment]], None],
+        crc: bool,
+        markers: bool | None = None,
+    ) -> None:
+        self.half = half
+        self.waiting = waiting
+        self.origin = waiting.segments[0].seq if waiting else half.origin or max(half.peer.ack, 0)
+        self._direction: Direction = direction
+        self._context = context
+        self._begins_anew = begins_anew
+        self._begin = begin
+        self._crc = crc
+        self._markers = markers
+        self._next_try = 2 * waiting.octets
+        self._is_touched = False
+
+    @property
+    def weight(self) -> int:
+        """Octets of memory that what waits takes."""
+        return self.waiting.octets
+
+    def take(self, seg: Segment) -> None:
+        """Take a segment with payload."""
+        if self._begins_anew(seg):
+            return
+        if not self._is_touched:
+            self._is_touched = True
+            self._context.touch(self)
+        waiting = self.waiting
+        if not waiting:
+            self.origin = seg.seq
+        waiting.add(seg)
+        if waiting.octets >= self._next_try:
+            self._next_try = 2 * waiting.octets
+            self.decide(waiting.octets > _MOST_WAITING)
+
+    def decide(self, at_last: bool) -> None:
+        """Begin Full Operation if what waits says enough; ``at_last``, with what is likeliest."""
+        assumed = self._context.assumptions
+        waited = Waited(self, self._context)
+        start = waited.told_start()
+        # That there is MPA is known: less will do.
+        told = assumed.markers_of(self._direction)
+        inferred = waited.infer(told if self._markers is None else self._markers, self._crc, FEWEST_HEADERS - 1)
+        if inferred is not None and (inferred.bits < HALF_BITS or not (at_last or inferred.shows_markers)):
+            inferred = None
+        if inferred is not None or start is not None or at_last:
+            may_search = self._markers is False or (self._crc and self._markers is None)
+            self._begin(self._direction, waited.beginning(inferred, start, told, may_search), self.waiting.segments)
+
+    def relieve(self, _now: Moment) -> None:
+        """Too much is held back in all: decide."""
+        self.decide(at_last=True)
+
+    def let_go(self) -> None:
+        """The TCP connection is over: nothing that waits is read any more."""
+        self.waiting.replace()
+
+    def release(self) -> bool:
+        """The block of the capture that segments lie in goes; nothing is left to go with the next one."""
+        self.waiting.release({})
+        self._is_touched = False
+        return False
+
+
+class AwaitingFirstOctets(AwaitingInference):
+    """What a Responder sends that may be an RDMAC RNIC: whether it holds Markers, its first octets show.
+
+    An RDMAC RNIC sends Markers to whoever goes on after its Reply; the Initiator's M need not have asked for them
+    (RFC 5044 appendix C.2.3, Figure 16).  ULPDU_Length is never zero, the first Marker is.
+    """
+
+    def __init__(
+        self,
+        half: Half,
+        direction: Direction,
+        waiting: Waiting,
+        context: ReceiverContext,
+        begins_anew: Callable[[Segment], bool],
+        begin: Callable[[Direction, Beginning, list[Segment]], None],
+        crc: bool,
+        seq_start: int,
+        floor: Moment,
+    ) -> None:
+        super().__init__(half, direction, waiting, context, begins_anew, begin, crc)
+        #: The sequence number at which Full Operation begins, and the frame before which nothing is placed.
+        self._seq_start = seq_start
+        self._floor = floor
+        self._next_try = 0
+
+    def decide(self, at_last: bool) -> None:
+        """Begin Full Operation if its first octets are there; ``at_last``, without."""
+        stream = lay(self.waiting, Reassembly(self._seq_start, True))
+        if stream.next < MARKER_LENGTH and not at_last:
+            return
+        markers = stream.next >= MARKER_LENGTH and stream.read(0, MARKER_LENGTH) == bytes(MARKER_LENGTH)
+        beginning = Beginning(Reassembly(self._seq_start, True), markers, self._floor)
+        self._begin(self._direction, beginning, self.waiting.segments)
 
 
 # --- the Request was not captured ---
 
 
-def infer_from_reply(connection: TCPConnection) -> bool:
-    """Begin Full Operation with the Reply alone: the Responder's Markers, and CRC, are told or read off its octets."""
-    mpa = connection.mpa
-    if mpa is None or mpa.request is not None or mpa.reply is None or mpa.operations:
-        return False
-    phases = [half.phase for half in connection.halves]
-    if any(not isinstance(phase, StartupPhase) or phase.wait_from is None for phase in phases):
-        return False
-    reply = mpa.reply.startup
-    if reply.r:
-        mpa.rejected = True
-        return False
-    assumed = connection.receiver.assumptions
-    begins = {direction: _beginning(mpa.halves[direction]) for direction in DIRECTIONS}
-    markers = begins["responder"][:4] == bytes(4)
+def first_octets(waiting: Waiting, begins_at: int) -> bytes:
+    """The octets that wait from the sequence number ``begins_at`` on, up to a gap: at most those of an FPDU."""
+    stream = lay(waiting, Reassembly(begins_at, True))
+    return stream.read(0, min(stream.next, LONGEST_FPDU))
+
+
+def infer_from_reply(
+    reply: StartupFrame, begins: Mapping[Direction, bytes], assumed: Assumptions
+) -> tuple[bool, dict[Direction, bool]]:
+    """Whether CRCs are in use, and which directions hold Markers, by the Reply alone and the first octets behind."""
+    markers = begins["responder"][:MARKER_LENGTH] == bytes(MARKER_LENGTH)
     crc = bool(reply.c)
     guesses: tuple[tuple[Direction, bool], ...]
     guesses = (("responder", False), ("responder", True), ("initiator", bool(reply.m)))
@@ -58,115 +283,80 @@ def infer_from_reply(connection: TCPConnection) -> bool:
                 markers = with_markers
                 break
     told = assumed.markers_of("responder")
-    mpa.crc = crc if assumed.crc is None else assumed.crc or bool(reply.c)
-    mpa.inferred = True
-    floor = mpa.reply.frame, mpa.reply.time
-    connection.begin(mpa, floor, {"initiator": bool(reply.m), "responder": markers if told is None else told})
-    return True
+    if assumed.crc is not None:
+        crc = assumed.crc or bool(reply.c)
+    return crc, {"initiator": bool(reply.m), "responder": markers if told is None else told}
 
 
-def _beginning(half: Half) -> bytes:
-    """The first octets that wait for Full Operation of a half connection, as far as there is no gap."""
-    phase = half.phase
-    if not isinstance(phase, StartupPhase) or phase.wait_from is None:
-        return b""
-    stream = lay(phase.waiting, Reassembly(phase.stream.seq_of(phase.wait_from), True))
-    return stream.read(0, min(stream.next, LONGEST_FPDU))
+# --- the Reply was not captured, or neither ---
 
 
-# --- the Reply was not captured ---
+class InferredHalves(NamedTuple):
+    """What the octets of both half connections, together, say.
 
-
-def infer_from_request(connection: TCPConnection) -> bool:
-    """Begin Full Operation with the Request alone, if the octets of both half connections say enough.
-
-    The Responder must not have sent something in place of the Reply.
+    Attributes:
+        crc: whether CRCs are in use.
+        found: what each was inferred to be, as far as it agrees with that.
+        is_enough: whether it is believed.
+        bits: what the evidence of the one that says most is worth.
     """
-    mpa = connection.mpa
-    if mpa is None or mpa.reply is not None or mpa.request is None or mpa.operations:
-        return False
-    initiator, responder = (mpa.halves[direction].phase for direction in DIRECTIONS)
-    if not isinstance(initiator, StartupPhase) or not isinstance(responder, StartupPhase):
-        return False
-    if initiator.wait_from is None or responder.unexpected is not None:
-        return False
-    request = mpa.request.startup
-    assumed = connection.receiver.assumptions
+
+    crc: bool
+    found: dict[Direction, Inferred]
+    is_enough: bool
+    bits: int
+
+    @property
+    def is_promising(self) -> bool:
+        """Whether more octets are worth waiting for, though what is there does not say enough."""
+        return self.bits >= _PROMISING_BITS
+
+
+def infer_from_request(
+    request: StartupFrame, waited: Mapping[Direction, Waited], assumed: Assumptions
+) -> InferredHalves:
+    """What the octets say, the Request being known, the Reply not."""
     crc = True if request.c else assumed.crc
-    waited = {direction: Waited(mpa.halves[direction]) for direction in DIRECTIONS}
-    found = {
-        "initiator": waited["initiator"].infer(assumed.markers_of("initiator"), crc),
-        "responder": waited["responder"].infer(bool(request.m), crc),
-    }
-    sure = [one for one in found.values() if one is not None and one.confirmations]
+    found = _infer_each(waited, {"initiator": assumed.markers_of("initiator"), "responder": bool(request.m)}, crc)
+    sure = [one for one in found.values() if one.confirmations]
     if sum(one.bits for one in sure) < CONNECTION_BITS:
-        return False
-    mpa.crc, mpa.inferred = max(sure, key=lambda one: one.bits).crc, True
-    begins = waited["initiator"].stream.offset_of(initiator.stream.seq_of(initiator.wait_from))
-    enter(mpa, "initiator", waited["initiator"], _agreeing(found["initiator"], mpa.crc), begins)
-    inferred = _agreeing(found["responder"], mpa.crc)
-    half = mpa.halves["responder"]
-    if inferred is None:
-        half.enter(UndecidedHalf(half, "responder", responder.waiting, bool(request.m)))
-    else:
-        enter(mpa, "responder", waited["responder"], inferred, None)
-    return True
+        return InferredHalves(bool(crc), {}, False, 0)
+    surest = max(sure, key=lambda one: one.bits)
+    return InferredHalves(surest.crc, _agreeing(found, surest.crc), True, surest.bits)
 
 
-def _agreeing(inferred: Inferred | None, crc: bool) -> Inferred | None:
-    return inferred if inferred is not None and inferred.crc == crc else None
-
-
-# --- neither was captured ---
-
-
-def infer_both(connection: TCPConnection) -> bool:
-    """Begin Full Operation of a connection without startup frames, if its octets say that it is one.
-
-    True if it is, so that the phases of its half connections are others now.
-    """
-    receiver = connection.receiver
-    phases = [half.phase for half in connection.halves if isinstance(half.phase, StartupPhase)]
-    if connection.mpa is not None or len(phases) < 2 or any(phase.found is not None for phase in phases):
-        return False
-    if not any(phase.undecided and phase.waiting for phase in phases):
-        return False
-    assumed = receiver.assumptions
-    first = connection.first_sender or connection.halves[0]
-    halves: dict[Direction, Half] = {"initiator": first, "responder": first.peer}
-    waited = {direction: Waited(halves[direction]) for direction in DIRECTIONS}
+def infer_both(waited: Mapping[Direction, Waited], assumed: Assumptions, is_told: bool) -> InferredHalves:
+    """What the octets say without startup frames; ``is_told`` that Full Operation begins in them."""
     crc = assumed.crc_told
-    starts = {direction: waited[direction].told_start() for direction in DIRECTIONS}
-    found: dict[Direction, Inferred] = {}
-    for direction in DIRECTIONS:
-        inferred = waited[direction].infer(assumed.markers_of(direction), crc)
-        if inferred is not None:
-            found[direction] = inferred
+    found = _infer_each(waited, {direction: assumed.markers_of(direction) for direction in DIRECTIONS}, crc)
+    bits = max((one.bits for one in found.values()), default=0)
     # CRCs are in use in both directions or in none (RFC 5044 §7.1.1): the stronger one decides.
-    connection.is_promising = any(inferred.bits >= _PROMISING_BITS for inferred in found.values())
     surest = max((one for one in found.values() if one.confirmations), key=lambda one: one.bits, default=None)
-    if surest is not None:
-        for direction, inferred in list(found.items()):
-            if inferred.crc != surest.crc and (again := waited[direction].infer(None, surest.crc)) is not None:
-                found[direction] = again
-        found = {direction: inferred for direction, inferred in found.items() if inferred.crc == surest.crc}
-    told = any(start is not None for start in starts.values())
-    if not told and (surest is None or sum(inferred.bits for inferred in found.values()) < CONNECTION_BITS):
-        return False
-    if not receiver.has_room(first):
-        return False
-    crc = surest.crc if surest is not None and crc is None else bool(crc)
-    mpa = connection.begin_inferred(first, crc)
-    if any(begun_at_syn(waited[direction], inferred) for direction, inferred in found.items()):
-        mpa.inferred_profile = PROFILES["culley-02"]
-    elif any(inferred.origin == "first-octet" for inferred in found.values()):
-        mpa.inferred_profile = PROFILES["rddp-01"]
-    mpa.findings.profile = mpa.profile.name
-    for direction in DIRECTIONS:
-        inferred_here = found.get(direction)
-        if starts[direction] is None and (inferred_here is None or not inferred_here.shows_markers):
-            half = halves[direction]
-            half.enter(UndecidedHalf(half, direction, waited[direction].waiting))
-        else:
-            enter(mpa, direction, waited[direction], inferred_here, starts[direction])
-    return True
+    if surest is None:
+        return InferredHalves(bool(crc), found, is_told, bits)
+    for direction, inferred in list(found.items()):
+        if inferred.crc != surest.crc and (again := waited[direction].infer(None, surest.crc)) is not None:
+            found[direction] = again
+    found = _agreeing(found, surest.crc)
+    is_enough = is_told or sum(one.bits for one in found.values()) >= CONNECTION_BITS
+    return InferredHalves(surest.crc if crc is None else crc, found, is_enough, bits)
+
+
+def inferred_profile(waited: Mapping[Direction, Waited], found: Mapping[Direction, Inferred]) -> Profile:
+    """The specification that half connections without startup frames look like."""
+    if any(waited[direction].begins_at_syn(inferred) for direction, inferred in found.items()):
+        return PROFILES["culley-02"]
+    if any(inferred.origin == "first-octet" for inferred in found.values()):
+        return PROFILES["rddp-01"]
+    return PROFILES["rfc5044"]
+
+
+def _infer_each(
+    waited: Mapping[Direction, Waited], markers: Mapping[Direction, bool | None], crc: bool | None
+) -> dict[Direction, Inferred]:
+    found = {direction: waited[direction].infer(markers[direction], crc) for direction in DIRECTIONS}
+    return {direction: inferred for direction, inferred in found.items() if inferred is not None}
+
+
+def _agreeing(found: Mapping[Direction, Inferred], crc: bool) -> dict[Direction, Inferred]:
+    return {direction: inferred for direction, inferred in found.items() if inferred.crc == crc}

@@ -50,7 +50,7 @@ class Opening:
             self.segment = bare(reassembly.pieces[0].seg)
 
     def begin(self, octets: Octets, begin: int, known: Moment, seg: Segment) -> None:
-        """The first FPDU, which ``octets`` hold from index ``begin`` on, was read in order; ``seg`` brought its first."""
+        """The first FPDU, in ``octets`` from index ``begin`` on, was read in order; ``seg`` brought its first."""
         markers = self._layout.markers
         header = begin + (MARKER_LENGTH if markers else 0)
         first = bytes(octets[header : header + LENGTH_FIELD_LENGTH + FIRST_ULPDU_OCTETS])
@@ -62,7 +62,7 @@ class Opening:
             self.segment = bare(seg)
 
     def begin_located(self, located: Located) -> tuple[str, str] | None:
-        """The first FPDU was located; returns the rule that the first octets break, with details, None if they do not."""
+        """The first FPDU was located; returns the rule that the first octets break, with details, or None."""
         wrong = None
         self.ulpdu, self.ulpdu_length = located.beginning, located.extent.ulpdu_length
         # Of one that is damaged nobody knows where it ends.

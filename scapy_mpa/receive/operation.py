@@ -1,8 +1,8 @@
 """Full Operation of one half connection: segments in, FPDU records, counts and breaches out (RFC 5044 §4, §6, §8).
 
-A half connection in Full Operation *has* a reassembly (its octets, put in order), a scan (what reads FPDUs off octets in
-order), a recovery (which goes on where scan cannot), a settlement (what came of FPDUs) and watches (what else they break).
-This module hands segments and results from one to the other; each of them writes its own state alone.
+A half connection in Full Operation *has* a reassembly (its octets, put in order), a scan (what reads FPDUs off octets
+in order), a recovery (which goes on where scan cannot), a settlement (what came of FPDUs) and watches (what else they
+break). This module hands segments and results from one to the other; each of them writes its own state alone.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class FullOperation:
         half: the direction of the TCP connection.
         direction: who sends.
         context: what all half connections of the capture share.
-        begins_anew: asked about each segment that is not the next one in order; True if it belongs to another connection
-            and has been dealt with.
+        begins_anew: asked about each segment that is not the next one in order; True if it belongs to another
+            connection and has been dealt with.
         layout: how FPDUs lie.
         reassembly: its octets.
         floor: the moment at which both startup frames were there: nothing is complete before.
@@ -459,15 +459,16 @@ class FullOperation:
         behind_syn = (self.reassembly.origin - origin + 1) & SEQ_MASK if origin is not None else None
         return Bases(behind_syn, self.mpa.startup_length(self.direction))
 
-    def diagnosed(self) -> tuple[Diagnosis, Suspicion] | None:
-        """What is known of its sender if that deviates, once: another operation has to read its octets anew."""
-        return self.inquiry.take_diagnosis()
+    def diagnosed(self, at_end: bool) -> tuple[Diagnosis, Suspicion] | None:
+        """What is known of its sender if that deviates, once: another operation has to read its octets anew.
 
-    def look_into_doubt(self) -> None:
-        """The half connection is over: what does not fit is looked into."""
-        self._stop_waiting()
-        self._catch_up()
-        self.inquiry.finish()
+        ``at_end`` says that nothing more comes: what does not fit is looked into.
+        """
+        if at_end:
+            self._stop_waiting()
+            self._catch_up()
+            self.inquiry.finish()
+        return self.inquiry.take_diagnosis()
 
     def finish(self, now: Moment) -> None:
         """The half connection is over, and its sender is none that deviates otherwise than is known."""

@@ -133,9 +133,9 @@ class Reassembly:
         self.next = start + seg.length
         self._hold(start, self.next, seg.start, seg)
 
-    def pass_octets(self, length: int) -> None:
+    def pass_over(self, octets: int) -> None:
         """So many octets follow, which nobody will read; only where nothing is held."""
-        self.next += length
+        self.next += octets
         self.base = self.highest = self.next
 
     def anchor(self, offset: int) -> None:

@@ -1,16 +1,17 @@
-"""Locating and placing FPDUs where scan cannot go on: a hole, a bad CRC, a Marker against a length (RFC 5044 §6, A.3, A.4).
+"""Locating and placing FPDUs where scan cannot go on: a hole, a bad CRC, a Marker against a length (RFC 5044 §6, A.3,
+A.4).
 
 Recovery works on the same :class:`~scapy_mpa.receive.reassembly.Reassembly` as scan, frame by frame, and is left when
 nothing is out of order any more (:attr:`Recovery.in_order`).  It follows the half connection by a *chain*: each FPDU
-begins where the one before it ends.  What was captured beyond a hole is located by Markers, placed *ahead* of the chain,
-and taken up when the chain gets there.
+begins where the one before it ends.  What was captured beyond a hole is located by Markers, placed *ahead* of the
+chain, and taken up when the chain gets there.
 
 The chain is in one of three states.  CHAIN: the next FPDU begins at ``at``.  RETRY: an FPDU had a bad CRC, so that
 its length proves nothing; ``at`` is where that length says the next one begins.  LOST: it is not known where one
 begins; the next that a Marker locates, or that a :class:`~scapy_mpa.receive.search.Search` finds, is taken.
 
-An FPDU beyond the chain whose CRC is bad is a *suspect*: its Marker or its length may be what is damaged.  It is reported
-when the chain gets there, for the frame at which it was complete and located.
+An FPDU beyond the chain whose CRC is bad is a *suspect*: its Marker or its length may be what is damaged.  It is
+reported when the chain gets there, for the frame at which it was complete and located.
 
 All that one frame changes is decided at once, so that a segment whose TCP checksum turns out to be wrong can be taken
 back before anyone has seen what it brought.
@@ -27,11 +28,11 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENG
 from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
-from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
+from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.receive.search import ALIGNMENT, Search
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.watch.fpdus import oddities
 
 CHAIN, RETRY, LOST = "chain", "retry", "lost"

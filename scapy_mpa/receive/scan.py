@@ -1,12 +1,12 @@
 """Reading FPDUs off octets in order: extent, Markers, CRC, PAD (RFC 5044 §4, §6).
 
 :meth:`Scan.read` is the only loop over FPDUs.  Octets and what FPDUs usually look like go in; what was found comes out,
-and whether something does not fit.  It looks at nothing else and keeps nothing, so that it may be handed the same octets
-again.  :class:`FPDUReader` looks at one FPDU where it lies among captured pieces, by the same rules.
+and whether something does not fit.  It looks at nothing else and keeps nothing, so that it may be handed the same
+octets again.  :class:`FPDUReader` looks at one FPDU where it lies among captured pieces, by the same rules.
 
-How an FPDU lies among Markers follows from two numbers, what its offset leaves modulo 512 and its ULPDU_Length (RFC 5044
-§4.3).  So a *shape* is reckoned once for all FPDUs that lie alike: how long they are, and what reads all their Markers
-and PAD in one step.
+How an FPDU lies among Markers follows from two numbers, what its offset leaves modulo 512 and its ULPDU_Length (RFC
+5044 §4.3).  So a *shape* is reckoned once for all FPDUs that lie alike: how long they are, and what reads all their
+Markers and PAD in one step.
 
 Offsets count from SeqStart, the first octet of Full Operation in this direction (RFC 5044 §4.3).
 """
@@ -214,8 +214,8 @@ class Scan:
             unusual: takes those that are not as usual, and all behind the first of them.
 
         Returns:
-            What was found; None, nothing that the lists hold then being of use, if anything does not fit: a CRC, a Marker,
-            a length, or a Terminate, of which more is to be said.
+            What was found; None, nothing that the lists hold then being of use, if anything does not fit: a CRC, a
+            Marker, a length, or a Terminate, of which more is to be said.
         """
         shapes, grid, lead, crc_used = self._shapes, self._grid, self._lead, self._crc
         control_usual, writing, stag, shortest, longest = usual

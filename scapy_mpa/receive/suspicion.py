@@ -140,6 +140,7 @@ class Inquiry:
     Attributes:
         beginning: segments that have been let go of otherwise.
         kept_until: the frame of the last of them.
+        is_open: whether the first thing that does not fit is looked into.
     """
 
     __slots__ = (
@@ -149,12 +150,12 @@ class Inquiry:
         "_context",
         "_diagnosed",
         "_doubt",
-        "_is_open",
         "_reader",
         "_reassembly",
         "_suspicion",
         "beginning",
         "half",
+        "is_open",
         "kept_until",
     )
 
@@ -175,7 +176,7 @@ class Inquiry:
         self._context = context
         self._agreed = agreed
         self._bases = bases
-        self._is_open = is_open
+        self.is_open = is_open
         self._doubt: Doubt | None = None
         self._suspicion: Suspicion | None = None
         self._diagnosed: tuple[Diagnosis, Suspicion] | None = None
@@ -195,13 +196,13 @@ class Inquiry:
     def notice(self, breach: Breach) -> None:
         """A rule was broken: that may be the first sign."""
         rule = breach.rule
-        if self._is_open and (rule in _DOUBTFUL or (not self._agreed.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
+        if self.is_open and (rule in _DOUBTFUL or (not self._agreed.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
             self._be_in_doubt(Doubt(breach.offset, breach.frame, breach.time, _DOUBTFUL.get(rule)))
 
     def _be_in_doubt(self, doubt: Doubt) -> None:
         """Something does not fit, for the first time: it is looked into when the block of the capture goes."""
-        if self._is_open and doubt.offset < BEGINNING:
-            self._is_open = False
+        if self.is_open and doubt.offset < BEGINNING:
+            self.is_open = False
             self._doubt = doubt
 
     def release(self) -> bool:
@@ -209,7 +210,7 @@ class Inquiry:
 
         True if there is a doubt to be looked into.
         """
-        if self._is_open:
+        if self.is_open:
             self._keep()
         return self._doubt is not None
 
@@ -229,7 +230,7 @@ class Inquiry:
 
     def keep_no_longer(self) -> None:
         """What does not fit from now on is not looked into."""
-        self._is_open = False
+        self.is_open = False
         self.forget_beginning()
 
     def forget_beginning(self) -> None:
@@ -282,7 +283,7 @@ class Inquiry:
 
     def finish(self) -> None:
         """The half connection is over: look into what does not fit, be it an FPDU that is not complete."""
-        if self._is_open:
+        if self.is_open:
             self._look_at_part()
             if self._chain.is_inside_fpdu and self.half.closed is not None:
                 self._be_in_doubt(Doubt(self._chain.at, *self.half.closed[1], None))
@@ -298,4 +299,4 @@ class Inquiry:
 
     def let_go(self) -> None:
         """The TCP connection is over."""
-        self._is_open, self._doubt, self._suspicion = False, None, None
+        self.is_open, self._doubt, self._suspicion = False, None, None

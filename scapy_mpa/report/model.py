@@ -9,11 +9,10 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
-from scapy_mpa.receive.startup import FoundFrame
-from scapy_mpa.receive.tcp import MPAConnection
+from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES, SEVERITIES, Severity

@@ -137,6 +137,10 @@ class Findings:
         self._quota = quota
         self._found: dict[tuple[str, str | None], Finding] = {}
 
+    def judge_by(self, profile: str) -> None:
+        """The clauses of this profile hold for all of them."""
+        self.profile = profile
+
     def add(
         self,
         rule_id: str,

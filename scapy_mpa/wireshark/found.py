@@ -16,8 +16,8 @@ from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
@@ -28,11 +28,15 @@ from scapy_mpa.wireshark.spill import OctetStore, Sorted
 
 Order: TypeAlias = Literal["delivered", "placed"]
 
+#: A row as it goes into a file: without the names of its fields.
+_PlainRow: TypeAlias = tuple[int, ...]
 #: (connection, direction, stream offset, 0, row, frames, complete, place and number of its octets) of an FPDU, and
 #: (connection, direction, stream offset, 1, delivered) where that was told later.
-_Event: TypeAlias = "tuple[int, int, int, int, Row, tuple[int, ...], int, int, int] | tuple[int, int, int, int, int]"
+_Event: TypeAlias = (
+    "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int, int] | tuple[int, int, int, int, int]"
+)
 #: (turn, connection, direction, stream offset, row, frames, place and number of its octets).
-_Turn: TypeAlias = "tuple[int, int, int, int, Row, tuple[int, ...], int, int]"
+_Turn: TypeAlias = "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int]"
 
 #: So many frames that brought octets of an FPDU weigh as much as the rest of it.
 _FRAMES_A_WEIGHT = 8
@@ -145,7 +149,7 @@ class FoundFPDUs(Listener):
             if connection is None or id(connection) not in shown or direction not in self._directions:
                 continue
             half = connection.half(direction)
-            record = record_of(row, frames, connection.number, direction)
+            record = record_of(Row._make(row), frames, connection.number, direction)
             yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length))
 
     def extent(self, connection: Connection) -> Extent:
@@ -172,7 +176,9 @@ class FoundFPDUs(Listener):
         frames = self.next_frames()
         complete = max(frames[-1], operation.floor[0])
         where = self.where(operation, row)
-        self._events.add((*where, 0, row, frames, complete, self._octets.keep(octets), len(octets)), _weight(frames))
+        self._events.add(
+            (*where, 0, tuple(row), frames, complete, self._octets.keep(octets), len(octets)), _weight(frames)
+        )
 
     def delivered(self, operation: FullOperation, row: Row) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
@@ -187,8 +193,8 @@ class FoundFPDUs(Listener):
             serial, side, offset = event[:3]
             if len(event) == 5:
                 if last is not None and last[1:4] == event[:3]:
-                    row = last[4]
-                    last = (*last[:4], (*row[:8], event[4], *row[9:]), *last[5:])
+                    row = tuple(Row._make(last[4])._replace(delivered=event[4]))
+                    last = (*last[:4], row, *last[5:])
                 continue
             if (serial, side) != half:
                 half, turn, end = (serial, side), 0, offset
@@ -201,14 +207,8 @@ class FoundFPDUs(Listener):
             end = offset + length
             if last is not None:
                 yield last
-            last = (
-                (turn if self._order == "delivered" else row.placed or complete),
-                *event[:3],
-                row,
-                frames,
-                place,
-                length,
-            )
+            own = Row._make(row).placed or complete
+            last = (turn if self._order == "delivered" else own), *event[:3], row, frames, place, length
         if last is not None:
             yield last
 

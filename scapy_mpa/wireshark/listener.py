@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
-from scapy_mpa.receive.startup import FoundFrame
-from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.model import DIRECTIONS, Connection, Report
 
 
@@ -24,7 +23,7 @@ class Listener:
         self._frames: deque[tuple[int, ...]] = deque()
         self._serials: dict[int, int] = {}
         # They are kept so that no other one gets the identity of one that is gone.
-        self._mpas: list[MPAConnection] = []
+        self._mpas: list[object] = []
         #: The connections of the report by their number here; None for one that the report has not.
         self.connections: list[Connection | None] = []
 
@@ -52,7 +51,7 @@ class Listener:
         side = DIRECTIONS.index(operation.direction)
         return self.serial(operation.mpa), side, operation.reassembly.offset_of(row.seq)
 
-    def serial(self, mpa: MPAConnection) -> int:
+    def serial(self, mpa: object) -> int:
         """The number of a connection here."""
         serial = self._serials.get(id(mpa))
         if serial is None:

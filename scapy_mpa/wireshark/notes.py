@@ -14,13 +14,12 @@ from typing import NamedTuple, Protocol
 
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
-from scapy_mpa.receive.startup import FoundFrame
-from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
 from scapy_mpa.report.model import DIRECTIONS, Connection
 from scapy_mpa.rules.findings import Findings, Quota
@@ -126,16 +125,6 @@ class _DatedFindings(Findings):
             self._tell(rule_id, direction, when, detail)
 
 
-class _Receiver(Receiver):
-    def __init__(self, notes: Notes, assumptions: Assumptions, limits: Limits) -> None:
-        super().__init__(sink=notes.sink, observer=notes, assumptions=assumptions, limits=limits)
-        self._tell = notes.finding
-        self.findings = _DatedFindings(None, self._tell)
-
-    def new_findings(self) -> Findings:
-        return _DatedFindings(self._quota, self._tell)
-
-
 class Notes(Listener):
     """Reads a capture; then iterating yields what there is to say, frame by frame.
 
@@ -155,7 +144,13 @@ class Notes(Listener):
     ) -> None:
         super().__init__()
         self._notes: Sorted[_Note] = Sorted()
-        receiver = _Receiver(self, assumptions, limits)
+        receiver = Receiver(
+            sink=self.sink,
+            observer=self,
+            assumptions=assumptions,
+            limits=limits,
+            make_findings=lambda quota: _DatedFindings(quota, self.finding),
+        )
         try:
             self.report = read_into(receiver, capture, selection)
         except BaseException:
@@ -197,7 +192,7 @@ class Notes(Listener):
         frames, where = self.next_frames(), self.where(operation, row)
         placed = row.placed
         for frame in frames if not placed or placed in frames else (*frames, placed):
-            self._notes.add((frame, _FPDU, *where, row))
+            self._notes.add((frame, _FPDU, *where, tuple(row)))
 
     def delivered(self, operation: FullOperation, row: Row) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
@@ -244,7 +239,7 @@ class _Gathering:
             row = note[5]
             assert isinstance(row, tuple)
             if len(half.fpdus) < MOST_TOLD:
-                half.fpdus.append(record_of(row, (), connection.number, DIRECTIONS[side]))
+                half.fpdus.append(record_of(Row._make(row), (), connection.number, DIRECTIONS[side]))
             half = half._replace(fpdu_count=half.fpdu_count + 1)
         else:
             if len(half.deliveries) < MOST_TOLD:

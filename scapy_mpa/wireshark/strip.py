@@ -23,8 +23,8 @@ from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.segment import (
     ACK_FLAG,
     FIN,

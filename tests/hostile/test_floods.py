@@ -137,7 +137,7 @@ def test_what_waits_is_not_inferred_for_each_segment(name: str, monkeypatch: pyt
     octets = FLOODS[name].make(FLOODS[name].packets)
     inferred = _count(
         monkeypatch,
-        ["scapy_mpa.receive.entering.infer"],
+        ["scapy_mpa.receive.midstream.infer"],
         lambda runs, *_: sum(len(run.octets) for run in runs),
     )
     analyze(io.BytesIO(octets), limits=FEW)
@@ -155,11 +155,11 @@ def test_a_segment_is_not_checked_for_damage_again_and_again(name: str, monkeypa
 def test_rejections_do_not_receive_all_that_waits_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     octets = FLOODS["Requests that wait, and rejections"].make(1000)
     received: list[Segment] = []
-    receive = StartupPhase.receive
+    receive = StartupPhase.take
 
     def count(self: StartupPhase, seg: Segment) -> None:
         received.append(seg)
         receive(self, seg)
 
-    monkeypatch.setattr(StartupPhase, "receive", count)
+    monkeypatch.setattr(StartupPhase, "take", count)
     assert analyze(io.BytesIO(octets)).packets < len(received) < 12_000

@@ -16,12 +16,12 @@ from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.receive.mpa import MPAConnection
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import AFTER_ERROR, FPDURecord, Row, record_of
 from scapy_mpa.receive.records import LENGTH as BY_LENGTH
 from scapy_mpa.receive.records import MARKER as BY_MARKER
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.rules.findings import Finding, Findings
 
 Side = Literal["a", "b"]

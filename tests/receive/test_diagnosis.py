@@ -375,7 +375,7 @@ def test_what_is_kept_is_bounded() -> None:
         receiver.feed(talk.segments[-4 if not number else -1 :] if number else talk.segments)
         receiver.release()
         operation = receiver.connections[0].operations["initiator"]
-        held = operation.suspicion.held if operation.suspicion is not None else 0
+        held = operation.inquiry.weight
         most = max(most, held)
     assert most < 2 * 30725 and held == 0, "no dialect has such a CRC"
 
@@ -421,7 +421,7 @@ def test_the_beginnings_of_few_are_kept() -> None:
             talk.segments.clear()
         receiver.release()
         operations = [mpa.operations["initiator"] for mpa in receiver.connections]
-        return [sum(len(seg.buffer) for seg in operation.beginning) for operation in operations]
+        return [sum(len(seg.buffer) for seg in operation.inquiry.beginning) for operation in operations]
 
     assert all(say(talks, 1000))
     for _ in range(8):
@@ -437,10 +437,10 @@ def test_the_beginnings_of_few_are_kept() -> None:
             receiver.feed(talk.segments)
     kept = say([late], 1400)
     assert sum(kept) < 1 << 20
-    assert receiver.connections[-1].operations["initiator"].beginning
+    assert receiver.connections[-1].operations["initiator"].inquiry.beginning
     receiver.finish()
-    assert not any(operation.beginning for mpa in receiver.connections for operation in mpa.operations.values())
-    assert receiver.purse.take_room(operation_of(receiver), 1 << 20, 0)
+    assert not any(operation.inquiry.beginning for mpa in receiver.connections for operation in mpa.operations.values())
+    assert receiver.context.diagnosis.take_room(operation_of(receiver).inquiry, 1 << 20, 0)
 
 
 def test_what_is_kept_in_tiny_segments_is_bounded() -> None:
@@ -451,8 +451,8 @@ def test_what_is_kept_in_tiny_segments_is_bounded() -> None:
         receiver.feed(talk.segments)
         talk.segments.clear()
         receiver.release()
-    assert len(operation_of(receiver).beginning) < 2100
-    assert not operation_of(receiver).is_wary
+    assert len(operation_of(receiver).inquiry.beginning) < 2100
+    assert not operation_of(receiver).inquiry.is_open
 
 
 def operation_of(receiver: Receiver) -> FullOperation:

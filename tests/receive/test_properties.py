@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.receive.early import EarlyOperation, EarlySegments
-from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
+from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row, record_of
+from scapy_mpa.receive.scan import Scan
 from scapy_mpa.receive.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from scapy_mpa.receive.startup import StartupPhase
 from tests.receive.reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
@@ -355,24 +355,25 @@ def test_any_segmentation_order_and_repetition_gives_the_reference(scene: Scene)
 
 
 def never(self: object, seg: Segment) -> bool:
-    """An `in_order` that leaves everything to the slow path."""
+    """What takes no segment at a glance, or puts none aside."""
     return False
 
 
-def neither(self: object, seg: Segment, waiting: EarlySegments | None) -> bool:
-    """An operation in which no segment waits for those before it."""
-    return False
+def nothing(self: object, *_: object) -> None:
+    """A `read` that finds something that does not fit in everything: recovery does all the work."""
 
 
 @settings(max_examples=80, suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
     fast = everything(receiver_of(scene))
-    with patch.object(PlainOperation, "in_order", never), patch.object(MarkerOperation, "in_order", never):
+    with patch.object(InOrder, "take", never):
         assert everything(receiver_of(scene)) == fast
-        with patch.object(StartupPhase, "in_order", never):
+        with patch.object(StartupPhase, "pass_streaming", never):
             assert everything(receiver_of(scene)) == fast
-    with patch.object(EarlyOperation, "_is_early_or_next", neither):
+    with patch.object(InOrder, "postpone_or_take", never):
+        assert everything(receiver_of(scene)) == fast
+    with patch.object(Scan, "read", nothing):
         assert everything(receiver_of(scene)) == fast
 
 

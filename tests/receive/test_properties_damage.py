@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
+from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.receiver import Receiver
 from tests.receive.reference import OPCODES, Sent, Told
 from tests.receive.test_properties import (
@@ -100,8 +100,7 @@ def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, 
     scene, _ = lossy
     fast = everything(receiver_of(scene))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlainOperation, "in_order", never)
-        patch.setattr(MarkerOperation, "in_order", never)
+        patch.setattr(InOrder, "take", never)
         assert everything(receiver_of(scene)) == fast
     same_in_order_of_placement(scene)
 
@@ -241,8 +240,7 @@ def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[S
     scene, _, _ = case
     fast = everything(receiver_of(scene))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlainOperation, "in_order", never)
-        patch.setattr(MarkerOperation, "in_order", never)
+        patch.setattr(InOrder, "take", never)
         assert everything(receiver_of(scene)) == fast
     receiver = Receiver(records=True)
     in_batches(rng, scene, receiver)
@@ -308,7 +306,7 @@ def test_alignment_is_judged_alike_where_a_length_was_wrong() -> None:
     scene, _ = one_way([b"A@" * 32, b"A@" * 257], wrong, [(0, 76), (76, 600)])
     fast = everything(receiver_of(scene))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MarkerOperation, "in_order", never)
+        patch.setattr(InOrder, "take", never)
         assert everything(receiver_of(scene)) == fast
 
 

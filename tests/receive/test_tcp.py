@@ -344,8 +344,8 @@ def test_waiting_for_a_startup_frame_is_bounded_too() -> None:
     for seg in talk.segments:
         receiver.feed([seg])
         receiver.release()
-        for half in receiver._halves.values():
-            waiting = getattr(half.phase, "waiting", [])
+        for direction in receiver._directions.values():
+            waiting = getattr(direction.phase, "waiting", [])
             assert sum(seg[8] - seg[7] for seg in waiting) <= 20_000
     receiver.finish()
     assert errors(receiver) == []
@@ -1113,7 +1113,10 @@ def test_whatever_happens_the_books_balance(seed: int) -> None:
             assert counts.marker_count == sum(row.markers for row in own)
             assert counts.ulpdu_octets == sum(row.ulpdu_length for row in own)
             assert (found["crc", direction].count if bad else 0) == len(bad)
-            assert counts.stream_octets + counts.missing_octets == operation.reassembly.highest - operation.reassembly.first
+            assert (
+                counts.stream_octets + counts.missing_octets
+                == operation.reassembly.highest - operation.reassembly.first
+            )
             assert counts.header_aligned_segments <= counts.segments
             assert counts.fpdu_aligned_segments <= counts.header_aligned_segments
             assert (counts.missing_octets > 0) <= bool({("gap", direction), ("capture-gap", direction)} & set(found))

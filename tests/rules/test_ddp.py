@@ -26,8 +26,7 @@ from scapy_mpa.craft.ulpdus import (
 )
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.receive.early import EarlyOperation
-from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
+from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.watch.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
 from tests.rules.talks import HOWS, How, begun, findings, put, told
@@ -218,8 +217,8 @@ def padded(rng: random.Random, stream: HalfStream, ulpdu: bytes, often: float) -
 #: What looks at FPDUs at a glance, or without looking beyond a hole, and what stands for it where it must not.
 GLANCES = (
     ((DDPWatch, "glance"),),
-    ((PlainOperation, "in_order"), (MarkerOperation, "in_order")),
-    ((EarlyOperation, "_is_early_or_next"),),
+    ((InOrder, "take"),),
+    ((InOrder, "postpone_or_take"),),
 )
 
 
@@ -259,7 +258,7 @@ def test_what_is_seen_at_a_glance_is_what_is_seen_by_looking(
         for operation in (one for mpa in receiver.connections for one in mpa.operations.values()):
             watch = operation.ddp
             place = (watch.stag, watch.to) if watch.is_writing else None
-            known.append((operation.sizes.longest, watch.longest_part, watch.quiet, place))
+            known.append((operation.watches.sizes.longest, watch.longest_part, watch.quiet, place))
         return [*said, *known]
 
     at_a_glance = seen(records=False)

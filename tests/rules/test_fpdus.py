@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import cast
 
 import pytest
 
@@ -14,7 +13,6 @@ from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send, untagge
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import marker_positions
-from scapy_mpa.receive.segment import BUFFER, Segment
 from tests.receive.cases import Side, Talk, feed, started
 from tests.rules.talks import HOWS, How, Teller, begun, findings, put, told
 
@@ -384,8 +382,7 @@ def test_packets_that_come_another_way(changes: bool) -> None:
             seg = talk.tap.segments[-1]
             octets = bytearray(seg.buffer)
             octets[seg.tcp - 12] -= 5
-            changed = (*seg[:BUFFER], memoryview(bytes(octets)), *seg[BUFFER + 1 :])
-            talk.tap.segments[-1] = cast("Segment", changed)
+            talk.tap.segments[-1] = seg._replace(buffer=memoryview(bytes(octets)))
     for batches in ([talk.segments], [[seg] for seg in talk.segments]):
         found = [(one.rule.id, one.direction, one.count) for one in findings(feed(batches))]
         assert found == ([("attack-hijack", "initiator", 1)] if changes else [])

@@ -1,8 +1,8 @@
 """What FPDUs say and hold, beyond what a receiver needs to place them (RFC 5044 §4, §5.1; RFC 5041).
 
-:class:`FPDUWatches` is shown FPDUs in the order of the stream.  An RDMA Write of one segment, or the next segment of one,
-with PAD of zero and no longer than those before it, breaks no rule: scan sees that by what is *usual*, and such FPDUs are
-not shown.  Nor does the first or the last segment of one, or a whole Send, that is as it has to be
+:class:`FPDUWatches` is shown FPDUs in the order of the stream.  An RDMA Write of one segment, or the next segment of
+one, with PAD of zero and no longer than those before it, breaks no rule: scan sees that by what is *usual*, and such
+FPDUs are not shown.  Nor does the first or the last segment of one, or a whole Send, that is as it has to be
 (:meth:`~scapy_mpa.receive.watch.ddp.DDPWatch.glance`).  Whatever else comes is looked into.
 
 The rest of this module are the rules about single FPDUs: PAD and Markers, lengths, and what the first octets of Full

@@ -1,7 +1,7 @@
 """How segments lie and where they come from: alignment with FPDUs, and the signs of attacks that segments show.
 
-Alignment: whether it was there, was lost, came back (RFC 5044 §5.1, appendix A.1 and A.2).  Where FPDUs are longer than a
-segment they cannot be aligned; that is reported by itself (``fpdu-above-emss``).  The attacks are those that RFC 5044
+Alignment: whether it was there, was lost, came back (RFC 5044 §5.1, appendix A.1 and A.2).  Where FPDUs are longer than
+a segment they cannot be aligned; that is reported by itself (``fpdu-above-emss``).  The attacks are those that RFC 5044
 §9.1 names.
 """
 
@@ -12,11 +12,11 @@ from struct import Struct
 from scapy_mpa.framing.ddp import Terminate
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.reassembly import Piece
 from scapy_mpa.receive.segment import Segment
+from scapy_mpa.receive.settlement import Counts
 
 #: Fewer segments show no habit.
 FEWEST_SEGMENTS = 16

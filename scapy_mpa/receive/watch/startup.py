@@ -1,7 +1,11 @@
-"""What the order of startup frames and first FPDUs says, by what each side had received when it sent something.
+"""What is wrong with startup frames, and with their order and that of the first FPDUs.
 
 Frames of a capture come in the order in which they passed the tap, which is not always that of the endpoints; the
 acknowledgement number of a segment says what its sender had received (RFC 5044 §7.1.2, §7.1.5).
+
+What :mod:`scapy_mpa.framing.judgement` states of two startup frames is placed and dated: a breach of a frame shows at
+that frame, one of their pair at the Reply, and one of the beginning of Full Operation at the first FPDU of whoever did
+it (RFC 5044 §7.1, §7.1.2 and appendix C; RFC 6581 §6, §9 and §10).
 """
 
 from __future__ import annotations
@@ -11,20 +15,15 @@ from typing import TYPE_CHECKING
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.receive.evidence import HEADER_OCTETS
-from scapy_mpa.receive.half import Moment
-from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.half import Direction, Half, Moment
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.segment import (
-    ACK_FLAG,
-    SEQ_MASK,
-    Segment,
-)
+from scapy_mpa.receive.segment import ACK_FLAG, SEQ_MASK, Segment, endpoints
 from scapy_mpa.receive.watch.fpdus import begins_with_header, is_fpdu
+from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement
-    from scapy_mpa.receive.startup import FoundFrame
-    from scapy_mpa.receive.tcp import Half, MPAConnection
 
 #: How long the answer to a startup frame, or a close, is waited for: longer than any stack's own timeout (nanoseconds).
 PATIENCE = 10_000_000_000
@@ -34,15 +33,23 @@ _NO_SILENCE = {
     "initiator": ("startup-pd-length", "startup-fpdu-before-reply"),
 }
 
+#: What is judged by the first FPDU, not by the frames.
+_BY_FIRST_FPDU = frozenset(
+    (
+        "startup-fpdu-after-rejection",
+        "startup-not-closed",
+        "rtr",
+        "rtr-not-closed",
+        "rnic-version",
+        "rnic-version-mixed",
+        "terminate-code",
+    )
+)
+
 
 def is_before(one: int, other: int) -> bool:
     """Whether a sequence number lies before another (RFC 9293 §3.4)."""
     return (one - other) & SEQ_MASK >= 0x80000000
-
-
-def end_of(found: FoundFrame) -> int:
-    """The sequence number after a startup frame."""
-    return (found.seq + found.end - found.start) & SEQ_MASK
 
 
 def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None:
@@ -50,7 +57,7 @@ def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None
     request, reply = mpa.request, mpa.reply
     assert request is not None and reply is not None
     seen = reply.frame, reply.time, reply.seq
-    request_end = end_of(request)
+    request_end = request.end_seq
     if not reply.ack or not request.ack:
         return  # nobody knows what they had received
     received = max((reply.ack - request.seq + 0x80000000 & SEQ_MASK) - 0x80000000, 0)
@@ -66,7 +73,7 @@ def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None
         detail = f"{under_way} octets of the Responder were under way when the Initiator sent its Request"
         mpa.findings.add("startup-stream-data", "responder", *seen, detail)
     # Who replied before the header was there did not look at PD_Length.
-    if received >= STARTUP_HEADER_LENGTH and not is_before(request.ack, end_of(reply)):
+    if received >= STARTUP_HEADER_LENGTH and not is_before(request.ack, reply.end_seq):
         detail = f"PD_Length {request.startup.pd_length}: the last octets of its Private Data were sent after the Reply"
         mpa.findings.add("startup-pd-length", "initiator", request.frame, request.time, request.seq, detail)
 
@@ -80,16 +87,16 @@ def find_data_under_way(mpa: MPAConnection, acknowledged: int) -> None:
         mpa.findings.add("startup-stream-data", "initiator", request.frame, request.time, request.seq, detail)
 
 
-def find_reply_alone(mpa: MPAConnection) -> None:
-    """No Request was captured: was there one?"""
+def find_reply_alone(mpa: MPAConnection, garbled: tuple[int, int, int, str] | None) -> None:
+    """No Request was captured: was there one?  ``garbled`` is where the Initiator sent what is nearly one."""
     reply, half = mpa.reply, mpa.halves["initiator"]
     assert reply is not None
     place = reply.frame, reply.time, reply.seq
     if half.origin is not None and reply.ack == half.origin:
         detail = "the Reply acknowledges no octet: there was no Request"
         mpa.findings.add("startup-reply-first", "responder", *place, detail)
-    elif half.garbled is not None:
-        mpa.findings.add("startup-key", "initiator", *half.garbled)
+    elif garbled is not None:
+        mpa.findings.add("startup-key", "initiator", *garbled)
         detail = "a Reply to what is no Request: its Key is another"
         mpa.findings.add("startup-invalid-answered", "responder", *place, detail)
     elif mpa.answered_octets:
@@ -105,8 +112,8 @@ def find_first_octets(mpa: MPAConnection) -> None:
     if initiator is None or responder is None:
         return
     opening = initiator.opening.segment
-    answered = mpa.request is not None and not is_before(mpa.reply.ack, end_of(mpa.request))
-    if answered and opening is not None and _tells(opening) and is_before(opening.ack, end_of(mpa.reply)):
+    answered = mpa.request is not None and not is_before(mpa.reply.ack, mpa.request.end_seq)
+    if answered and opening is not None and _tells(opening) and is_before(opening.ack, mpa.reply.end_seq):
         if _took_for_whole(opening, mpa.reply):
             found = mpa.reply
             detail = f"PD_Length {found.startup.pd_length}: the last octets of its Private Data were sent after an FPDU"
@@ -187,7 +194,7 @@ def find_octets_behind_request(mpa: MPAConnection, seg: Segment) -> None:
     request = mpa.request
     if request is None or mpa.reply is not None or mpa.operations or seg.ack != request.ack:
         return
-    end = end_of(request)
+    end = request.end_seq
     skipped = (end - seg.seq) & SEQ_MASK if is_before(seg.seq, end) else 0
     octets = bytes(seg.buffer[seg.start + skipped : seg.end])
     where = seg.frame, seg.time
@@ -206,7 +213,7 @@ def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -
     closed = half.closed or mpa.halves["initiator"].closed
     if request is None or mpa.operations or mpa.rejected:
         return
-    if half.ack <= 0 or is_before(half.ack, end_of(request)):
+    if half.ack <= 0 or is_before(half.ack, request.end_seq):
         return  # nobody knows whether the Responder has it
     waited = now[1] - request.time >= PATIENCE
     if judgement is not None and judgement.close is not None and judgement.close.certain:
@@ -224,17 +231,75 @@ def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -
         mpa.findings.add("startup-unanswered", "responder", *when, request.ack, detail)
 
 
-def find_fpdu_after_rejection(half: Half, seg: Segment) -> None:
+def find_fpdu_after_rejection(mpa: MPAConnection, half: Half, seg: Segment) -> None:
     """The first octets after a Reply with R: are they an FPDU?"""
-    mpa, half.rejected = half.rejected, None
-    assert mpa is not None
-    direction: Direction = "initiator" if mpa.halves["initiator"] is half else "responder"
+    direction = mpa.role_of(half)
     octets = bytes(seg.buffer[seg.start : seg.end])
     if is_fpdu(octets, 0 if mpa.markers(direction) else None, mpa.crc):
         where = seg.frame, seg.time, seg.seq
         mpa.findings.add("startup-fpdu-after-rejection", direction, *where, "an FPDU after a Reply with R")
 
 
-def rule_of_part(octets: bytes) -> str:
-    """The rule that a startup frame breaks of which no more than ``octets`` came."""
-    return "startup-frame" if len(octets) < STARTUP_HEADER_LENGTH else "startup-pd-length"
+def find_same_role(mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+    """A startup frame that the other side has sent already, or has to send."""
+    what = "a second MPA Request" if found.startup.kind == "request" else "an MPA Reply from the Initiator"
+    detail = f"{what}: both sides are in the same role"
+    mpa.findings.add("startup-role", direction, found.frame, found.time, found.seq, detail)
+
+
+def find_unfinished(
+    mpa: MPAConnection | None,
+    findings: Findings,
+    half: Half,
+    pending: tuple[int, bytes] | None,
+    garbled: tuple[int, int, int, str] | None,
+    unexpected: Segment | None,
+) -> None:
+    """At the end: why the Startup Phase of a half connection did not end.
+
+    Args:
+        mpa: the MPA connection, None if there is none.
+        findings: where it is reported.
+        half: the direction of the TCP connection.
+        pending: the sequence number and the octets of a startup frame of which only these came.
+        garbled: where its first octets are nearly a Key (frame, nanoseconds, sequence number), and what they are.
+        unexpected: what came in place of the Reply.
+    """
+    role = mpa.role_of(half) if mpa is not None else None
+    source, destination = endpoints(half.key)
+    where = "" if mpa is not None else f"{source} > {destination}: "
+    closed = half.closed
+    if pending is not None and closed is not None:
+        seq, octets = pending
+        how, when = closed
+        detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[7:10] == b'Req' else 'Reply'}"
+        rule = "startup-frame" if len(octets) < STARTUP_HEADER_LENGTH else "startup-pd-length"
+        findings.add(rule, role, *when, seq, where + detail)
+    elif mpa is None and garbled is not None:
+        *place, detail = garbled
+        frame, time, seq = place
+        findings.add("startup-key", None, frame, time, seq, where + detail)
+    elif mpa is not None and mpa.reply is None and unexpected is not None:
+        seg = unexpected
+        begins = bytes(seg.buffer[seg.start : min(seg.end, seg.start + 16)])
+        findings.add("startup-key", role, seg.frame, seg.time, seg.seq, f"no MPA Reply: it begins with {begins!r}")
+
+
+def find_negotiation(mpa: MPAConnection) -> Judgement | None:
+    """Report what is wrong with, or remarkable about, the startup frames; the judgement, None without any frame."""
+    judgement = mpa.judge()
+    if judgement is None:
+        return None
+    for deviation in (*judgement.violations, *judgement.remarks):
+        place = _place(mpa, deviation.by, deviation.id in _BY_FIRST_FPDU)
+        if place is not None:
+            mpa.findings.add(deviation.id, deviation.by, *place, deviation.text)
+    return judgement
+
+
+def _place(mpa: MPAConnection, by: Direction, by_first_fpdu: bool) -> tuple[int, int, int] | None:
+    """The frame, the time (nanoseconds) and the sequence number at which something that ``by`` did shows."""
+    own, operation = mpa.frame_of(by), mpa.operations.get(by)
+    if (by_first_fpdu or own is None) and operation is not None and operation.opening.opened is not None:
+        return (*operation.opening.opened, operation.reassembly.seq_of(operation.reassembly.first))
+    return (own.frame, own.time, own.seq) if own is not None else None

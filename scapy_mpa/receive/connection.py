@@ -1,0 +1,592 @@
+"""A TCP connection and the MPA connections on it, one after another.
+
+Each direction is in one phase: the Startup Phase, Full Operation, or between both where startup frames were not
+captured.  Phases tell the connection what they find; it alone decides what follows for both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from scapy_mpa.framing.agreement import is_rdmac
+from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
+from scapy_mpa.receive.context import ReceiverContext
+from scapy_mpa.receive.deviating import DeviatingChain
+from scapy_mpa.receive.diagnosis import Diagnosis
+from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
+from scapy_mpa.receive.midstream import (
+    AwaitingFirstOctets,
+    AwaitingInference,
+    Beginning,
+    InferredHalves,
+    Waited,
+    first_octets,
+    infer_both,
+    infer_from_reply,
+    infer_from_request,
+    inferred_profile,
+)
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection, Observer
+from scapy_mpa.receive.operation import FullOperation, PlacedSink
+from scapy_mpa.receive.options import announced
+from scapy_mpa.receive.reassembly import Reassembly
+from scapy_mpa.receive.scan import Layout
+from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SEQ_MASK, SYN, Segment, detached, endpoints
+from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
+from scapy_mpa.receive.suspicion import Suspicion
+from scapy_mpa.receive.watch.startup import (
+    find_data_under_way,
+    find_first_octets,
+    find_negotiation,
+    find_octets_behind_request,
+    find_order_of_frames,
+    find_reply_alone,
+    find_same_role,
+    find_silence,
+    find_unfinished,
+)
+from scapy_mpa.receive.watch.teardown import find_end, watch_reads
+
+#: Octets of streaming data that may lie between a SYN captured late and the startup frame.
+_MOST_STREAMING_DATA = 1 << 20
+
+
+class Connections(Protocol):
+    """What a TCP connection asks of whoever follows all of them, and tells it."""
+
+    def has_room(self, half: Half) -> bool:
+        """Whether one more MPA connection is kept for the report; if not, that is reported."""
+
+    def add(self, connection: TCPConnection, mpa: MPAConnection) -> None:
+        """There is MPA on a TCP connection."""
+
+    def forget(self, mpa: MPAConnection) -> None:
+        """An MPA connection was none."""
+
+    def begin_anew(self, connection: TCPConnection, segments: Sequence[Segment]) -> None:
+        """A TCP connection is over, and ``segments`` belong to a new one on the same addresses and ports."""
+
+
+class TCPDirection:
+    """One direction of a TCP connection and the phase that it is in.
+
+    Attributes:
+        half: what its segments tell apart from octets.
+        connection: the TCP connection.
+        phase: what takes its octets.
+        take: takes a segment with payload: the phase's own method.
+        held: octets of memory that what it holds back took when that was looked at last.
+        garbled: where its first octets are nearly a Key (frame, nanoseconds, sequence number), and what they are.
+        syn: a SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
+    """
+
+    __slots__ = ("_context", "connection", "garbled", "half", "held", "phase", "syn", "take")
+
+    phase: StartupPhase | AwaitingInference | FullOperation
+    take: Callable[[Segment], None]
+
+    def __init__(self, key: bytes, connection: TCPConnection, context: ReceiverContext) -> None:
+        self.half = Half(key)
+        self.connection = connection
+        self.held = 0
+        self.garbled: tuple[int, int, int, str] | None = None
+        self.syn: Segment | None = None
+        self._context = context
+
+    def enter(self, phase: StartupPhase | AwaitingInference | FullOperation) -> None:
+        """Begin a phase."""
+        self.phase = phase
+        self.take = phase.take
+        if self.held:
+            # Only what segments come for is looked at when their block goes.
+            self.weigh()
+
+    def weigh(self) -> None:
+        """Look at how much it holds back."""
+        held = self.phase.weight
+        self._context.hold(held - self.held)
+        self.held = held
+
+    def leave(self) -> None:
+        """The connection is over: nothing is held back any more."""
+        self._context.hold(-self.held)
+        self.held = 0
+
+    def see_garbled_key(self, seg: Segment, detail: str) -> None:
+        """Its first octets are nearly a Key."""
+        self.garbled = seg.frame, seg.time, seg.seq, detail
+
+    def see_foreign_syn(self, seg: Segment) -> None:
+        """A SYN may begin another connection."""
+        self.syn = detached(seg)
+
+
+class TCPConnection:
+    """Both directions of a TCP connection.
+
+    Args:
+        seg: its first segment.
+        peer_key: addresses and ports of segments in the other direction.
+        context: what all half connections share.
+        connections: who follows all connections.
+        sink: who wants each FPDU as it is placed.
+        observer: who wants startup frames, and FPDUs with their octets.
+
+    Attributes:
+        directions: that of the first segment, and the other.
+        mpa: the MPA connection that is being set up or in Full Operation.
+        is_promising: whether the octets look a little like FPDUs, though no startup frame says so.
+    """
+
+    def __init__(
+        self,
+        seg: Segment,
+        peer_key: bytes,
+        context: ReceiverContext,
+        connections: Connections,
+        sink: PlacedSink | None,
+        observer: Observer | None,
+    ) -> None:
+        first, second = TCPDirection(seg.key, self, context), TCPDirection(peer_key, self, context)
+        first.half.meet(second.half)
+        second.half.meet(first.half)
+        self.directions = first, second
+        self.mpa: MPAConnection | None = None
+        self.is_promising = False
+        self._context = context
+        self._connections = connections
+        self._sink = sink
+        self._observer = observer
+        #: Who sent the first data captured.
+        self._first_sender: Half | None = None
+        for direction in self.directions:
+            # What its peer acknowledges is what it sends next, as long as nothing else is known.
+            origin = seg.seq if direction.half.key == seg.key else seg.ack
+            direction.enter(StartupPhase(direction.half, self, context, origin, False))
+
+    def direction_of(self, half: Half) -> TCPDirection:
+        """The direction with these segments."""
+        first, second = self.directions
+        return first if first.half is half else second
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is to be expected: an RST, or a FIN in both directions."""
+        return self.directions[0].half.is_over
+
+    # --- the state of the TCP connection ---
+
+    def change_state(self, direction: TCPDirection, seg: Segment) -> None:
+        """A SYN, FIN or RST, and what payload comes with it."""
+        flags, half = seg.flags, direction.half
+        if flags & SYN:
+            if self._is_foreign(direction, seg) or not self._synchronize(direction, seg):
+                return
+            half.announce(announced(seg))
+            seg = seg._replace(seq=(seg.seq + 1) & SEQ_MASK)
+        if flags & ACK_FLAG:
+            half.acknowledge(seg.ack)
+        if flags & RST:
+            half.reset(seg)
+            return
+        if flags & FIN:
+            half.finish(seg)
+        if seg.length:
+            direction.take(seg)
+
+    def _is_foreign(self, direction: TCPDirection, seg: Segment) -> bool:
+        """Whether a SYN belongs to another connection; if so, it has been dealt with.
+
+        As long as MPA is spoken on this one, it takes both sides to begin another: a lone SYN may be forged.
+        """
+        origin = (seg.seq + 1) & SEQ_MASK
+        if self.mpa is None or self.is_closed or self._has_begun_behind(direction.half, origin):
+            return False
+        direction.see_foreign_syn(seg)
+        pair = [one.syn for one in (self.direction_of(direction.half.peer), direction) if one.syn is not None]
+        answered = {(syn.ack - 1) & SEQ_MASK for syn in pair if syn.flags & ACK_FLAG}
+        if len(pair) == 2 and any(syn.seq in answered for syn in pair):
+            self._connections.begin_anew(self, pair)
+        return True
+
+    def _has_begun_behind(self, half: Half, origin: int) -> bool:
+        """Whether a SYN whose first octet is ``origin``, be it captured late, is that of the present connection."""
+        mpa = self.mpa
+        if half.origin is not None or mpa is None:
+            return half.origin == origin
+        operation = mpa.operations.get(mpa.role_of(half))
+        if mpa.inferred and operation is not None:
+            stream = operation.reassembly
+            return (stream.seq_of(stream.first) - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
+        found = mpa.frame_of(mpa.role_of(half))
+        return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
+
+    def _synchronize(self, direction: TCPDirection, seg: Segment) -> bool:
+        """Whether a SYN is of this connection; if it is of a new one, it has been dealt with."""
+        half, phase, origin = direction.half, direction.phase, (seg.seq + 1) & SEQ_MASK
+        # A SYN may be captured late, but not after the end of the connection.
+        if not self._has_begun_behind(half, origin):
+            may_be_late = half.origin is None and not self.is_closed
+            if not (may_be_late and isinstance(phase, StartupPhase) and phase.anchor(origin)):
+                self._connections.begin_anew(self, [seg])
+                return False
+        half.synchronize(origin)
+        return True
+
+    def begins_anew(self, half: Half, seg: Segment) -> bool:
+        """Whether ``seg`` begins another connection on the same addresses and ports; if so, it has been dealt with.
+
+        It is the first after a SYN that nobody has confirmed yet, or its SYN was not captured.
+        """
+        syn = self.direction_of(half).syn
+        if syn is not None and seg.seq == (syn.seq + 1) & SEQ_MASK:
+            self._connections.begin_anew(self, [syn, seg])
+            return True
+        if not self.is_closed or bytes(seg.buffer[seg.start : seg.start + KEY_LENGTH]) != REQUEST_KEY:
+            return False
+        if self.mpa is not None and self.mpa.request is not None and self.mpa.request.seq == seg.seq:
+            return False
+        self._connections.begin_anew(self, [seg])
+        return True
+
+    # --- what a Startup Phase asks and tells ---
+
+    @property
+    def has_mpa(self) -> bool:
+        """Whether there is MPA on it, as far as is known."""
+        return self.mpa is not None
+
+    @property
+    def lacks_beginning(self) -> bool:
+        """Whether a startup frame may be what is missing behind a SYN that was captured, in either direction."""
+        phases = (direction.phase for direction in self.directions)
+        return any(isinstance(phase, StartupPhase) and phase.lacks_beginning for phase in phases)
+
+    def see_data(self, half: Half) -> None:
+        """A direction sends data."""
+        if self._first_sender is None:
+            self._first_sender = half
+
+    def see_garbled_key(self, half: Half, seg: Segment, detail: str) -> None:
+        """The first octets of a direction are nearly a Key."""
+        self.direction_of(half).see_garbled_key(seg, detail)
+
+    def may_have_frame(self, half: Half) -> bool:
+        """Whether the startup frame of a direction may be taken: the report may have no room for a connection more."""
+        return self.mpa is not None or self._connections.has_room(half)
+
+    def find(self, rule: str, seg: Segment, detail: str) -> None:
+        """Report something about the connection, or the capture, before Full Operation."""
+        if self.mpa is not None:
+            self.mpa.findings.add(rule, None, seg.frame, seg.time, seg.seq, detail)
+        else:
+            source, destination = endpoints(seg.key)
+            detail = f"{source} > {destination}: {detail}"
+            self._context.findings.add(rule, None, seg.frame, seg.time, seg.seq, detail)
+
+    def find_other_copy(self, half: Half, seg: Segment, before: Segment) -> None:
+        """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
+        if self.mpa is not None:
+            detail = f"a startup frame differs from what frame {before.frame} brought; the first copy is kept"
+            self.mpa.findings.add("overlap", self.mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
+
+    def begin_again(self, phase: StartupPhase, segments: Sequence[Segment], without_frame: bool) -> None:
+        """A Startup Phase begins in place of another, with these segments; the frame found may have been none."""
+        mpa, direction = self.mpa, self.direction_of(phase.half)
+        if without_frame and mpa is not None:
+            mpa.forget_frame(mpa.role_of(phase.half))
+            if mpa.request is None and mpa.reply is None:
+                self._connections.forget(mpa)
+                self.mpa = None
+        direction.enter(phase)
+        for seg in segments:
+            direction.take(seg)
+
+    def find_frame(self, half: Half, found: FoundFrame) -> None:
+        """A direction has found its startup frame."""
+        is_request = found.startup.kind == "request"
+        mpa = self.mpa or self._begin_mpa(half if is_request else half.peer)
+        role = mpa.role_of(half)
+        if role != ("initiator" if is_request else "responder"):
+            find_same_role(mpa, role, found)
+            return
+        other = self.direction_of(half.peer).phase
+        if is_request:
+            mpa.take_request(found)
+        else:
+            answered = other.search.octets_without_key(found.ack) if isinstance(other, StartupPhase) else 0
+            mpa.take_reply(found, answered)
+        if self._observer is not None:
+            self._observer.startup(mpa, role, found)
+        if is_request:
+            find_data_under_way(mpa, half.peer.ack)
+        if mpa.request is not None and mpa.reply is not None:
+            self._agree(mpa, mpa.request, mpa.reply)
+        elif isinstance(other, StartupPhase):
+            if is_request:
+                other.expect_reply(ExpectedReply(found.end_seq, found.ack))
+            else:
+                # The Responder acknowledged the whole Request before it replied.
+                other.wait_behind(found.ack)
+
+    def _agree(self, mpa: MPAConnection, request: FoundFrame, reply: FoundFrame) -> None:
+        """Both startup frames are known."""
+        answering = self.direction_of(mpa.halves["responder"]).phase
+        find_order_of_frames(mpa, answering.unexpected if isinstance(answering, StartupPhase) else None)
+        if reply.startup.r:
+            self._reject(mpa)
+            return
+        floor = max((request.frame, request.time), (reply.frame, reply.time))
+        # M asks for Markers in what its sender receives (RFC 5044 §7.1.1).
+        asked = bool(request.startup.m)
+        adapts = request.startup.rev > 0 and not asked and is_rdmac(reply.startup)
+        self._begin_behind_frames(
+            mpa, floor, {"initiator": bool(reply.startup.m), "responder": None if adapts else asked}
+        )
+
+    def _reject(self, mpa: MPAConnection) -> None:
+        """MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow."""
+        mpa.reject()
+        find_negotiation(mpa)
+        self.mpa = None
+        waiting = []
+        for direction in self.directions:
+            assert isinstance(direction.phase, StartupPhase)
+            phase, segments = direction.phase.leave(mpa)
+            direction.enter(phase)
+            waiting += [(direction, seg) for seg in segments]
+        for direction, seg in waiting:
+            direction.take(seg)
+
+    # --- Full Operation ---
+
+    def _begin_behind_frames(self, mpa: MPAConnection, floor: Moment, markers: Mapping[Direction, bool | None]) -> None:
+        """Begin Full Operation in both directions, behind the startup frames; Markers are None if not known."""
+        waiting = []
+        for role in DIRECTIONS:
+            direction = self.direction_of(mpa.halves[role])
+            old = direction.phase
+            assert isinstance(old, StartupPhase) and old.begins_at is not None
+            with_markers = markers[role]
+            if with_markers is None:
+                half, begin = direction.half, partial(self._begin_waited, mpa)
+                anew = partial(self.begins_anew, half)
+                awaiting = AwaitingFirstOctets(
+                    half, role, old.waiting, self._context, anew, begin, mpa.crc, old.begins_at, floor
+                )
+                direction.enter(awaiting)
+                if old.waiting:
+                    awaiting.decide(at_last=False)
+                continue
+            operation = self._begin(mpa, role, Beginning(Reassembly(old.begins_at, True), with_markers, floor))
+            waiting.append((operation, old.waiting.segments))
+        if len(waiting) == len(DIRECTIONS):
+            watch_reads(mpa)
+        for operation, segments in waiting:
+            operation.replay(segments)
+
+    def _begin_waited(self, mpa: MPAConnection, role: Direction, beginning: Beginning, segments: list[Segment]) -> None:
+        """Begin Full Operation in one direction with the segments that waited until it was known how."""
+        self._begin(mpa, role, beginning).replay(segments)
+
+    def _begin(self, mpa: MPAConnection, role: Direction, beginning: Beginning) -> FullOperation:
+        """Begin Full Operation in one direction."""
+        half = mpa.halves[role]
+        operation = FullOperation(
+            mpa,
+            half,
+            role,
+            self._context,
+            partial(self.begins_anew, half),
+            Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
+            beginning.stream,
+            beginning.floor,
+            beginning.begins_at,
+            beginning.may_search,
+            sink=self._sink,
+            observer=self._observer,
+        )
+        mpa.begin(operation, beginning.inferred)
+        self.direction_of(half).enter(operation)
+        return operation
+
+    def deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
+        """The sender of a half connection deviates: receive it anew, by its dialect, from its first octet."""
+        assert isinstance(old.mpa, MPAConnection)
+        mpa, half, dialect = old.mpa, old.half, diagnosis.candidate.dialect
+        # Whether there are Markers where none were asked for, or none where some were, was not misread.
+        right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
+        old.be_replaced()
+        mpa.findings.forget(old.direction, old.broken - right)
+        reassembly = Reassembly(old.reassembly.origin, True)
+        operation = FullOperation(
+            mpa,
+            half,
+            old.direction,
+            self._context,
+            partial(self.begins_anew, half),
+            Layout(dialect.markers, dialect.crc, dialect.origin),
+            reassembly,
+            old.floor,
+            sink=self._sink,
+            deviating=DeviatingChain(reassembly, diagnosis, suspicion.agreed, old.floor),
+        )
+        mpa.begin(operation, None)
+        self.direction_of(half).enter(operation)
+        operation.replay([*suspicion.segments, *suspicion.left])
+        operation.counts.take_segments(old.counts)
+        return operation
+
+    # --- Full Operation without startup frames ---
+
+    def stop_waiting(self) -> bool:
+        """More waits than may be held; True if Full Operation has begun with it."""
+        first, second = (direction.phase for direction in self.directions)
+        if not isinstance(first, StartupPhase) or not isinstance(second, StartupPhase):
+            return False
+        mpa = self.mpa
+        if mpa is None:
+            return self._infer_both(first, second)
+        initiator, responder = (first, second) if mpa.halves["initiator"] is first.half else (second, first)
+        if mpa.operations or initiator.begins_at is None:
+            return False
+        if mpa.reply is not None and mpa.request is None and responder.begins_at is not None:
+            return self._infer_from_reply(mpa, mpa.reply, initiator, responder)
+        if mpa.request is not None and mpa.reply is None and responder.unexpected is None:
+            return self._infer_from_request(mpa, mpa.request, initiator, responder)
+        return False
+
+    def _infer_from_reply(
+        self, mpa: MPAConnection, reply: FoundFrame, initiator: StartupPhase, responder: StartupPhase
+    ) -> bool:
+        """Begin Full Operation with the Reply alone: Markers of the Responder, and CRC, are told or read off octets."""
+        if reply.startup.r:
+            mpa.reject()
+            return False
+        assert initiator.begins_at is not None and responder.begins_at is not None
+        begins: dict[Direction, bytes] = {
+            "initiator": first_octets(initiator.waiting, initiator.begins_at),
+            "responder": first_octets(responder.waiting, responder.begins_at),
+        }
+        crc, markers = infer_from_reply(reply.startup, begins, self._context.assumptions)
+        mpa.infer(crc)
+        self._begin_behind_frames(mpa, (reply.frame, reply.time), markers)
+        return True
+
+    def _infer_from_request(
+        self, mpa: MPAConnection, request: FoundFrame, initiator: StartupPhase, responder: StartupPhase
+    ) -> bool:
+        """Begin Full Operation with the Request alone, if the octets of both half connections say enough."""
+        assert initiator.begins_at is not None
+        waited: dict[Direction, Waited]
+        waited = {"initiator": Waited(initiator, self._context), "responder": Waited(responder, self._context)}
+        inferred = infer_from_request(request.startup, waited, self._context.assumptions)
+        if not inferred.is_enough:
+            return False
+        mpa.infer(inferred.crc)
+        starts: dict[Direction, int | None]
+        starts = {"initiator": waited["initiator"].stream.offset_of(initiator.begins_at), "responder": None}
+        self._begin_inferred(mpa, waited, inferred, starts, bool(request.startup.m))
+        return True
+
+    def _infer_both(self, first: StartupPhase, second: StartupPhase) -> bool:
+        """Begin Full Operation without startup frames, if the octets say that there is MPA on the connection."""
+        phases = (first, second)
+        if any(phase.found is not None for phase in phases):
+            return False
+        if not any(phase.may_be_fpdus and phase.waiting for phase in phases):
+            return False
+        # Who is the Initiator cannot be known.
+        initiator, responder = (second, first) if self._first_sender is second.half else phases
+        waited: dict[Direction, Waited]
+        waited = {"initiator": Waited(initiator, self._context), "responder": Waited(responder, self._context)}
+        starts = {role: waited[role].told_start() for role in DIRECTIONS}
+        is_told = any(start is not None for start in starts.values())
+        inferred = infer_both(waited, self._context.assumptions, is_told)
+        self.is_promising = inferred.is_promising
+        if not inferred.is_enough or not self._connections.has_room(initiator.half):
+            return False
+        mpa = self._begin_mpa(initiator.half)
+        mpa.infer(inferred.crc, inferred_profile(waited, inferred.found))
+        self._begin_inferred(mpa, waited, inferred, starts, None)
+        return True
+
+    def _begin_inferred(
+        self,
+        mpa: MPAConnection,
+        waited: Mapping[Direction, Waited],
+        inferred: InferredHalves,
+        starts: Mapping[Direction, int | None],
+        asked: bool | None,
+    ) -> None:
+        """Begin Full Operation in both directions, as far as what waited in them says how.
+
+        Args:
+            mpa: the MPA connection.
+            waited: the segments that wait in each direction.
+            inferred: what they say.
+            starts: the offsets at which Full Operation begins, where that is known.
+            asked: whether the Request asks for Markers, None without one.
+        """
+        for role in DIRECTIONS:
+            direction, found, start = self.direction_of(mpa.halves[role]), inferred.found.get(role), starts[role]
+            waiting = waited[role].waiting
+            begin = partial(self._begin_waited, mpa)
+            if start is None and (found is None or (asked is None and not found.shows_markers)):
+                half = direction.half
+                anew = partial(self.begins_anew, half)
+                direction.enter(AwaitingInference(half, role, waiting, self._context, anew, begin, mpa.crc, asked))
+            else:
+                told = self._context.assumptions.markers_of(role)
+                begin(role, waited[role].beginning(found, start, told, mpa.crc), waiting.segments)
+
+    def _begin_mpa(self, initiator: Half) -> MPAConnection:
+        """There is MPA on this connection."""
+        mpa = self.mpa = MPAConnection(initiator, self._context.assumptions, self._context.new_findings())
+        self._connections.add(self, mpa)
+        return mpa
+
+    # --- the end ---
+
+    def look_again(self, operation: FullOperation, at_end: bool) -> FullOperation:
+        """What receives a half connection from now on: another operation if its sender turns out to deviate."""
+        found = operation.diagnosed(at_end)
+        return operation if found is None else self.deviates(operation, *found)
+
+    def finish(self, now: Moment) -> None:
+        """Nothing more comes for this connection."""
+        self.stop_waiting()
+        mpa = self.mpa
+        for direction in self.directions:
+            if isinstance(direction.phase, AwaitingInference):
+                direction.phase.decide(at_last=True)
+            self._finish_phase(direction, direction.phase, now)
+        if mpa is not None:
+            initiator = self.direction_of(mpa.halves["initiator"])
+            find_end(mpa)
+            judgement = find_negotiation(mpa)
+            if (
+                isinstance(initiator.phase, StartupPhase)
+                and initiator.phase.found is not None
+                and initiator.phase.waiting
+            ):
+                find_octets_behind_request(mpa, initiator.phase.waiting.segments[0])
+            find_silence(mpa, judgement, now)
+            find_first_octets(mpa)
+            if mpa.request is None and mpa.reply is not None:
+                find_reply_alone(mpa, initiator.garbled)
+        self.mpa = None
+        for direction in self.directions:
+            direction.phase.let_go()
+
+    def _finish_phase(
+        self, direction: TCPDirection, phase: StartupPhase | AwaitingInference | FullOperation, now: Moment
+    ) -> None:
+        if isinstance(phase, FullOperation):
+            self.look_again(phase, at_end=True).finish(now)
+        elif isinstance(phase, StartupPhase):
+            findings = self.mpa.findings if self.mpa is not None else self._context.findings
+            unexpected = phase.unexpected if not phase.search.has_gap else None
+            find_unfinished(self.mpa, findings, direction.half, phase.pending(), direction.garbled, unexpected)
