@@ -68,6 +68,8 @@ def corpus_command(corpus: Path, count: int, seed: int, folders: tuple[Path, ...
     corpus = corpus.resolve()
     (corpus / INDEX).touch()
     folders = (ROOT / "pcaps", *(folder.resolve() for folder in folders))
+    if len({folder.name for folder in folders}) < len(folders):
+        raise click.UsageError("two folders have one name")
     made = {
         "captures": making.captures(folders),
         "malformed": making.malformed(),
@@ -154,7 +156,7 @@ def read(path: Path) -> dict[str, Hashed]:
 @click.argument("after", metavar="B", type=_file)
 @click.option("--list", "listed", type=click.IntRange(0), default=3, show_default=True, help="Examples of each group.")
 def compare_command(before: Path, after: Path, listed: int) -> None:
-    """Compare two lists of hashes; exit status 1 if any capture differs in which no limit was met.
+    """Compare two lists of hashes; exit status 1 if any capture differs in which A met no limit.
 
     Captures that only one list has are counted, nothing more: one may be a sample.
     """
@@ -164,11 +166,10 @@ def compare_command(before: Path, after: Path, listed: int) -> None:
     crashes: Counter[str] = Counter()
     for name in sorted(ours.keys() & theirs.keys()):
         one, other = ours[name], theirs[name]
-        is_exempt = one.is_exempt or other.is_exempt
         differing = []
         for command in sorted(one.commands.keys() | other.commands.keys()):
             is_same = one.commands.get(command) == other.commands.get(command)
-            outcome = "exempt" if is_exempt else "same" if is_same else "different"
+            outcome = "exempt" if one.is_exempt else "same" if is_same else "different"
             counted[name.partition("/")[0], command.partition(" ")[0]][outcome] += 1
             if outcome == "different":
                 differing.append(command)
