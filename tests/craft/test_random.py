@@ -11,6 +11,7 @@ from scapy_mpa import analyze
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.traffic import FORMATS, Format, Traffic
 from scapy_mpa.craft.truth import Truth
+from tests.sampling import examples
 
 from .test_scenarios import LOSSES, differences, records_of
 from .test_truth import conversations
@@ -20,7 +21,7 @@ WHAT_HAPPENS = ["reorder:probability=0.3", "duplicate", "lose", "lose:resegment=
 WHAT_HAPPENS += ["retransmit", "fragment", "fragment:reverse=true", "capture-loss", "jitter", "offload"]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(conversations(), st.lists(st.sampled_from(WHAT_HAPPENS), max_size=4), st.sampled_from(FORMATS))
 def test_the_analysis_finds_what_the_truth_says(made: Conversation, impairments: list[str], format: Format) -> None:
     file, truth = io.BytesIO(), Truth()
