@@ -38,7 +38,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-compiled benchmark fuzz cases atheris clean
+.PHONY: help demo test test-all lint test-compiled benchmark fuzz cases atheris clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -49,11 +49,16 @@ demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FP
 	@echo
 	$(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap | head -n 12
 
-test: $(INSTALLED_TEST) ## ruff, mypy, then every test with its coverage
+test: lint ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: lint ## ruff, mypy, then every case of every test with its coverage
+	$(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
+
+lint: $(INSTALLED_TEST) ## ruff and mypy alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --cov $(PYTEST_ARGS)
 
 # In a copy, because what is compiled lies beside the modules and would be taken there by everything else.
 test-compiled: $(CREATED) ## what reads, receives and reports, tested with the compiled twins of its loops
