@@ -34,7 +34,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test benchmark fuzz cases atheris clean
+.PHONY: help demo test test-all lint benchmark fuzz cases atheris clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -45,11 +45,16 @@ demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FP
 	@echo
 	$(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap | head -n 12
 
-test: $(INSTALLED_TEST) ## ruff, mypy, then every test with its coverage
+test: lint ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: lint ## ruff, mypy, then every case of every test with its coverage
+	$(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
+
+lint: $(INSTALLED_TEST) ## ruff and mypy alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --cov $(PYTEST_ARGS)
 
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py

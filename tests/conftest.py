@@ -1,4 +1,4 @@
-"""What every test may need: where things are, which captures have a truth, and hypothesis's profiles.
+"""What every test may need: where things are, which captures have a truth, hypothesis's profiles, what part is run.
 
 `from tests.conftest import REPO, PCAPS, captures, truth` is for tables of cases, the fixture `pcap` for
 single tests.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
+
+from tests.sampling import EXAMPLES, sample
 
 REPO = Path(__file__).resolve().parent.parent
 PCAPS = REPO / "pcaps"
@@ -35,23 +36,56 @@ UNCOUNTED = (
     "tests/report/test_shares.py",
 )
 
-#: Counting takes as long as the tests themselves, and the other cases of a table run much the same lines.
+#: Counting takes half as long as the tests themselves, and the other cases of a table run much the same lines.
 COUNTED_CASES = 4
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+PROFILE = "ci" if os.environ.get("CI") else "here"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have pytest-cov count lines in the first cases of each table alone, and in nothing that is long."""
-    cases: Counter[str] = Counter()
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--all` and `--sample-seed`."""
+    group = parser.getgroup("sampling", "what part of the suite is run (tests/sampling.py)")
+    group.addoption("--all", action="store_true", help="every test, every case and every example: make test-all")
+    group.addoption("--sample-seed", type=int, default=0, metavar="N", help="which part of the cases, without --all")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose hypothesis's profile before the tests are imported, which say their `examples` by it."""
+    settings.register_profile("sampled", settings.get_profile(PROFILE), max_examples=EXAMPLES)
+    settings.load_profile("sampled" if is_sampled(config) else PROFILE)
+
+
+def is_sampled(config: pytest.Config) -> bool:
+    """Whether only a part of the suite is run: not with `--all`, nor where a test is named."""
+    return not config.getoption("all") and not any("::" in argument for argument in config.args)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what part is run."""
+    seed = config.getoption("sample_seed")
+    return f"sampled: part {seed} of the cases (--sample-seed); --all for all" if is_sampled(config) else "all cases"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not in the sample, and say where pytest-cov counts lines.
+
+    That is in the first cases of each table alone, and in nothing that is long.
+    """
+    tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        test = item.nodeid.partition("[")[0]
-        cases[test] += 1
-        is_long = is_hypothesis_test(getattr(item, "obj", None)) or item.nodeid.startswith(UNCOUNTED)
-        if is_long or cases[test] > COUNTED_CASES:
-            item.add_marker("no_cover")
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for test, cases in tests.items():
+        for number, item in enumerate(cases):
+            is_long = is_hypothesis_test(getattr(item, "obj", None)) or test.startswith(UNCOUNTED)
+            if is_long or number >= COUNTED_CASES:
+                item.add_marker("no_cover")
+    if is_sampled(config):
+        seed = config.getoption("sample_seed")
+        kept = {item for test, cases in tests.items() for item in sample(test, cases, seed)}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 def captures(*, with_truth: bool = False) -> list[Path]:

@@ -43,7 +43,7 @@ DOCUMENTS = sorted(
 NOT_RUN = re.compile(
     r"""git\ clone\ https://\S+
     |   cd\ \S+
-    |   make(\ (demo|test|benchmark|cases|clean|help))?
+    |   make(\ (demo|test|test-all|benchmark|cases|clean|help))?
     |   python3\ -m\ venv\ \S+
     |   (\.|source)\ \S+/bin/activate
     |   (\S+/)?(python3?\ -m\ )?pip\ install\ .+

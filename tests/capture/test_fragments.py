@@ -20,6 +20,7 @@ from tests.capture.frames import A, B, analysed, capture, changed, changes, ethe
 from tests.capture.test_files import ethernet_frames
 from tests.capture.tunnels import MAC, TUNNELS, in_fragments, ip4, outer4, tunnelled, vxlan
 from tests.conftest import PCAPS
+from tests.sampling import examples
 from tests.work import lines_run
 
 SHIPPED = sorted(PCAPS.glob("*.pcap"))
@@ -217,7 +218,7 @@ def test_a_flood_takes_little_time() -> None:
         assert lines_run(lambda: [fragments.add(one, 0, 0) for one in pieces]) < 60 * len(pieces)  # noqa: B023
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 4), st.booleans()), max_size=60))
 def test_any_fragments(made: list[tuple[int, int, int, bool]]) -> None:
     """A datagram is whole or it is not there."""
@@ -231,7 +232,7 @@ def test_any_fragments(made: list[tuple[int, int, int, bool]]) -> None:
             assert found.octets == text[: found.length]
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([4, 6]), st.integers(1, 8), st.booleans(), st.integers(0, 9), changes)
 def test_any_damage(version: int, size: int, tunnel: bool, which: int, how: list[tuple[str, float, int, int]]) -> None:
     frame = ethernet(bytes(100), version=version)

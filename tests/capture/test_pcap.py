@@ -34,6 +34,7 @@ from tests.capture.frames import (
     written,
 )
 from tests.conftest import PCAPS, captures
+from tests.sampling import examples
 
 SMALL = [path for path in sorted(PCAPS.glob("*.pcap")) if path.stat().st_size < 12_000]
 
@@ -226,13 +227,13 @@ def test_a_bad_one_among_good_ones_leaves_nothing_open(tmp_path: Path) -> None:
 # --- whatever the octets ---
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SMALL), changes)
 def test_any_damage_to_a_file(path: Path, how: list[tuple[str, float, int, int]]) -> None:
     survives(changed(path.read_bytes(), how))
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SMALL), changes, st.integers(0, 60))
 def test_any_damage_to_packets(path: Path, how: list[tuple[str, float, int, int]], which: int) -> None:
     """The records stay whole, so that what is in them is looked at."""
@@ -244,13 +245,13 @@ def test_any_damage_to_packets(path: Path, how: list[tuple[str, float, int, int]
     survives(capture(frames, link_type=link_type))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(sorted(LINK_TYPES)), st.lists(st.binary(max_size=120), max_size=5))
 def test_any_octets_as_packets(link_type: int, packets: list[bytes]) -> None:
     survives(capture(packets, link_type=link_type))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(sorted(LINK_TYPES)), st.integers(0, 60), st.data())
 def test_headers_with_any_values(link_type: int, length: int, data: st.DataObject) -> None:
     """A frame in which a few octets of the headers are anything, and that was cut anywhere."""

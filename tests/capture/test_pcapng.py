@@ -35,6 +35,7 @@ from tests.capture.frames import analysed, capture, changed, changes, ethernet, 
 from tests.capture.frames import told as seg_told
 from tests.conftest import PCAPS
 from tests.receive.cases import summary
+from tests.sampling import examples
 from tests.work import lines_run
 
 SHIPPED = sorted(PCAPS.glob("*.pcap"))
@@ -305,13 +306,13 @@ def as_ng(path: Path) -> bytes:
     return capture_ng(packets[:half], link_type, kinds=kinds) + capture_ng(packets[half:], link_type, ">", kinds=kinds)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SMALL), changes)
 def test_any_damage(path: Path, how: list[tuple[str, float, int, int]]) -> None:
     survives(changed(as_ng(path), how))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.tuples(

@@ -25,6 +25,7 @@ from tests.capture.blocks import block, capture_ng, interface, packet, section
 from tests.capture.frames import analysed, capture, changed, changes, ethernet, pcap_records, read, survives, told
 from tests.conftest import PCAPS
 from tests.receive.cases import summary
+from tests.sampling import examples
 
 SHIPPED = sorted(PCAPS.glob("*.pcap"))
 SMALL = [path for path in SHIPPED if path.stat().st_size < 12_000]
@@ -161,7 +162,7 @@ def test_nothing_but_a_head() -> None:
             read(head)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(SMALL), st.sampled_from([gz, zst]), changes)
 def test_any_damage(path: Path, how: object, damage: list[tuple[str, float, int, int]]) -> None:
     survives(changed(how(path.read_bytes()), damage))  # type: ignore[operator]

@@ -15,6 +15,7 @@ from tests.capture.test_files import ethernet_frames
 from tests.capture.tunnels import MAC, TUNNELS, gre, ip4, ip6, is_ip, mpls, outer4, tunnelled, vxlan
 from tests.conftest import PCAPS
 from tests.receive.cases import summary
+from tests.sampling import examples
 from tests.work import lines_run
 
 SHIPPED = sorted(PCAPS.glob("*.pcap"))
@@ -97,7 +98,7 @@ def test_endless_labels_and_tags_take_no_time() -> None:
     assert read(capture(frames)) == []
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(sorted(TUNNELS)), min_size=1, max_size=5), st.sampled_from([4, 6]), changes)
 def test_any_damage_in_nested_tunnels(names: list[str], version: int, how: list[tuple[str, float, int, int]]) -> None:
     frame = ethernet(version=version)

@@ -36,6 +36,7 @@ from tests.capture.frames import capture, changed, changes, pcap_records
 from tests.capture.tunnels import in_fragments
 from tests.conftest import PCAPS, REPO, captures
 from tests.receive.cases import Talk, started
+from tests.sampling import examples
 
 REORDERED = str(PCAPS / "markers-reordered.pcap")
 RPING = str(PCAPS / "siw-rping.pcap")
@@ -512,7 +513,7 @@ def test_a_report_says_the_same_before_and_after() -> None:
 
 
 @given(st.sampled_from([path for path in sorted(PCAPS.glob("*.pcap")) if path.stat().st_size < 30_000]), changes)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_the_capture_holds(path: Path, how: list[tuple[str, float, int, int]]) -> None:
     octets = changed(path.read_bytes(), how)
     try:

@@ -14,6 +14,7 @@ from scapy_mpa.craft.tcppacket import ROLES, Half, TcpPacket
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
 from tests.receive.reference import OPCODES, Captured, Sent, first_frames, tell
+from tests.sampling import examples
 
 SIZES = st.one_of(st.integers(0, 200), st.integers(200, 6000))
 
@@ -101,7 +102,7 @@ def by_the_formulas(packets: list[TcpPacket]) -> list[dict[str, Any]]:
 COMPLETE = ["reorder:probability=0.3", "duplicate", "lose:resegment=true", "retransmit", "jitter"]
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(
     conversations(),
     st.lists(st.sampled_from([*COMPLETE, "lose", "corrupt:repaired=true,probability=0.2"]), max_size=4),
@@ -116,7 +117,7 @@ def test_what_arrives_in_the_end_is_told_by_the_formulas(made: Conversation, imp
     assert records == expected
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(
     conversations(m=(1, 1), c=(1, 1)),
     st.lists(st.sampled_from(["reorder:probability=0.3", "duplicate", "retransmit"]), max_size=2),

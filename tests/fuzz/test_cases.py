@@ -26,6 +26,7 @@ from scapy_mpa.report.model import Report
 from tests.conftest import PCAPS, captures
 from tests.hostile.files import Case as HostileCase
 from tests.hostile.samples import samples
+from tests.sampling import examples
 
 ALL = Fuzzer(7)
 WITHOUT_MPA = {"siw-no-listener"}
@@ -44,7 +45,7 @@ def told(report: Report) -> list[list[tuple[int, str | None]]]:
     return [[(record.ulpdu_length, record.opcode) for record in half.fpdus] for half in halves]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 1 << 70), st.integers(0, (1 << 32) - 1))
 def test_the_same_numbers_give_the_same_octets(seed: int, number: int) -> None:
     made = octets_of(Fuzzer(seed).case(number))

@@ -16,6 +16,7 @@ from scripts.fuzz_cases import capture_of, fuzzer, judged_case, run, smaller
 from tests.hostile import crashes, strategies
 from tests.hostile.crashes import tshark_cases
 from tests.hostile.examine import examine
+from tests.sampling import examples
 from tests.wireshark.tshark import needs_tshark
 
 CHUNKS, CHUNK = 4, 100
@@ -29,7 +30,7 @@ def test_the_first_cases_of_a_seed(chunk: int) -> None:
         assert failure is None, f"case {number}: {failure and failure.why}"
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 1 << 20), _mutations, strategies.limits)
 def test_any_mutations(number: int, mutations: list[tuple[str, int]], limits: Limits) -> None:
     recipe = fuzzer(9).recipe(number)._replace(mutations=tuple(mutations))

@@ -23,6 +23,7 @@ from tests.hostile.examine import examine
 from tests.hostile.files import FILE_MUTATIONS, LAYOUTS, Case
 from tests.hostile.mutate import MUTATIONS
 from tests.hostile.samples import Sample, samples
+from tests.sampling import examples
 
 SCHEMAS = REPO / "scapy_mpa" / "report"
 CHUNKS, CHUNK = 8, 150
@@ -35,14 +36,14 @@ def test_the_first_cases_of_a_seed(chunk: int) -> None:
         assert failure is None, f"{case(1, number)}\n{failure and failure.why}"
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(strategies.cases, min_size=1, max_size=2), strategies.limits, strategies.assumptions)
 def test_any_mutations(cases: list[Case], limits: Limits, assumptions: Assumptions) -> None:
     made = [one.made() for one in cases]
     examine([one.octets for one in made], limits=limits, assumptions=assumptions, octets_again=True)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=300), st.sampled_from(LAYOUTS))
 def test_any_octets(octets: bytes, layout: tuple[str, str, int]) -> None:
     """Behind what makes them a capture."""
@@ -51,7 +52,7 @@ def test_any_octets(octets: bytes, layout: tuple[str, str, int]) -> None:
     examine([head + octets])
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(strategies.cases)
 def test_reports_follow_their_schemas(case: Case) -> None:
     octets = case.made().octets

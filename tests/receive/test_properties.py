@@ -23,6 +23,7 @@ from scapy_mpa.receive.scan import Scan
 from scapy_mpa.receive.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from scapy_mpa.receive.startup import StartupPhase
 from tests.receive.reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
+from tests.sampling import examples
 
 DIRECTIONS = ("initiator", "responder")
 KEY = bytes((10, 0, 0, 1, 10, 0, 0, 2)) + (40000).to_bytes(2, "big") + (7471).to_bytes(2, "big")
@@ -343,7 +344,7 @@ def everything(receiver: Receiver) -> list[Any]:
 TOO_SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
-@settings(max_examples=300, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(300), suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_any_segmentation_order_and_repetition_gives_the_reference(scene: Scene) -> None:
     receiver = receiver_of(scene)
@@ -363,7 +364,7 @@ def nothing(self: object, *_: object) -> None:
     """A `read` that finds something that does not fit in everything: recovery does all the work."""
 
 
-@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
     fast = everything(receiver_of(scene))
@@ -377,7 +378,7 @@ def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
         assert everything(receiver_of(scene)) == fast
 
 
-@settings(max_examples=40, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(40), suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_counts_do_not_depend_on_records(scene: Scene) -> None:
     receiver = Receiver()
@@ -422,7 +423,7 @@ def same_in_order_of_placement(scene: Scene) -> None:
     assert sorted(found, key=place) == expected
 
 
-@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_the_sink_is_handed_the_same_in_order_of_placement(scene: Scene) -> None:
     same_in_order_of_placement(scene)
@@ -452,7 +453,7 @@ def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
         before = block
 
 
-@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(scenes(), RANDOM)
 def test_batches_with_release_give_the_same(scene: Scene, rng: Random) -> None:
     receiver = Receiver(records=True)

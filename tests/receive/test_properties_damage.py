@@ -34,6 +34,7 @@ from tests.receive.test_properties import (
     same_in_order_of_placement,
     sides,
 )
+from tests.sampling import examples
 
 EXACT = "header_aligned_segments", "fpdu_aligned_segments"
 
@@ -71,7 +72,7 @@ def lossy(draw: st.DrawFn, crc: bool | None = None, markers: bool | None = None)
     return scene, said
 
 
-@settings(max_examples=200, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(200), suppress_health_check=TOO_SLOW)
 @given(lossy())
 def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]]) -> None:
     scene, said = lossy
@@ -94,7 +95,7 @@ def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]])
     assert [entry[:3] for entry in found] == sorted(expected)
 
 
-@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
 @given(lossy())
 def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, dict[str, int]]) -> None:
     scene, _ = lossy
@@ -105,7 +106,7 @@ def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, 
     same_in_order_of_placement(scene)
 
 
-@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
 @given(lossy(), RANDOM)
 def test_losses_look_the_same_in_batches(lossy: tuple[Scene, dict[str, int]], rng: Random) -> None:
     scene, _ = lossy
@@ -173,7 +174,7 @@ def expected_crc(scene: Scene, side: Side) -> list[tuple[object, ...]]:
     return [] if error is None else [("crc", side.direction, 1, error[0])]
 
 
-@settings(max_examples=120, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(120), suppress_health_check=TOO_SLOW)
 @given(spoiled("payload"))
 def test_a_bad_crc_is_told_as_the_reference(case: tuple[Scene, Side, int]) -> None:
     scene, side, _ = case
@@ -182,7 +183,7 @@ def test_a_bad_crc_is_told_as_the_reference(case: tuple[Scene, Side, int]) -> No
     assert damage(receiver) == expected_crc(scene, side)
 
 
-@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
 @given(spoiled("marker", markers=True))
 def test_a_corrupt_marker_is_told_as_the_reference(case: tuple[Scene, Side, int]) -> None:
     scene, side, _ = case
@@ -191,7 +192,7 @@ def test_a_corrupt_marker_is_told_as_the_reference(case: tuple[Scene, Side, int]
     assert damage(receiver) == expected_crc(scene, side)
 
 
-@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(spoiled("payload", markers=True, losses=True))
 def test_a_bad_crc_among_losses_is_told_as_the_reference(case: tuple[Scene, Side, int]) -> None:
     scene, side, _ = case
@@ -218,7 +219,7 @@ def promised(sent: list[Sent], told: Told, bad: int) -> list[dict[str, Any]]:
     return found
 
 
-@settings(max_examples=120, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(120), suppress_health_check=TOO_SLOW)
 @given(spoiled("length"))
 def test_what_does_not_depend_on_a_corrupt_length_is_found(case: tuple[Scene, Side, int]) -> None:
     scene, side, bad = case
@@ -234,7 +235,7 @@ def test_what_does_not_depend_on_a_corrupt_length_is_found(case: tuple[Scene, Si
     assert bad_seq not in found or found[bad_seq]["crc"] == "bad"
 
 
-@settings(max_examples=60, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
 @given(st.sampled_from(["payload", "marker", "length"]).flatmap(lambda what: spoiled(what, markers=True)), RANDOM)
 def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[Scene, Side, int], rng: Random) -> None:
     scene, _, _ = case
@@ -269,7 +270,7 @@ def misled(draw: st.DrawFn) -> tuple[Scene, Side]:
     return captured(rng, both, ordered(rng, both)), side
 
 
-@settings(max_examples=80, suppress_health_check=TOO_SLOW)
+@settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(misled())
 def test_a_marker_that_misleads_with_a_good_crc_costs_no_fpdu(case: tuple[Scene, Side]) -> None:
     scene, side = case

@@ -30,6 +30,7 @@ from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.watch.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
 from tests.rules.talks import HOWS, How, begun, findings, put, told
+from tests.sampling import examples
 
 Ulpdus = tuple[bytes, ...]
 
@@ -222,7 +223,7 @@ GLANCES = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.randoms(use_true_random=False),
     st.integers(1, 30),

@@ -1,0 +1,81 @@
+"""What part of the suite `make test` runs: some cases of the long tables, fewer examples of each property.
+
+All that it leaves out stands here. The cases of a test are shuffled, always in the same way, and dealt out into as many
+parts as `SAMPLED` says; a run takes the part that `--sample-seed` names. So a seed gives the same cases in every
+process and on every machine, and as many seeds in a row as there are parts give all of them. `--all` runs everything,
+and a test that is named (`pytest FILE::TEST`) is run whole.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from hypothesis import settings
+
+Case = TypeVar("Case")
+
+#: Into how many parts the cases of each test are dealt out whose id begins so; the longest beginning counts.
+SAMPLED = {
+    # Captures, each in many forms.
+    "tests/capture/test_conversions.py::test_tshark": 4,
+    "tests/capture/test_fragments.py::test_fragments_in_tunnels": 4,
+    "tests/capture/test_fragments.py::test_in_fragments": 4,
+    "tests/capture/test_source.py::test_compressed": 4,
+    "tests/capture/test_tunnel.py::test_in_a_tunnel": 4,
+    "tests/cli/test_show.py::test_a_frame_is_shown": 3,
+    "tests/foreign/test_foreign.py::test_nothing_is_claimed": 4,
+    "tests/layers/test_fpdu.py::test_every_fpdu": 3,
+    "tests/layers/test_packet.py::test_every_fpdu": 3,
+    "tests/layers/test_session.py::test_delivered_order": 3,
+    "tests/layers/test_session.py::test_placed_order": 3,
+    "tests/report/test_formats.py::test_reports_and_records": 3,
+    "tests/wireshark/test_crosscheck.py::test_nothing_is_unexplained": 4,
+    "tests/wireshark/test_export.py::test_tshark": 3,
+    # Captures cut and lossy, and what makes them by the number.
+    "tests/craft/test_scenarios.py::test_the_analysis_finds": 3,
+    "tests/receive/test_cuts": 5,
+    "tests/receive/test_cuts_made.py::test_what_once_went_wrong": 1,
+    "tests/receive/test_diagnosis.py::test_each_deviation": 3,
+    "tests/receive/test_midstream.py::test_random_octets": 4,
+    "tests/receive/test_tcp.py::test_whatever_happens": 3,
+    # Hostile input: floods, and mutated captures by the hundred.
+    "tests/hostile/test_cases.py": 2,
+    "tests/hostile/test_floods.py": 8,
+    "tests/hostile/test_mutated.py": 4,
+    # Work and memory that do not follow the length of a capture.
+    "tests/receive/test_long.py": 2,
+    "tests/report/test_work.py::test_work_is_linear": 2,
+}
+
+#: Tests of few cases that take long, and are run by `--all` alone.
+LONG = (
+    "tests/layers/test_session.py::test_memory_is_flat",
+    "tests/receive/test_diagnosis.py::test_the_beginnings_of_few_are_kept",
+    "tests/report/test_shares.py::test_shares_of_many_connections_are_the_whole_and_none_is_empty",
+    "tests/wireshark/test_annotate.py::test_memory_does_not_follow_the_capture",
+)
+
+#: Of a hundred examples of a property, as many as `make test` gives it.
+EXAMPLES = 25
+
+
+def parts_of(test: str) -> int:
+    """Into how many parts the cases of a test are dealt out."""
+    begins = [begin for begin in SAMPLED if test.startswith(begin)]
+    return SAMPLED[max(begins, key=len)] if begins else 1
+
+
+def sample(test: str, cases: Sequence[Case], seed: int) -> list[Case]:
+    """The cases of a test that a seed takes, in their order: at least one, but none of a test in `LONG`."""
+    if test in LONG:
+        return []
+    parts = min(parts_of(test), len(cases))
+    shuffled = random.Random(test).sample(range(len(cases)), len(cases))
+    return [cases[at] for at in sorted(shuffled[seed % parts :: parts])]
+
+
+def examples(count: int) -> int:
+    """`max_examples` of a property that `--all` gives `count` examples."""
+    return max(1, count * settings().max_examples // 100)
