@@ -26,8 +26,11 @@ from scapy_mpa.craft.conversation import Conversation  # noqa: E402
 from scapy_mpa.craft.setup import Setup  # noqa: E402
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of, other  # noqa: E402
 from scapy_mpa.craft.traffic import Traffic  # noqa: E402
-from scapy_mpa.framing import DDPTagged as Tagged  # noqa: E402
-from scapy_mpa.framing import decode_ddp, decode_fpdu  # noqa: E402
+from scapy_mpa.framing import (  # noqa: E402
+    TaggedHeader,
+    decode_ddp,
+    decode_fpdu,
+)
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -100,7 +103,7 @@ def recipe(packet: TcpPacket, setup: Setup) -> Callable[[], Packet]:
             return made
         payload = fpdu.ulpdu[len(fpdu.ulpdu) - header.payload_length :]
         made /= FPDU(marker_offset=marker_offset)
-        if isinstance(header, Tagged):
+        if isinstance(header, TaggedHeader):
             made /= DDPTagged(l=int(header.last), stag=header.stag, to=header.to) / RDMAPWrite() / payload
         else:
             made /= DDPUntagged(l=int(header.last), msn=header.msn, mo=header.mo) / RDMAPSend() / payload

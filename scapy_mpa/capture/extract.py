@@ -27,7 +27,7 @@ class Syn(NamedTuple):
     answers: int | None
 
 
-class Conversation(NamedTuple):
+class ConnectionFrames(NamedTuple):
     """The frames between two addresses and ports, in order.
 
     ``fragments`` are, by the frame that completed a datagram, all frames that brought fragments of it.
@@ -91,7 +91,7 @@ def conversation(
     *,
     frames: tuple[int, int | None] | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> Conversation:
+) -> ConnectionFrames:
     """The frames that hold TCP segments of a key, or of the opposite direction; of ``frames`` only, if given.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if the captures cannot be read (again).
@@ -99,7 +99,7 @@ def conversation(
     rewind(sources)
     peer = reverse_key(key)
     first, last = frames or (1, None)
-    found = Conversation(array("Q"), {}, [])
+    found = ConnectionFrames(array("Q"), {}, [])
     fragments = _Remembering(limits)
     with Captures(sources, limits=limits) as captures:
         for seg in captures.records():

@@ -44,7 +44,7 @@ class Raised(NamedTuple):
         return RULES[self.rule].severity
 
 
-class Outcome(NamedTuple):
+class CaseOutcome(NamedTuple):
     """What comes of a case: what the analysis must say, and what a conforming peer must do.
 
     `raises` are ids of rules, broken by whoever the case is about; `rule@responder` and the like name somebody else,
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
     peer: Peer
 
 
-CRC_LEFT: Mapping[Repairable, Outcome] = {"crc": Outcome(("crc", "terminate@peer"), BAD_CRC)}
+CRC_LEFT: Mapping[Repairable, CaseOutcome] = {"crc": CaseOutcome(("crc", "terminate@peer"), BAD_CRC)}
 """What comes of an FPDU whose CRC was left as it was, where CRCs are in use."""
 
 
@@ -64,7 +64,7 @@ class Case:
     """One row: a valid connection and what is changed in it.
 
     `by` says who does it, `changes` what, to the connection `baseline` (see `baseline.BASELINES`). `raises` is as in
-    `Outcome`; `left` what comes of it instead if the CRC or the lengths are left as they were. `tests` are rules of
+    `CaseOutcome`; `left` what comes of it instead if the CRC or the lengths are left as they were. `tests` are rules of
     endpoints for which the peer is tested by this, `breaks` rules that are broken though the analysis tells it by
     another, `options` those of `scapy-mpa analyze` without which it does not show. `clause`: that of the first rule,
     of those it `breaks` first, unless given.
@@ -78,15 +78,15 @@ class Case:
     peer: Peer
     by: Role = "initiator"
     clause: str = ""
-    left: Mapping[Repairable, Outcome] = field(default_factory=dict)
+    left: Mapping[Repairable, CaseOutcome] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     area: Area = "startup"
 
-    def outcome(self, left: Repairable | None = None) -> Outcome:
+    def outcome(self, left: Repairable | None = None) -> CaseOutcome:
         """What comes of it, with everything repaired or one thing left as it was (KeyError if it has no such thing)."""
-        return Outcome(self.raises, self.peer) if left is None else self.left[left]
+        return CaseOutcome(self.raises, self.peer) if left is None else self.left[left]
 
     def raised(self, left: Repairable | None = None) -> tuple[Raised, ...]:
         """What the analysis must say of it, sorted."""

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from scapy_mpa.catalogue.case import AREAS, Case, Outcome, Raised, Repairable
-from scapy_mpa.catalogue.plan import Captured, Plan
+from scapy_mpa.catalogue.case import AREAS, Case, CaseOutcome, Raised, Repairable
+from scapy_mpa.catalogue.plan import CaseCapture, Plan
 from scapy_mpa.catalogue.reading import options
 from scapy_mpa.catalogue.table import chosen, named
 from scapy_mpa.errors import MPAError
@@ -38,7 +38,7 @@ class Malformed:
         if self.left is not None and self.left not in self.case.left:
             choices = ", ".join(self.case.left) or "nothing"
             raise MPAError(f"{self.case.name} has no choice of {self.left}; it can leave {choices} as it was")
-        self._captured: Captured | None = None
+        self._captured: CaseCapture | None = None
 
     @staticmethod
     def cases(rule: str | None = None, area: str | None = None) -> list[Case]:
@@ -63,7 +63,7 @@ class Malformed:
             yield packet
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CaseOutcome:
         """What comes of it: `raises`, and what a conforming `peer` must do."""
         return self.case.outcome(self.left)
 
@@ -73,7 +73,7 @@ class Malformed:
         return self.case.raised(self.left)
 
     @property
-    def captured(self) -> Captured:
+    def captured(self) -> CaseCapture:
         """Its frames with their times in nanoseconds since the epoch."""
         if self._captured is None:
             self._captured = Plan(self.case, self.left).captured()

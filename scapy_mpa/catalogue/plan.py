@@ -33,7 +33,7 @@ FrameChange: TypeAlias = Callable[[list[Packet]], list[Packet]]
 _LATER = 1000  # nanoseconds
 
 
-class Captured(NamedTuple):
+class CaseCapture(NamedTuple):
     """What a case is as a capture: packets with their times, how much of each is kept, and one of another link type."""
 
     packets: list[Packet]
@@ -108,12 +108,12 @@ class Plan:
             packets = change(packets)
         return in_time(packets)
 
-    def captured(self) -> Captured:
+    def captured(self) -> CaseCapture:
         """The same as a capture."""
         frames = [(packet.time, octets_of(packet)) for packet in self.sent()]
         for alter in self.wire:
             frames = alter(frames)
-        return Captured(frames, self.snaplen, self.foreign)
+        return CaseCapture(frames, self.snaplen, self.foreign)
 
     def _conversation(self) -> Conversation:
         setup = Setup(**self.setup)

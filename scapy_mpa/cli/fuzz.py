@@ -21,7 +21,7 @@ from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.baselines import Baselines
-    from scapy_mpa.fuzz.case import Case
+    from scapy_mpa.fuzz.case import FuzzCase
 
 _DEFAULT_COUNT = 100
 
@@ -147,7 +147,7 @@ def _read(begin: Baselines) -> None:
             click.echo(f"scapy-mpa: {source.name}: only its first messages are used, it has too many", err=True)
 
 
-def _write_one(case: Case, output: str, captures: tuple[str, ...]) -> None:
+def _write_one(case: FuzzCase, output: str, captures: tuple[str, ...]) -> None:
     from scapy_mpa.fuzz.writing import write_capture
 
     check_output(captures, output)

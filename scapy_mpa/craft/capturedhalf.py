@@ -1,6 +1,6 @@
 """One half connection as it was captured: which of its FPDUs can be found, and when.
 
-Where the FPDUs lie is known from their sender (`Half`); which octets came at which frame is told by `Captured`. See
+Where the FPDUs lie is known from their sender (`SentHalf`); which octets came at which frame is told by `Captured`. See
 `truth` for the definitions.
 """
 
@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 
 NEVER = 1 << 62
@@ -36,7 +36,7 @@ class CapturedHalf:
     begins.
     """
 
-    def __init__(self, half: Half, captured: list[Captured], floor: int, anchored: bool) -> None:
+    def __init__(self, half: SentHalf, captured: list[Captured], floor: int, anchored: bool) -> None:
         origin = half.origin or 0
         self._half = half
         self._floor = floor

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from scapy_mpa.craft.fragments import fragment_places
 from scapy_mpa.craft.packets import FIN, RST, SYN
 from scapy_mpa.craft.segments import below, random_cuts
-from scapy_mpa.craft.tcppacket import Half, Piece, TcpPacket
+from scapy_mpa.craft.tcppacket import IPFragment, SentHalf, TcpPacket
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
@@ -39,7 +39,7 @@ class _Late:
     """Packets that come later: behind so many more data packets of their half, or before its peer speaks."""
 
     def __init__(self) -> None:
-        self._held: dict[Half, list[tuple[int, TcpPacket]]] = {}
+        self._held: dict[SentHalf, list[tuple[int, TcpPacket]]] = {}
 
     def hold(self, packet: TcpPacket, count: int) -> None:
         """Let a packet come behind `count` others."""
@@ -65,7 +65,7 @@ class _Late:
         for half in list(self._held):
             yield from self._flush(half)
 
-    def _flush(self, half: Half) -> Packets:
+    def _flush(self, half: SentHalf) -> Packets:
         for _, packet in self._held.pop(half, ()):
             yield packet
 
@@ -121,7 +121,7 @@ def lose(
 def retransmit(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
     """Octets that have arrived are sent again behind `distance` other segments, cut elsewhere (RFC 5044 §A.1)."""
     late = _Late()
-    recent: dict[Half, list[TcpPacket]] = {}
+    recent: dict[SentHalf, list[TcpPacket]] = {}
     for packet in packets:
         yield from late.around(packet)
         if not applies(packet):
@@ -147,7 +147,7 @@ def corrupt(
     `distance` others. DDP headers, lengths and Markers are spared, and so is what was captured before.
     """
     late = _Late()
-    highest: dict[Half, int] = {}
+    highest: dict[SentHalf, int] = {}
     for packet in packets:
         is_new = packet.start >= highest.get(packet.half, 0)
         highest[packet.half] = max(highest.get(packet.half, 0), packet.end)
@@ -175,14 +175,14 @@ def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, r
             yield packet
             continue
         identification += 1
-        pieces = [Piece(*place, total, identification) for place in fragment_places(total, mtu, frames.ip_version)]
+        pieces = [IPFragment(*place, total, identification) for place in fragment_places(total, mtu, frames.ip_version)]
         for piece in reversed(pieces) if reverse else pieces:
             yield packet._replace(piece=piece)
 
 
 def acknowledged(packets: Packets) -> Packets:
     """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4)."""
-    received: dict[Half, _Arrived] = {}
+    received: dict[SentHalf, _Arrived] = {}
     for packet in packets:
         arrived = received.setdefault(packet.half, _Arrived())
         if not packet.is_dropped:

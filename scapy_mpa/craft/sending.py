@@ -1,7 +1,7 @@
 """From a conversation to packets: lays FPDUs in the two streams, cuts them in segments, and has TCP send them.
 
 Packets come out one by one, and no more of the streams is held than one turn. What was laid is noted in the two
-`Half`s as it is laid, before the packets that carry it.
+`SentHalf`s as it is laid, before the packets that carry it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
 from scapy_mpa.craft.setup import Setup, nanoseconds
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
-from scapy_mpa.craft.tcppacket import ROLES, Half, Role, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
 from scapy_mpa.framing.ddp import CONTROL_LENGTH
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.mulpdu import mulpdu
@@ -50,7 +50,7 @@ class Clock:
 class _PacketTalk(Talk[TcpPacket]):
     """A talk whose packets are values."""
 
-    def __init__(self, halves: dict[Side, Half], setup: Setup, clock: Clock) -> None:
+    def __init__(self, halves: dict[Side, SentHalf], setup: Setup, clock: Clock) -> None:
         super().__init__(
             ip_version=setup.ip_version,
             clock=clock,
@@ -112,7 +112,7 @@ class _PacketTalk(Talk[TcpPacket]):
 class _Sender:
     """What lays and cuts the stream of one side."""
 
-    def __init__(self, conversation: Conversation, role: Role, half: Half, seed: int, emss: int) -> None:
+    def __init__(self, conversation: Conversation, role: Role, half: SentHalf, seed: int, emss: int) -> None:
         setup = conversation.setup
         side = ROLES.index(role)
         self.half = half
@@ -173,7 +173,7 @@ class Sending:
         made = []
         for role, peer in (ROLES, ROLES[::-1]):
             frames = FrameMaker(ends[role], ends[peer], setup.vlan)
-            half = Half(number, role, frames, setup.sequence_number(role, rng))
+            half = SentHalf(number, role, frames, setup.sequence_number(role, rng))
             half.markers, half.crc = setup.has_markers(role), setup.crc
             made.append(half)
         self.halves = made[0], made[1]

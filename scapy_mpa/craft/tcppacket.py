@@ -1,7 +1,7 @@
 """A TCP packet as values, before it is octets: what impairments change, what the truth is computed from.
 
 `TcpPacket` says whose it is, which octets of the stream it carries, and what happened to it on the way; `octets_of`
-makes the frame. `Half` is the half connection as it was sent.
+makes the frame. `SentHalf` is the half connection as it was sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def other(role: Role) -> Role:
     return "responder" if role == "initiator" else "initiator"
 
 
-class Half:
+class SentHalf:
     """One half connection as its sender made it.
 
     Offsets count octets of the TCP stream from 0, the octet after SYN. `startup` is where the startup frame lies
@@ -63,7 +63,7 @@ class Half:
         return (self.isn + 1 + offset) & _MODULO
 
 
-class Piece(NamedTuple):
+class IPFragment(NamedTuple):
     """A fragment of an IP datagram: octets [start, end) of what follows the IP header, of `total`."""
 
     start: int
@@ -81,7 +81,7 @@ class TcpPacket(NamedTuple):
     """
 
     time: int
-    half: Half
+    half: SentHalf
     start: int
     payload: bytes
     ack: int | None
@@ -94,7 +94,7 @@ class TcpPacket(NamedTuple):
     """(index in the payload, what is XORed with that octet)."""
     checksum: Literal["right", "before", "zero", "pseudo"] = "right"
     """Of the octets as they are; of those before the damage; not filled in, in the two ways of hosts that offload."""
-    piece: Piece | None = None
+    piece: IPFragment | None = None
 
     @property
     def end(self) -> int:

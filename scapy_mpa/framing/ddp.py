@@ -128,7 +128,7 @@ _TAGGED = Struct(">BBIQ")
 _UNTAGGED = Struct(">BBIIII")
 
 
-class DDPTagged(NamedTuple):
+class TaggedHeader(NamedTuple):
     """A tagged DDP header (RFC 5041 §4.2) and the length in octets of what follows it."""
 
     last: bool
@@ -140,7 +140,7 @@ class DDPTagged(NamedTuple):
     payload_length: int
 
 
-class DDPUntagged(NamedTuple):
+class UntaggedHeader(NamedTuple):
     """An untagged DDP header (RFC 5041 §4.3) and the length in octets of what follows it."""
 
     last: bool
@@ -160,7 +160,7 @@ def opcode_name(ulpdu: Octets) -> str | None:
     return OPCODE_NAMES[ulpdu[1] & 0x0F] if len(ulpdu) >= CONTROL_LENGTH else None
 
 
-def decode_ddp(ulpdu: Octets) -> DDPTagged | DDPUntagged | None:
+def decode_ddp(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
     """The DDP header of a ULPDU, tagged or untagged by its T bit; None if the ULPDU is too short for it."""
     if not ulpdu:
         return None
@@ -169,12 +169,12 @@ def decode_ddp(ulpdu: Octets) -> DDPTagged | DDPUntagged | None:
         if len(ulpdu) < TAGGED_HEADER_LENGTH:
             return None
         _, control, stag, to = _TAGGED.unpack_from(ulpdu)
-        return DDPTagged(last, dv, control >> 6, control & 0x0F, stag, to, len(ulpdu) - TAGGED_HEADER_LENGTH)
+        return TaggedHeader(last, dv, control >> 6, control & 0x0F, stag, to, len(ulpdu) - TAGGED_HEADER_LENGTH)
     if len(ulpdu) < UNTAGGED_HEADER_LENGTH:
         return None
     _, control, rsvdulp, qn, msn, mo = _UNTAGGED.unpack_from(ulpdu)
     payload_length = len(ulpdu) - UNTAGGED_HEADER_LENGTH
-    return DDPUntagged(last, dv, control >> 6, control & 0x0F, rsvdulp, qn, msn, mo, payload_length)
+    return UntaggedHeader(last, dv, control >> 6, control & 0x0F, rsvdulp, qn, msn, mo, payload_length)
 
 
 class Terminate(NamedTuple):
@@ -197,7 +197,7 @@ class Terminate(NamedTuple):
 def decode_terminate(ulpdu: Octets) -> Terminate | None:
     """Read the Terminate message in a ULPDU; None if it is another message or lacks the control word."""
     ddp = decode_ddp(ulpdu)
-    if not isinstance(ddp, DDPUntagged) or ddp.opcode != TERMINATE_OPCODE:
+    if not isinstance(ddp, UntaggedHeader) or ddp.opcode != TERMINATE_OPCODE:
         return None
     if ddp.payload_length < _TERMINATE_CONTROL_LENGTH:
         return None

@@ -13,8 +13,8 @@ from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION, Close, Endpoi
 from scapy_mpa.framing.ddp import (
     TERMINATE_OPCODE,
     UNTAGGED_HEADER_LENGTH,
-    DDPTagged,
-    DDPUntagged,
+    TaggedHeader,
+    UntaggedHeader,
     decode_ddp,
     decode_terminate,
 )
@@ -51,7 +51,7 @@ def rtr_type(ulpdu: bytes) -> RtrType | None:
     ddp = decode_ddp(ulpdu)
     if ddp is None or not ddp.last:
         return None
-    if isinstance(ddp, DDPTagged):
+    if isinstance(ddp, TaggedHeader):
         return "write" if ddp.opcode == _WRITE and not ddp.payload_length else None
     if ddp.opcode == _SEND and not ddp.payload_length:
         return "send"
@@ -203,7 +203,7 @@ def operation_violations(
     """Whether Full Operation begins as the frames say."""
     first = decode_ddp(seen.initiator) if seen.initiator is not None else None
     second = decode_ddp(seen.responder) if seen.responder is not None else None
-    ends: tuple[tuple[Endpoint, bytes | None, DDPTagged | DDPUntagged | None], ...] = (
+    ends: tuple[tuple[Endpoint, bytes | None, TaggedHeader | UntaggedHeader | None], ...] = (
         ("initiator", seen.initiator, first),
         ("responder", seen.responder, second),
     )

@@ -78,7 +78,7 @@ class Side(NamedTuple):
         return self.kind != "rdmac" and self.revision >= MINIMUM_ENHANCED_REVISION and self.enhanced is not None
 
 
-class Outcome(NamedTuple):
+class NegotiationOutcome(NamedTuple):
     """What must be seen between two sides."""
 
     request: StartupFrame
@@ -94,7 +94,7 @@ class Outcome(NamedTuple):
     """The plain Request with which the Initiator MAY try again on a new connection (RFC 6581 §10)."""
 
 
-def negotiate(initiator: Side, responder: Side) -> Outcome:
+def negotiate(initiator: Side, responder: Side) -> NegotiationOutcome:
     """The frames, and Full Operation or the end, that must come of two sides that follow the specifications.
 
     Raises FramingError if an IRD or ORD of `enhanced` does not fit 14 bits.
@@ -108,7 +108,7 @@ def negotiate(initiator: Side, responder: Side) -> Outcome:
         retry = None
         if request.s and close.topic == "interoperability":
             retry = startup_frame("request", m=initiator.m, c=initiator.c, private_data=initiator.private_data)
-        return Outcome(request, reply, close, None, None, None, retry)
+        return NegotiationOutcome(request, reply, close, None, None, None, retry)
     rejected: Rejection | None = None
     if responder.rejects:
         rejected = "ulp"
@@ -117,10 +117,10 @@ def negotiate(initiator: Side, responder: Side) -> Outcome:
     reply = _reply(request, responder, rejected)
     close = _initiator_closes(request, reply, initiator)
     if close is not None or rejected is not None:
-        return Outcome(request, reply, close, None if close else rejected, None, None, None)
+        return NegotiationOutcome(request, reply, close, None if close else rejected, None, None, None)
     operation = agreed(request, reply)
     rtr = next((name for name in (*initiator.rtr_preference, *RTR_TYPES) if name in (operation.rtr or ())), None)
-    return Outcome(request, reply, None, None, operation, rtr, None)
+    return NegotiationOutcome(request, reply, None, None, operation, rtr, None)
 
 
 def _request(side: Side) -> StartupFrame:

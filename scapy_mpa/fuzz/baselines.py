@@ -33,7 +33,7 @@ class Source(ABC):
         """Read it, once."""
 
 
-class Scenario(Source):
+class ScenarioSource(Source):
     """A scenario that is shipped, or a file of one."""
 
     def _read(self) -> Exchanges:
@@ -79,8 +79,8 @@ def baselines(
 ) -> Baselines:
     """Those of captures and scenarios that are named; if none is, of all that are shipped and of the catalogue."""
     if not captures and not scenarios:
-        return Baselines(tuple(map(Scenario, shipped())), with_catalogue=True)
-    return Baselines((*(Capture(name, connection) for name in captures), *map(Scenario, scenarios)))
+        return Baselines(tuple(map(ScenarioSource, shipped())), with_catalogue=True)
+    return Baselines((*(Capture(name, connection) for name in captures), *map(ScenarioSource, scenarios)))
 
 
 @cache

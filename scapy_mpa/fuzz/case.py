@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.fuzz.catalogue import Change, malform
-from scapy_mpa.fuzz.draft import Draft, Place, Side, drafted
+from scapy_mpa.fuzz.draft import Draft, DraftSide, LaidUnit, drafted
 from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.fuzz.laying import lay
 from scapy_mpa.fuzz.mutations import MUTATIONS
@@ -28,15 +28,15 @@ class Done(NamedTuple):
     what: str
 
 
-class Case(NamedTuple):
+class FuzzCase(NamedTuple):
     """What came of a recipe: packets as they are captured, and what was changed."""
 
     recipe: Recipe
     packets: tuple[Packet, ...]
     snaplen: int | None
     done: tuple[Done, ...]
-    sides: tuple[Side, Side]
-    places: tuple[Place, ...]
+    sides: tuple[DraftSide, DraftSide]
+    places: tuple[LaidUnit, ...]
     """What was sent, unit by unit."""
 
     @property
@@ -61,7 +61,7 @@ class Case(NamedTuple):
         }
 
 
-def make(recipe: Recipe) -> Case:
+def make(recipe: Recipe) -> FuzzCase:
     """Make a case."""
     draft = drafted(
         recipe.exchange,
@@ -87,7 +87,7 @@ def make(recipe: Recipe) -> Case:
     packets = [(packet.time, octets_of(_fitting(packet))) for packet in draft.packets]
     for change in changes:
         packets = change(packets)
-    return Case(recipe, tuple(packets), draft.snaplen, tuple(done), draft.sides, tuple(draft.places))
+    return FuzzCase(recipe, tuple(packets), draft.snaplen, tuple(done), draft.sides, tuple(draft.places))
 
 
 def _fitting(packet: TcpPacket) -> TcpPacket:

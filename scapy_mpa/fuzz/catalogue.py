@@ -13,7 +13,7 @@ from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.packets import FrameMaker
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet
 from scapy_mpa.craft.setup import Setup
-from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.exchange import Exchange
 from scapy_mpa.fuzz.laying import initiator_address, later
@@ -55,7 +55,7 @@ def malform(draft: Draft, name: str) -> Sequence[Change]:
     return plan.wire
 
 
-def _moved(one: Half, setup: Setup, case: int) -> tuple[Half, Half]:
+def _moved(one: SentHalf, setup: Setup, case: int) -> tuple[SentHalf, SentHalf]:
     """Both halves of a connection, the Initiator at another address."""
     halves = (one, one.peer) if one.role == "initiator" else (one.peer, one)
     ends = [setup.endpoint(half.role, half.connection) for half in halves]

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 from scapy_mpa.craft.tcppacket import ROLES, Role
 from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.run import Fuzzer
-from scapy_mpa.fuzz.units import FPDU, Startup, Way
+from scapy_mpa.fuzz.units import FPDUUnit, Startup, Way
 from scapy_mpa.report.words import plural
 
 _MOST_OCTETS = 1 << 18
@@ -77,7 +77,7 @@ class Session(NamedTuple):
     name: str
     role: Role
     way: Way
-    messages: tuple[tuple[Startup | FPDU | None, bytes], ...]
+    messages: tuple[tuple[Startup | FPDUUnit | None, bytes], ...]
     """Each unit (None: neither of these) and its octets."""
 
 
@@ -110,7 +110,7 @@ def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in Path(name).name)
 
 
-def _sessions(name: str, case: Case) -> Iterator[Session]:
+def _sessions(name: str, case: FuzzCase) -> Iterator[Session]:
     """What either side sent."""
     for role, side in zip(ROLES, case.sides, strict=True):
         messages, size = [], 0
@@ -119,7 +119,7 @@ def _sessions(name: str, case: Case) -> Iterator[Session]:
                 size += len(place.octets)
                 if size > _MOST_OCTETS:
                     break
-                unit = place.unit if isinstance(place.unit, (Startup, FPDU)) else None
+                unit = place.unit if isinstance(place.unit, (Startup, FPDUUnit)) else None
                 messages.append((unit, place.octets))
         if messages:
             yield Session(name, role, side.way, tuple(messages))
@@ -149,13 +149,13 @@ def _inputs(session: Session) -> Iterator[tuple[str, object, bytes]]:
     for unit, octets in session.messages:
         if isinstance(unit, Startup):
             yield ("reply" if unit.key == REPLY_KEY else "request"), octets, octets
-        elif isinstance(unit, FPDU):
+        elif isinstance(unit, FPDUUnit):
             yield "fpdu", (session.way.crc, *_shape(unit)), unit.encode(plain, 0)
             yield "ulpdu", _shape(unit), unit.ulpdu
     yield "stream", session.name + session.role, b"".join(octets for _, octets in session.messages)
 
 
-def _shape(fpdu: FPDU) -> tuple[object, ...]:
+def _shape(fpdu: FPDUUnit) -> tuple[object, ...]:
     """What an FPDU is but for its numbers: control octets, about how long, PAD, and what is wrong with it."""
     size = len(fpdu.ulpdu)
     return fpdu.ulpdu[:2], size.bit_length(), size % 4, fpdu.ulpdu_length, fpdu.pad, fpdu.crc == "right", fpdu.cut
@@ -194,7 +194,7 @@ def _write_requests(folder: Path, sessions: Iterable[Session]) -> int:
     for session in sessions:
         fpdus = []
         for unit, _ in session.messages:
-            if isinstance(unit, FPDU) and (key := (session.role, session.way, *_shape(unit))) not in seen:
+            if isinstance(unit, FPDUUnit) and (key := (session.role, session.way, *_shape(unit))) not in seen:
                 seen.add(key)
                 fpdus.append({"name": unit.name.replace(" ", "-"), "fields": _fields(unit.ulpdu)})
         startup = next((unit for unit, _ in session.messages if isinstance(unit, Startup)), None)

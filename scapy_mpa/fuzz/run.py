@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
-from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Recipe, recipe
 
@@ -41,6 +41,6 @@ class Fuzzer:
         """What is drawn for a case."""
         return recipe(self.seed, number, self.baselines, self._weights, self._most)
 
-    def case(self, number: int) -> Case:
+    def case(self, number: int) -> FuzzCase:
         """A case."""
         return make(self.recipe(number))

@@ -66,7 +66,7 @@ def startup_of(frame: StartupFrame, name: str) -> Startup:
 
 
 @dataclass
-class FPDU:
+class FPDUUnit:
     """An FPDU (RFC 5044 §4).
 
     `was` is its ULPDU before it was mutated. `crc` is `right`, `stale` (that of what it was), or a value; what the
@@ -134,7 +134,7 @@ class FPDU:
         return bytes(laid)
 
 
-Unit = Plain | Startup | FPDU
+Unit = Plain | Startup | FPDUUnit
 
 
 def first_free(offset: int) -> int:

@@ -50,7 +50,7 @@ class _Datagram:
         return bytes(octets[: self.length]) if len(octets) >= self.length else None
 
 
-class Fragments:
+class PacketFragments:
     """Takes packets; gives them back as they are, or, for fragments, the datagram once it is whole."""
 
     def __init__(self, limit: int = FRAGMENTS_LIMIT) -> None:

@@ -18,7 +18,7 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.layers.fragments import Fragments
+from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.operation import Direction, FullOperation
@@ -80,7 +80,7 @@ class MPASession(DefaultSession):
         self.order = order
         self.passthrough = passthrough
         self.receiver = Receiver(observer=self, limits=DEFAULT_LIMITS._replace(held_octets=held_limit))
-        self.fragments = Fragments()
+        self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
         self._current: Packet | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from scapy_mpa.framing.ddp import DDPUntagged, decode_ddp, decode_terminate
+from scapy_mpa.framing.ddp import UntaggedHeader, decode_ddp, decode_terminate
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.receive import records
 from scapy_mpa.receive.counts import Counts
@@ -785,7 +785,7 @@ class FullOperation:
         place = located.offset, *(located.placed or located.complete)
         if terminate is None:
             header = decode_ddp(located.terminate)
-            if isinstance(header, DDPUntagged):
+            if isinstance(header, UntaggedHeader):
                 self.find("terminate-layout", *place, f"a body of {header.payload_length} octets has no control word")
             return
         detail = f"{terminate.meaning} (layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x})"

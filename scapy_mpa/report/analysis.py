@@ -19,7 +19,7 @@ from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import FRAME, KEY, Segment
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Connection, Report
-from scapy_mpa.report.part import Part
+from scapy_mpa.report.part import ReportPart
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _part(
     assumptions: Assumptions,
     limits: Limits,
     share: Share | None,
-) -> Part:
+) -> ReportPart:
     """What is found of a share of the TCP connections, or of all of them; the rest is as :func:`analyze` has it."""
     return _read(Receiver(records=fpdus, assumptions=assumptions, limits=limits), capture, selection, share)
 
@@ -103,7 +103,7 @@ def _read(
     capture: CaptureSource | Sequence[CaptureSource],
     selection: Selection,
     share: Share | None,
-) -> Part:
+) -> ReportPart:
     with Captures(capture, limits=receiver.limits) as captures:
         for segments in captures.batches():
             selected = segments if selection is EVERYTHING else selection.of(segments)
@@ -115,7 +115,7 @@ def _read(
             receiver.release()
     receiver.finish()
     index = FrameIndex(capture)
-    return Part(
+    return ReportPart(
         captures.names,
         captures.packets,
         receiver.tcp_connections,
@@ -126,7 +126,7 @@ def _read(
     )
 
 
-def _report(parts: Sequence[Part], index: FrameIndex) -> Report:
+def _report(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     """All parts as one report: every one has read all of the captures."""
     first = parts[0]
     numbered = sorted((one for part in parts for one in part.connections), key=lambda one: one[0])

@@ -24,10 +24,19 @@ from scapy_mpa.receive.segment import (
     endpoints,
 )
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.items import Frame, Item, Part, Shown
-from scapy_mpa.report.labels import Stream, fpdu_fields, unknown_fields
+from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
+from scapy_mpa.report.labels import StreamReading, fpdu_fields, unknown_fields
 from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
-from scapy_mpa.report.show import NotFound, Place, findings_in, fpdu_item, places, startup_item, startup_of, stream_of
+from scapy_mpa.report.show import (
+    NotFound,
+    NumberedFPDU,
+    findings_in,
+    fpdu_item,
+    places,
+    startup_item,
+    startup_of,
+    stream_of,
+)
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name
 from scapy_mpa.report.words import plural
 
@@ -63,14 +72,14 @@ def show_frame(report: Report, frame: int) -> Shown:
     return Shown(sorted(items, key=lambda item: item.part.at if item.part else 0), Frame(seg, connection, direction))
 
 
-def _overlapping(half: HalfConnection, frame: int, begin: int, size: int) -> list[Place]:
+def _overlapping(half: HalfConnection, frame: int, begin: int, size: int) -> list[NumberedFPDU]:
     """The FPDUs that share octets with a segment, after the last one that ends before it (``is_inside`` is False).
 
     Sequence numbers repeat after 4 GiB: of several places in the stream the one counts whose frames are nearest.
     """
     #: By where the segment would begin, the FPDUs that it overlaps there, and the last one before.
-    inside: dict[int, list[Place]] = {}
-    before: dict[int, Place] = {}
+    inside: dict[int, list[NumberedFPDU]] = {}
+    before: dict[int, NumberedFPDU] = {}
     for place in places(half):
         distance = (place.record.seq - begin + 0x80000000 & SEQ_MASK) - 0x80000000
         start = place.offset - distance
@@ -129,11 +138,11 @@ def _in_frame(item: Item, seg: Segment) -> Item:
     brought = bytes(seg[BUFFER][seg[START] + at : seg[START] + end])
     differs = brought != item.octets[first:last]
     new = tuple(piece for piece in own if piece[0] < piece[1])
-    return replace(item, part=Part(first, last, at, new, differs))
+    return replace(item, part=ItemPart(first, last, at, new, differs))
 
 
 def _unlocated(
-    connection: Connection, direction: Direction, seg: Segment, items: list[Item], before: Place | None
+    connection: Connection, direction: Direction, seg: Segment, items: list[Item], before: NumberedFPDU | None
 ) -> Iterator[Item]:
     """What of a segment belongs to no FPDU and no startup frame that was located."""
     begin, size = seg[SEQ] + bool(seg[FLAGS] & SYN), seg[END] - seg[START]
@@ -143,7 +152,7 @@ def _unlocated(
         if at < first:
             octets = bytes(seg[BUFFER][seg[START] + at : seg[START] + first])
             item = _octets(connection, direction, seg, begin + at & SEQ_MASK, octets, items, before)
-            yield replace(item, part=Part(0, len(octets), at, ((0, len(octets)),)))
+            yield replace(item, part=ItemPart(0, len(octets), at, ((0, len(octets)),)))
         at = max(at, end)
 
 
@@ -154,7 +163,7 @@ def _octets(
     seq: int,
     octets: bytes,
     items: list[Item],
-    before: Place | None,
+    before: NumberedFPDU | None,
 ) -> Item:
     half = connection.half(direction)
     stream = stream_of(connection, half)
@@ -194,7 +203,7 @@ def _octets(
     return Item("octets", connection, direction, seq, octets, (), tuple(fields), Why([sentence], rule), findings)
 
 
-def _supposed(octets: bytes, seq: int, stream: Stream) -> list[Field]:
+def _supposed(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
     """The fields of an FPDU that may begin here, and what follows it; none of them is an error."""
     fields = [field._replace(severity=None) for field in fpdu_fields(octets, seq, stream)]
     end = fields[-1].offset + fields[-1].length
@@ -204,7 +213,7 @@ def _supposed(octets: bytes, seq: int, stream: Stream) -> list[Field]:
     return fields
 
 
-def _last_before(seq: int, items: list[Item], before: Place | None) -> Neighbour | None:
+def _last_before(seq: int, items: list[Item], before: NumberedFPDU | None) -> Neighbour | None:
     """The FPDU that ends last before a sequence number."""
     ends = [Neighbour(item.number, item.record) for item in items if item.record is not None]
     if before is not None:

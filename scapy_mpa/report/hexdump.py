@@ -24,7 +24,7 @@ from scapy_mpa.receive.segment import (
     endpoints,
 )
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.items import Frame, Item, Part, Shown
+from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
 from scapy_mpa.report.text import finding_lines
 from scapy_mpa.report.words import plural
 
@@ -73,7 +73,7 @@ def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
             yield f"  {_part_line(item, item.part, seg[FRAME])}"
 
 
-def _part_line(item: Item, part: Part, frame: int) -> str:
+def _part_line(item: Item, part: ItemPart, frame: int) -> str:
     """Which octets of the frame are what."""
     said = f"octets {part.at}-{part.at + part.end - part.first - 1}: "
     name = item.name if item.record is None else f"{item.name} ({item.record.opcode or 'no RDMAP message'})"

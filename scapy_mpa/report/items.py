@@ -29,7 +29,7 @@ from scapy_mpa.rules.findings import Finding
 SCHEMA_VERSION = 1
 
 
-class Part(NamedTuple):
+class ItemPart(NamedTuple):
     """What of an item a frame brought: the octets [first, end) of it, which are those from ``at`` on of the segment.
 
     ``new`` are the ranges among them that no earlier frame had brought; ``differs`` tells that the others are not the
@@ -63,7 +63,7 @@ class Item:
     record: FPDURecord | None = None
     number: int = 0
     startup: StartupFrame | None = None
-    part: Part | None = None
+    part: ItemPart | None = None
 
     @property
     def name(self) -> str:

@@ -48,7 +48,7 @@ COUNT_KEYS = (
 )
 
 
-class FPDUs(Sequence[FPDURecord]):
+class FPDURecords(Sequence[FPDURecord]):
     """The FPDUs of one half connection, in the order of the stream; made when they are looked at.
 
     ``log`` is what they are made of, None if none was kept.
@@ -128,7 +128,7 @@ class HalfConnection:
         #: What the sender does wrong, by name, if the FPDUs were read by that.
         self.deviation = operation.deviation if operation is not None else None
         self.dialect = operation.dialect if operation is not None else None
-        self.fpdus = FPDUs(log, self.counts.fpdus, mpa.number, direction, context, self.deviation)
+        self.fpdus = FPDURecords(log, self.counts.fpdus, mpa.number, direction, context, self.deviation)
 
     def as_dict(self) -> dict[str, Any]:
         """The half connection with the keys of the report's JSON."""

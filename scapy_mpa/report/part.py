@@ -9,7 +9,7 @@ from scapy_mpa.report.model import Connection
 from scapy_mpa.rules.findings import Finding
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     """What one process found: the connections with the frames that they are numbered by, findings of none of them."""
 
     captures: list[str]

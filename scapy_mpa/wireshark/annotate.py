@@ -15,7 +15,7 @@ from scapy_mpa.capture.passthrough import blocks, with_comment
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.segment import KEY, TCP, Segment
 from scapy_mpa.wireshark.comments import comment
-from scapy_mpa.wireshark.notes import FrameNotes, Notes
+from scapy_mpa.wireshark.notes import CaptureNotes, FrameNotes
 
 
 class Annotated(NamedTuple):
@@ -26,7 +26,9 @@ class Annotated(NamedTuple):
     no_room: int
 
 
-def annotate(path: str | os.PathLike[str], notes: Notes, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> Annotated:
+def annotate(
+    path: str | os.PathLike[str], notes: CaptureNotes, file: BinaryIO, limits: Limits = DEFAULT_LIMITS
+) -> Annotated:
     """Write a capture as pcapng with comments on the frames of which there are notes.
 
     A pcapng file is passed through octet for octet but for the comments; a simple packet block has no room for any.

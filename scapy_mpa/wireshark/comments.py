@@ -9,7 +9,7 @@ from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import BUFFER, END, FLAGS, KEY, SEQ, SEQ_MASK, START, SYN, Segment
-from scapy_mpa.report.labels import Stream
+from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
@@ -95,7 +95,7 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
     half = connection.half(notes.direction)
     if not half.markers:
         return
-    stream = Stream(half.seq_start, connection.crc, connection.profile)
+    stream = StreamReading(half.seq_start, connection.crc, connection.profile)
     begin, size = _first(seg), seg[END] - seg[START]
     origin = connection.profile.fpduptr_origin
     told = 0

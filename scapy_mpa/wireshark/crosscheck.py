@@ -24,7 +24,14 @@ from scapy_mpa.report.model import DIRECTIONS, Connection, Report
 from scapy_mpa.report.show import startup_frames, startup_of
 from scapy_mpa.wireshark.dissected import DissectedFPDU, DissectedStartup, Dissection
 from scapy_mpa.wireshark.found import FoundFPDUs
-from scapy_mpa.wireshark.limits import LIMITS, SEEN_IN, Seen, explain_difference, explain_extra, explain_missing
+from scapy_mpa.wireshark.limits import (
+    LIMITS,
+    SEEN_IN,
+    WiresharkShown,
+    explain_difference,
+    explain_extra,
+    explain_missing,
+)
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 from scapy_mpa.wireshark.tshark import ToolMissing, Tshark, find_tshark
 
@@ -217,7 +224,7 @@ class _Comparison:
             in_pieces = len(startup_frames(connection, direction)) > 1
             limit = "startup-in-pieces" if in_pieces else None
             self._add("startup-only-ours", connection, direction, frame, seq, startup.kind, None, limit)
-        seen = Seen(frozenset(self._requests), self._startup_frames)
+        seen = WiresharkShown(frozenset(self._requests), self._startup_frames)
         for ours, limit in explain_missing(self._fpdus, seen):
             record = ours.record
             frame = record.placed_frame or record.frames[-1]

@@ -59,7 +59,7 @@ class FoundFPDU(NamedTuple):
         return found
 
 
-class Extent(NamedTuple):
+class ConnectionSpan(NamedTuple):
     """The first and the last frame that are known to be of an MPA connection, and how many FPDUs each side sent."""
 
     first: int
@@ -147,7 +147,7 @@ class FoundFPDUs(Listener):
             record = record_of(row, frames, connection.number, direction)
             yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length))
 
-    def extent(self, connection: Connection) -> Extent:
+    def extent(self, connection: Connection) -> ConnectionSpan:
         """What is known of where a connection of the report lies."""
         frames = [frame for frame in (connection.request_frame, connection.reply_frame) if frame is not None]
         counts = [0, 0]
@@ -155,7 +155,7 @@ class FoundFPDUs(Listener):
             if self.connections[serial] is connection:
                 frames += found[:2]
                 counts = found[2:]
-        return Extent(min(frames, default=1), max(frames, default=1), counts[0], counts[1])
+        return ConnectionSpan(min(frames, default=1), max(frames, default=1), counts[0], counts[1])
 
     def _note(self, turn: _Turn) -> None:
         frames = turn[5]

@@ -126,7 +126,7 @@ class _DatedFindings(Findings):
 
 
 class _Receiver(Receiver):
-    def __init__(self, notes: Notes, assumptions: Assumptions, limits: Limits) -> None:
+    def __init__(self, notes: CaptureNotes, assumptions: Assumptions, limits: Limits) -> None:
         super().__init__(sink=notes.sink, observer=notes, assumptions=assumptions, limits=limits)
         self._tell = notes.finding
         self.findings = _DatedFindings(None, self._tell)
@@ -135,7 +135,7 @@ class _Receiver(Receiver):
         return _DatedFindings(self._quota, self._tell)
 
 
-class Notes(Listener):
+class CaptureNotes(Listener):
     """Reads a capture; then iterating yields what there is to say, frame by frame.
 
     ``report`` is the report without FPDUs: only of connections that are left in it something is said, besides
@@ -167,7 +167,7 @@ class Notes(Listener):
                 for frame in {found.frame, found.last_frame}:
                     self.finding(found.rule.id, found.direction, frame, found.detail)
 
-    def __enter__(self) -> Notes:
+    def __enter__(self) -> CaptureNotes:
         return self
 
     def __exit__(self, *_: object) -> None:

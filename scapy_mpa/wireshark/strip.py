@@ -47,7 +47,7 @@ from scapy_mpa.receive.segment import (
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.model import Connection
 from scapy_mpa.report.show import startup_of
-from scapy_mpa.wireshark.found import Extent, FoundFPDU, FoundFPDUs
+from scapy_mpa.wireshark.found import ConnectionSpan, FoundFPDU, FoundFPDUs
 from scapy_mpa.wireshark.unmarked import Unmarked, unmarked_fpdu, unmarked_startup
 
 #: Octets of payload that a packet of either IP version has room for, whatever the TCP options.
@@ -153,7 +153,7 @@ class _Half:
 class _Sent:
     """A connection as it is sent anew."""
 
-    def __init__(self, connection: Connection, extent: Extent) -> None:
+    def __init__(self, connection: Connection, extent: ConnectionSpan) -> None:
         self.extent = extent
         self.halves = {
             connection.half("initiator").key: _Half(connection, "initiator", extent.initiator),

@@ -23,7 +23,7 @@ from scapy_mpa.framing.agreement import (
 )
 from scapy_mpa.framing.deviations import Seen, rtr_type
 from scapy_mpa.framing.judgement import Judgement, judge
-from scapy_mpa.framing.negotiation import Outcome, Side, negotiate
+from scapy_mpa.framing.negotiation import NegotiationOutcome, Side, negotiate
 from scapy_mpa.rules.table import RULES
 from tests.conftest import captures
 
@@ -206,7 +206,7 @@ def enhanced(
     return Side(kind, revision=revision, enhanced=enhanced_data(flags, ird, ord), **choices)
 
 
-def reply_data(outcome: Outcome) -> EnhancedData:
+def reply_data(outcome: NegotiationOutcome) -> EnhancedData:
     assert outcome.reply is not None
     assert outcome.reply.enhanced is not None
     return outcome.reply.enhanced

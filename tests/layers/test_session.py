@@ -32,7 +32,7 @@ from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.layers import FPDU, DDPUntagged, MPAReply, MPARequest, MPASession, RDMAPSend
-from scapy_mpa.layers.fragments import Fragments
+from scapy_mpa.layers.fragments import PacketFragments
 from tests.conftest import PCAPS, captures, truth
 
 SECONDS = 20
@@ -455,7 +455,7 @@ def test_fragments_of_ipv6(seed: int) -> None:
 
 
 def test_fragments_are_held_within_a_limit() -> None:
-    fragments = Fragments(limit=100_000)
+    fragments = PacketFragments(limit=100_000)
     whole = ETHER / IP(src="10.0.0.1", dst="10.0.0.2") / UDP() / bytes(1000)
     for number in range(400):
         whole[IP].id = number

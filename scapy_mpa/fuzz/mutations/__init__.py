@@ -18,7 +18,7 @@ from scapy_mpa.fuzz.mutations import alignment, capture, ddp, fpdu, markers, neg
 Apply = Callable[[Draft, random.Random], "str | None"]
 
 
-class Mutation(NamedTuple):
+class NamedMutation(NamedTuple):
     """One of them; `by_message`: it changes units, not packets."""
 
     name: str
@@ -32,16 +32,16 @@ class Mutation(NamedTuple):
         return (self.apply.__doc__ or "").splitlines()[0].rstrip(".")
 
 
-def _table() -> dict[str, Mutation]:
+def _table() -> dict[str, NamedMutation]:
     made = {}
     for module in (startup, negotiation, fpdu, markers, alignment, teardown, ddp, tcp, capture):
         area = module.__name__.rpartition(".")[2]
         for by_message in (True, False):
             for function in module.MESSAGES if by_message else module.PACKETS:
                 name = f"{area}-{function.__name__.strip('_').replace('_', '-')}"
-                made[name] = Mutation(name, area, by_message, function)
+                made[name] = NamedMutation(name, area, by_message, function)
     return made
 
 
-MUTATIONS: dict[str, Mutation] = _table()
+MUTATIONS: dict[str, NamedMutation] = _table()
 """All of them, in the order of a connection's life."""

@@ -11,7 +11,7 @@ from scapy_mpa.framing.ddp import QUEUE_OF, TAGGED_HEADER_LENGTH, TERMINATE_OPCO
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import edge, octets, pick
 from scapy_mpa.fuzz.mutations.common import Function, follow, some_fpdu
-from scapy_mpa.fuzz.units import FPDU
+from scapy_mpa.fuzz.units import FPDUUnit
 
 _UNTAGGED = {"RsvdULP": 2, "QN": 6, "MSN": 10, "MO": 14}
 _TAGGED = 0x80
@@ -93,7 +93,7 @@ def terminate(draft: Draft, rng: random.Random) -> str | None:
     said = untagged(TERMINATE_OPCODE, 2, pick(rng, (0, 1, 1, 1, 2)), bytes((first, code, third, 0)) + rest)
     said = said[: max(0, len(said) - pick(rng, (0, 0, 0, 1, 3, 4)))]
     at = turn.units.index(fpdu)
-    made = FPDU(f"{turn.role} Terminate", said, said)
+    made = FPDUUnit(f"{turn.role} Terminate", said, said)
     turn.units.insert(at, made)
     order = "" if by_the_rules else ", bits from the least significant"
     return f"Terminate layer {layer} etype {etype} code {code}{order} before {fpdu.name}, {follow(made, rng)}"
@@ -116,7 +116,7 @@ def message(draft: Draft, rng: random.Random) -> str | None:
     }.get(opcode, lambda: octets(rng, below(rng, 40)))()
     queue = QUEUE_OF.get(opcode, 0) if rng.random() < 0.8 else edge(rng, 32)
     said = untagged(opcode, queue, pick(rng, (1, 2, edge(rng, 32))), content, last=rng.random() < 0.8)
-    made = FPDU(f"{turn.role} opcode {opcode}", said, said)
+    made = FPDUUnit(f"{turn.role} opcode {opcode}", said, said)
     turn.units.insert(turn.units.index(fpdu), made)
     return f"opcode {opcode} on queue {queue} before {fpdu.name}, {follow(made, rng)}"
 
@@ -139,19 +139,19 @@ def segments(draft: Draft, rng: random.Random) -> str | None:
     last = rng.getrandbits(2)
     first = bytes((fpdu.ulpdu[0] & ~0x40 | (last & 1) << 6,)) + fpdu.ulpdu[1 : header + half]
     second[0] = second[0] & ~0x40 | (last >> 1) << 6
-    made = FPDU(f"{fpdu.name}, 2nd segment", bytes(second), bytes(second))
+    made = FPDUUnit(f"{fpdu.name}, 2nd segment", bytes(second), bytes(second))
     fpdu.ulpdu = fpdu.was = first
     turn.units.insert(turn.units.index(fpdu) + 1, made)
     return f"{fpdu.name} in two segments, {skip:+} octets between them, L {last & 1} and {last >> 1}"
 
 
-def _with_header(draft: Draft, rng: random.Random, least: int) -> FPDU | None:
+def _with_header(draft: Draft, rng: random.Random, least: int) -> FPDUUnit | None:
     """An FPDU whose ULPDU has at least so many octets."""
     having = [fpdu for _, fpdu in draft.fpdus() if len(fpdu.ulpdu) >= least]
     return pick(rng, having) if having else None
 
 
-def _put(fpdu: FPDU, at: int, value: bytes) -> None:
+def _put(fpdu: FPDUUnit, at: int, value: bytes) -> None:
     fpdu.ulpdu = fpdu.ulpdu[:at] + value + fpdu.ulpdu[at + len(value) :]
 
 

@@ -7,7 +7,7 @@ import random
 from scapy_mpa.craft.impairments import Impairment, Pipeline, impairment
 from scapy_mpa.craft.packets import ACK, PSH, RST, SYN
 from scapy_mpa.craft.segments import below
-from scapy_mpa.craft.tcppacket import ROLES, Half, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import edge, octets, pick
 from scapy_mpa.fuzz.mutations.common import Function
@@ -218,7 +218,7 @@ def forged(draft: Draft, rng: random.Random) -> str | None:
 def one_side(draft: Draft, rng: random.Random) -> str | None:
     """Only the packets of one side are seen, or those of the other come after all of the first."""
     role = pick(rng, ROLES)
-    half: Half = draft.half(role)
+    half: SentHalf = draft.half(role)
     mine = [packet for packet in draft.packets if packet.half is half]
     theirs = [packet for packet in draft.packets if packet.half is not half]
     if rng.random() < 0.5:
