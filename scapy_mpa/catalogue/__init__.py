@@ -9,7 +9,8 @@ conforming peer must do stand in one row of a table. The modules in the order in
 * `mutation`             what a change is; `frame` changes startup frames, `fpdu` FPDUs, `packet` TCP packets, `wire`
                          what is captured
 * `areas`                the tables, one module for each area; `table`: all of them by name
-* `plan`                 a case -> the packets of its connection
+* `plan`                 what is said and sent, for changes to change -> the packets of the connection
+* `sent`                 an FPDU of it, as changes see it
 * `malformed`            the public face: one case, written to a capture
 * `manifest`, `document` the cases as JSON, as text and as a page of the documentation
 """

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import BAD_CRC, Peer
+from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.rules.table import RULES
 
 Area: TypeAlias = Literal[
@@ -27,9 +31,6 @@ AREAS: dict[Area, str] = {
     "capture": "What a capture lacks",
 }
 """The areas with their titles, in the order of a connection's life."""
-
-Repairable: TypeAlias = Literal["crc", "lengths"]
-"""What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields."""
 
 
 class Raised(NamedTuple):
@@ -84,6 +85,13 @@ class Case:
     options: tuple[str, ...] = ()
     area: Area = "startup"
 
+    def plan(self, left: Repairable | None = None) -> Plan:
+        """Its connection, planned and changed."""
+        planned = Plan(BASELINES[self.baseline], self.by, self.outcome(left).peer, left)
+        for change in self.changes:
+            change.apply(planned)
+        return planned
+
     def outcome(self, left: Repairable | None = None) -> CaseOutcome:
         """What comes of it, with everything repaired or one thing left as it was (KeyError if it has no such thing)."""
         return CaseOutcome(self.raises, self.peer) if left is None else self.left[left]
@@ -106,3 +114,13 @@ class Case:
         """Every rule that it raises, breaks or tests, however it is repaired."""
         texts = [*self.raises, *(text for outcome in self.left.values() for text in outcome.raises)]
         return tuple(dict.fromkeys([*(text.partition("@")[0] for text in texts), *self.breaks, *self.tests]))
+
+
+def clause_of(case: Case) -> str:
+    """Where the specification says what the case is about: told, or that of its first rule (`breaks` first)."""
+    if case.clause:
+        return case.clause
+    rules = [text.partition("@")[0] for text in (*case.breaks, *case.raises)]
+    profile = BASELINES[case.baseline].setup.get("profile", "rfc5044")
+    assert profile in PROFILES
+    return next((clause for rule in rules if (clause := RULES[rule].clause_in(profile)) is not None), "")

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from scapy_mpa.catalogue.case import AREAS, Case, CaseOutcome, Raised, Repairable
-from scapy_mpa.catalogue.plan import CaseCapture, Plan
+from scapy_mpa.catalogue.case import AREAS, Case, CaseOutcome, Raised, clause_of
+from scapy_mpa.catalogue.plan import CaseCapture
 from scapy_mpa.catalogue.reading import options
+from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import chosen, named
 from scapy_mpa.errors import MPAError
 from scapy_mpa.rules.choice import named as rules_named
@@ -76,7 +77,7 @@ class Malformed:
     def captured(self) -> CaseCapture:
         """Its frames with their times in nanoseconds since the epoch."""
         if self._captured is None:
-            self._captured = Plan(self.case, self.left).captured()
+            self._captured = self.case.plan(self.left).captured()
         return self._captured
 
     @property
@@ -112,11 +113,26 @@ class Malformed:
         """The finding that the analysis has of this rule, None if it has none."""
         return next((found for found in self.analyze().all_findings() if found.rule.id == rule), None)
 
-    def as_dict(self) -> dict[str, Any]:
-        """What the manifest says of it."""
-        from scapy_mpa.catalogue.manifest import entry
-
-        return entry(self)
+    def as_dict(self, capture: str | None = None) -> dict[str, Any]:
+        """What the manifest says of it, with the name of its capture where that has been written."""
+        case = self.case
+        return {
+            "name": case.name,
+            "area": case.area,
+            "purpose": case.purpose,
+            "clause": clause_of(case) or None,
+            "capture": capture,
+            "by": case.by,
+            "baseline": case.baseline,
+            "changes": [change.text for change in case.changes],
+            "choices": [*case.left],
+            "left": self.left,
+            "raises": [{"rule": one.rule, "direction": one.direction, "severity": one.severity} for one in self.raised],
+            "breaks": [*case.breaks],
+            "tests": [*case.tests],
+            "options": [*case.options],
+            "peer": self.outcome.peer.as_dict(),
+        }
 
 
 def left_of(crc: Repair, lengths: Repair) -> Repairable | None:

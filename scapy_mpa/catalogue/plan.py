@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
-from scapy_mpa.catalogue.baseline import ANSWER, BASELINES, MIDDLE
-from scapy_mpa.catalogue.case import Case, Repairable
-from scapy_mpa.catalogue.fpdu import FPDUChange, SentFPDU
+from scapy_mpa.catalogue.baseline import ANSWER, MIDDLE, Baseline
 from scapy_mpa.catalogue.peer import Peer
-from scapy_mpa.catalogue.wire import Foreign
+from scapy_mpa.catalogue.sent import FPDUChange, Repairable, SentFPDU
 from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
@@ -31,6 +29,13 @@ PacketChange: TypeAlias = Callable[[list[TcpPacket]], list[TcpPacket]]
 FrameChange: TypeAlias = Callable[[list[Packet]], list[Packet]]
 
 _LATER = 1000  # nanoseconds
+
+
+class Foreign(NamedTuple):
+    """A packet of another link type."""
+
+    linktype: int
+    octets: bytes
 
 
 class CaseCapture(NamedTuple):
@@ -62,11 +67,10 @@ class Plan:
     the FPDU, from 1; `packets` those of TCP packets as values, `wire` of those that are captured.
     """
 
-    def __init__(self, case: Case, left: Repairable | None = None) -> None:
-        self.by: Role = case.by
-        self.peer: Role = other(case.by)
+    def __init__(self, baseline: Baseline, by: Role, peer: Peer, left: Repairable | None = None) -> None:
+        self.by: Role = by
+        self.peer: Role = other(by)
         self.left = left
-        baseline = BASELINES[case.baseline]
         self.setup: dict[str, Any] = {**baseline.setup, "allow": tuple(RULES)}
         self.valid: tuple[Step, ...] = (*baseline.opening, *MIDDLE)
         self.steps: list[Step] = [*self.valid]
@@ -80,9 +84,7 @@ class Plan:
         self.is_answered = True
         self.snaplen = SNAPLEN
         self.foreign: Foreign | None = None
-        self._react(case.outcome(left).peer)
-        for change in case.changes:
-            change.apply(self)
+        self._react(peer)
 
     def _react(self, peer: Peer) -> None:
         """Have the peer do what it must."""

@@ -2,7 +2,8 @@
 
 Octets only: nothing here imports Scapy. The modules in the order in which the data passes them:
 
-* `setup`, `conversation`      what two sides are, and who says what when, by the rules of the specifications
+* `setup`, `conversation`      what two sides are, and who says what when, by the rules of the specifications; `turns`:
+                               the same as values
 * `wanted`                     what parameters may be, whoever gives them
 * `messages`, `ulpdus`         RDMAP messages cut in DDP segments, the content of FPDUs (`payload`: octets to fill them)
 * `stream`                     ULPDUs -> the octets of a half connection, and where each FPDU lies in them

@@ -4,26 +4,24 @@ A `Conversation` is told step by step. Its startup frames come by themselves bef
 6581's ready-to-receive message where one is agreed on. A step that breaks a rule of `RULES` is refused, unless
 that rule is in `allow`: traffic that breaks it is then made on purpose.
 
-Each side speaks in *turns*: what it says without being answered and without a pause is one turn, which its TCP
-may cut in segments as one stream. `sending` makes the packets of the whole.
+`sending` makes the packets of the whole.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.payload import MadeUp
+from scapy_mpa.craft.sending import Sending
 from scapy_mpa.craft.setup import CLOSES, MTU, SETUP_NAMES, Close, ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.tcppacket import ROLES, Role, other
+from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming
 from scapy_mpa.craft.wanted import SECONDS, is_number
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.judgement import judge
-
-if TYPE_CHECKING:
-    from scapy_mpa.craft.sending import Sending
 
 RULES: dict[str, str] = {
     "responder-first": "the Responder sends no FPDU before the first of the Initiator (RFC 5044 §7.1.2, rule 4)",
@@ -44,45 +42,7 @@ _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _NO_MATCHING_RTR = 2, 0, 7  # layer, etype, code (RFC 6581 §8)
 
 
-class Start(NamedTuple):
-    """Request and Reply."""
-
-
-class Streaming(NamedTuple):
-    """Data before MPA, or after it was rejected."""
-
-    role: Role
-    octets: bytes
-
-
-class Say(NamedTuple):
-    """A message, or a bare ULPDU."""
-
-    role: Role
-    message: Message
-
-
-class Pause(NamedTuple):
-    """Nobody sends for a while (nanoseconds): buffers empty, alignment is regained (RFC 5044 §5.1)."""
-
-    duration: int
-
-
-class PathMTU(NamedTuple):
-    """The path takes less, or more, from now on; the next turn was posted before that was known (§A.1)."""
-
-    mtu: int
-
-
-class End(NamedTuple):
-    """How the connection ends, and by whom."""
-
-    how: Close
-    role: Role
-
-
 C = TypeVar("C", bound="Conversation")
-Step: TypeAlias = "Start | Streaming | Say | Pause | PathMTU | End"
 
 
 class Conversation:
@@ -318,13 +278,11 @@ class Conversation:
 
     def sending(self, number: int = 0) -> Sending:
         """What makes the packets of the whole connection, which has this number among others."""
-        from scapy_mpa.craft.sending import Sending
-
         whole = copy.copy(self)
         whole.steps, whole._heard, whole._terminated = self.steps[:], self._heard.copy(), self._terminated.copy()
         if not whole._has_ended:
             whole.close(self.setup.close)
-        return Sending(whole, number)
+        return Sending(whole.setup, whole.steps, number)
 
 
 def _role(side: str) -> Role:

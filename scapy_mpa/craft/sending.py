@@ -7,10 +7,8 @@ Packets come out one by one, and no more of the streams is held than one turn. W
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from scapy_mpa.craft.conversation import End, PathMTU, Pause, Say, Start, Step, Streaming
 from scapy_mpa.craft.deviating import DeviatingStream
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FrameMaker
@@ -19,12 +17,10 @@ from scapy_mpa.craft.setup import Setup, nanoseconds
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
 from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
+from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
 from scapy_mpa.framing.ddp import CONTROL_LENGTH
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.mulpdu import mulpdu
-
-if TYPE_CHECKING:
-    from scapy_mpa.craft.conversation import Conversation
 
 
 class Clock:
@@ -112,8 +108,7 @@ class _PacketTalk(Talk[TcpPacket]):
 class _Sender:
     """What lays and cuts the stream of one side."""
 
-    def __init__(self, conversation: Conversation, role: Role, half: SentHalf, seed: int, emss: int) -> None:
-        setup = conversation.setup
+    def __init__(self, setup: Setup, role: Role, half: SentHalf, seed: int, emss: int) -> None:
         side = ROLES.index(role)
         self.half = half
         way = setup.segmentation_of(role)
@@ -164,9 +159,9 @@ class _Sender:
 class Sending:
     """One connection with this number; `halves` are the Initiator's and the Responder's."""
 
-    def __init__(self, conversation: Conversation, number: int = 0) -> None:
-        setup = self._setup = conversation.setup
-        self._conversation = conversation
+    def __init__(self, setup: Setup, steps: Sequence[Step], number: int = 0) -> None:
+        self._setup = setup
+        self._steps = steps
         seed = setup.seed << 24 | number
         rng = random.Random(seed)
         ends = {role: setup.endpoint(role, number) for role in ROLES}
@@ -184,7 +179,7 @@ class Sending:
         self._clock = Clock(nanoseconds(setup.time), nanoseconds(setup.gap))
         self._delay = nanoseconds(setup.delay)
         self._talk = _PacketTalk({self._sides[half.role]: half for half in made}, setup, self._clock)
-        self._senders = {half.role: _Sender(conversation, half.role, half, seed, self._talk.emss) for half in made}
+        self._senders = {half.role: _Sender(setup, half.role, half, seed, self._talk.emss) for half in made}
         self._posted_emss: int | None = None
 
     def packets(self) -> Iterator[TcpPacket]:
@@ -192,7 +187,7 @@ class Sending:
         talk = self._talk
         end = End(self._setup.close, self._setup.closes)
         yield from talk.open()
-        for first, messages in self._turns():
+        for first, messages in turns(self._steps):
             if isinstance(first, Say):
                 yield from self._take_turn(first.role, messages)
             elif isinstance(first, Start):
@@ -213,21 +208,6 @@ class Sending:
             yield from talk.close(self._sides[end.role])
         elif end.how == "rst":
             yield from talk.reset(self._sides[end.role])
-
-    def _turns(self) -> Iterator[tuple[Step, list[Message]]]:
-        """The steps, those that say something put together to turns."""
-        steps = self._conversation.steps
-        at = 0
-        while at < len(steps):
-            step = steps[at]
-            messages: list[Message] = []
-            if isinstance(step, Say):
-                while at < len(steps) and isinstance(said := steps[at], Say) and said.role == step.role:
-                    messages.append(said.message)
-                    at += 1
-            else:
-                at += 1
-            yield step, messages
 
     def _start(self) -> Iterator[TcpPacket]:
         """Request and Reply (RFC 5044 §7.1)."""

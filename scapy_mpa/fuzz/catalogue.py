@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from scapy_mpa.catalogue.case import AREAS
-from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.packets import FrameMaker
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet
@@ -47,7 +46,7 @@ def malform(draft: Draft, name: str) -> Sequence[Change]:
 
     Returns what is still to be done to the frames.
     """
-    plan = Plan(CASES[name])
+    plan = CASES[name].plan()
     packets = plan.sent()
     draft.halves = _moved(packets[0].half, Setup(**plan.setup), draft.case)
     draft.packets = [packet._replace(time=packet.time + later(draft.case)) for packet in packets]

@@ -23,7 +23,9 @@ from scapy_mpa.fuzz.units import Way
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.analysis import analyze
-from scapy_mpa.report.model import Connection, HalfConnection, Report
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.model import Report
 from scapy_mpa.wireshark.found import FoundFPDUs, marker_phase
 
 MOST_OCTETS = 64 << 20

@@ -17,8 +17,9 @@ from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import FRAME, KEY, Segment
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
-from scapy_mpa.report.model import Connection, Report
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.part import ReportPart
 from scapy_mpa.rules.findings import Findings
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import islice
 
 from scapy_mpa.capture.extract import ConnectionFrames
-from scapy_mpa.report.model import DIRECTIONS, Connection, Report
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames
 
 

@@ -23,10 +23,12 @@ from scapy_mpa.receive.segment import (
     checksum_is_wrong,
     endpoints,
 )
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
 from scapy_mpa.report.labels import StreamReading, fpdu_fields, unknown_fields
-from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import (
     NotFound,
     NumberedFPDU,

@@ -21,8 +21,10 @@ from scapy_mpa.receive.segment import (
     checksum_is_wrong,
     endpoints,
 )
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.model import Connection, HalfConnection, Report
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Why, fpdu_name
 from scapy_mpa.rules.findings import Finding
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scapy_mpa.capture.notes import Note
-from scapy_mpa.report.model import Connection
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 
 

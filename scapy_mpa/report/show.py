@@ -15,11 +15,13 @@ from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import SEQ_MASK
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields
-from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding

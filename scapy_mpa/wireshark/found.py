@@ -21,7 +21,8 @@ from scapy_mpa.receive.operation import Direction, FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
-from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.wireshark.listener import Listener
 from scapy_mpa.wireshark.spill import OctetStore, Sorted
 

@@ -21,7 +21,8 @@ from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.startup import FoundFrame
 from scapy_mpa.receive.tcp import MPAConnection
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
-from scapy_mpa.report.model import DIRECTIONS, Connection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES

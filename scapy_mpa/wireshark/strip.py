@@ -45,7 +45,7 @@ from scapy_mpa.receive.segment import (
     Segment,
 )
 from scapy_mpa.report.analysis import EVERYTHING, Selection
-from scapy_mpa.report.model import Connection
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_of
 from scapy_mpa.wireshark.found import ConnectionSpan, FoundFPDU, FoundFPDUs
 from scapy_mpa.wireshark.unmarked import Unmarked, unmarked_fpdu, unmarked_startup

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.craft.conversation import RULES, Conversation, Say
+from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
+from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import ATOMIC_RESPONSE, RDMA_WRITE, READ_REQUEST, SEND_INVALIDATE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import (

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from scapy_mpa.craft.conversation import Say
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.tcppacket import ROLES
+from scapy_mpa.craft.turns import Say
 from scapy_mpa.framing.agreement import RnicKind, agreed
 from scapy_mpa.framing.negotiation import Side, negotiate
 

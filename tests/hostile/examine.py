@@ -24,7 +24,8 @@ from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.fpdus import FORMATS
-from scapy_mpa.report.model import HalfConnection, Report
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
 
 #: Seconds of CPU time for each octet of a capture, and octets that every capture may count as.

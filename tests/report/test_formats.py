@@ -13,8 +13,9 @@ from jsonschema import Draft202012Validator
 
 from scapy_mpa import analyze, iter_fpdus
 from scapy_mpa.report.analysis import Selection
+from scapy_mpa.report.connection import connection_line
 from scapy_mpa.report.fpdus import KEYS, csv_lines, jsonl_lines, text_lines
-from scapy_mpa.report.text import connection_line, report_lines
+from scapy_mpa.report.text import report_lines
 from tests.conftest import PCAPS, REPO, captures
 
 SCHEMAS = REPO / "scapy_mpa" / "report"

@@ -124,7 +124,10 @@ MODULES = {
     "scapy_mpa.__main__",
     "scapy_mpa.errors",
     *(f"scapy_mpa.cli.{name}" for name in ("analyze", "judging", "options")),
-    *(f"scapy_mpa.report.{name}" for name in ("analysis", "context", "model", "part", "text", "words")),
+    *(
+        f"scapy_mpa.report.{name}"
+        for name in ("analysis", "connection", "context", "half", "model", "part", "text", "words")
+    ),
 }
 ROOMS = ("scapy_mpa", *(f"scapy_mpa.{room}" for room in ("framing", "receive", "capture", "rules", "report", "cli")))
 #: Of others it needs these; of the standard library, not those that are large.

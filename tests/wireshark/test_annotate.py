@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from scapy_mpa import analyze
 from scapy_mpa.capture.passthrough import blocks
 from scapy_mpa.cli import cli
-from scapy_mpa.report.model import DIRECTIONS
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.wireshark import spill
 from scapy_mpa.wireshark.annotate import annotate
 from scapy_mpa.wireshark.notes import CaptureNotes
