@@ -101,27 +101,36 @@ def agreed(request: StartupFrame | None, reply: StartupFrame | None) -> Operatio
     if last is None:
         raise ValueError("neither a Request nor a Reply")
     adapts = request is not None and reply is not None and request.rev > 0 and is_rdmac(reply)
-    versions: tuple[int, ...] = (IETF_VERSION,)
-    if last.rev == 0:
-        # Rev 0 without M or C is no RNIC of Figure 14, and the drafts do not tie DDP's version to Rev.
-        rdmac = is_rdmac(last) and (adapts or request is None or is_rdmac(request))
-        versions = (RDMAC_VERSION,) if rdmac else (RDMAC_VERSION, IETF_VERSION)
     crc = any(frame is not None and frame.c for frame in (request, reply))
     depths, rtr = None, None
     if request is not None and reply is not None and request.enhanced and reply.enhanced:
         depths = read_depths(request.enhanced, reply.enhanced)
-        if request.enhanced.a and reply.enhanced.a:
-            theirs = rtr_types(reply.enhanced)
-            rtr = tuple(name for name in rtr_types(request.enhanced) if name in theirs)
+        rtr = _common_rtr_types(request.enhanced, reply.enhanced)
     return Operation(
         profile_of_revision(last.rev),
-        versions,
+        _versions(last, may_be_rdmac=adapts or request is None or is_rdmac(request)),
         None if reply is None else bool(reply.m),
         None if request is None else adapts or bool(request.m),
         crc if crc or (request is not None and reply is not None) else None,
         depths,
         rtr,
     )
+
+
+def _versions(last: StartupFrame, *, may_be_rdmac: bool) -> tuple[int, ...]:
+    """DDP and RDMAP versions that go with the Reply, else the Request; `may_be_rdmac`: as far as the Request says."""
+    if last.rev > 0:
+        return (IETF_VERSION,)
+    # Rev 0 without M or C is no RNIC of Figure 14, and the drafts do not tie DDP's version to Rev.
+    return (RDMAC_VERSION,) if is_rdmac(last) and may_be_rdmac else (RDMAC_VERSION, IETF_VERSION)
+
+
+def _common_rtr_types(request: EnhancedData, reply: EnhancedData) -> tuple[RtrType, ...] | None:
+    """The RTR types that both name, None if the model is not peer-to-peer (RFC 6581 §9.2)."""
+    if not (request.a and reply.a):
+        return None
+    theirs = rtr_types(reply)
+    return tuple(name for name in rtr_types(request) if name in theirs)
 
 
 def no_matching_rtr() -> Close:

@@ -209,24 +209,9 @@ def operation_violations(
     )
     found = []
     for by, ulpdu, header in ends:
-        if ulpdu is None:
-            continue
-        terminates = header is not None and header.opcode == TERMINATE_OPCODE
-        if rejected:
-            text = "an FPDU after a Reply with R"
-            found.append(Deviation("startup-fpdu-after-rejection", by, text))
-        elif close is not None and close.certain and close.by == by and not (close.terminate and terminates):
-            text = f"an FPDU from who must close: {close.reason}"
-            rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
-            found.append(Deviation(rule, by, text))
-        elif close is not None and close.by == by and close.terminate and terminates:
-            found += _terminate_violations(close, by, ulpdu)
-        elif operation is not None and by == "initiator" and operation.rtr and not terminates:
-            sent = rtr_type(ulpdu)
-            if sent not in operation.rtr:
-                wanted = " or ".join(operation.rtr)
-                text = f"the Initiator's first FPDU is {f'an RTR {sent}' if sent else 'no RTR message'}, not {wanted}"
-                found.append(Deviation("rtr", by, text))
+        if ulpdu is not None:
+            terminates = header is not None and header.opcode == TERMINATE_OPCODE
+            found += _first_fpdu_violations(close, rejected, operation, by, ulpdu, terminates)
         if operation is not None and header is not None and not header.dv == header.rv in operation.versions:
             versions = " or ".join(map(str, operation.versions))
             text = f"DDP version {header.dv} and RDMAP version {header.rv}, not {versions}"
@@ -238,6 +223,27 @@ def operation_violations(
         whose: Endpoint = "initiator" if second.dv in agreed_on and first.dv not in agreed_on else "responder"
         found.append(Deviation("rnic-version-mixed", whose, text))
     return found
+
+
+def _first_fpdu_violations(
+    close: Close | None, rejected: bool, operation: Operation | None, by: Endpoint, ulpdu: bytes, terminates: bool
+) -> list[Deviation]:
+    """Whether an endpoint may begin Full Operation, and does so with the FPDU that it must."""
+    if rejected:
+        return [Deviation("startup-fpdu-after-rejection", by, "an FPDU after a Reply with R")]
+    if close is not None and close.certain and close.by == by and not (close.terminate and terminates):
+        text = f"an FPDU from who must close: {close.reason}"
+        rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
+        return [Deviation(rule, by, text)]
+    if close is not None and close.by == by and close.terminate and terminates:
+        return _terminate_violations(close, by, ulpdu)
+    if operation is not None and by == "initiator" and operation.rtr and not terminates:
+        sent = rtr_type(ulpdu)
+        if sent not in operation.rtr:
+            wanted = " or ".join(operation.rtr)
+            text = f"the Initiator's first FPDU is {f'an RTR {sent}' if sent else 'no RTR message'}, not {wanted}"
+            return [Deviation("rtr", by, text)]
+    return []
 
 
 def _terminate_violations(close: Close, by: Endpoint, ulpdu: bytes) -> list[Deviation]:
