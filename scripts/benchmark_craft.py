@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure how fast captures are made, against the same packets built with Scapy one by one.
 
-`benchmark.py --craft` prints this table. `craft` makes a whole capture, the file written; Scapy builds some hundred
+``benchmark.py --craft`` prints this table. ``craft`` makes a whole capture, the file written; Scapy builds some hundred
 of its packets, each from the values of its fields as one does at the prompt, and they must be the same octets.
 """
 
@@ -42,7 +42,7 @@ _ROUND = 1 << 16
 
 
 def row(markers: bool, size: int) -> tuple[str, ...]:
-    """One row: a capture of about `size` octets."""
+    """One row: a capture of about ``size`` octets."""
     conversation = Conversation(m=(int(markers), int(markers)))
     for number in range(max(1, size // (_ROUND + 5000))):
         conversation.write("initiator", _ROUND, to=number * _ROUND).send("initiator", 16).send("responder", 16)

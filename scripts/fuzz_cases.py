@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hand the cases of `scapy-mpa fuzz` to the analysis, or to tshark: no traceback, no hang, no crash.
+"""Hand the cases of ``scapy-mpa fuzz`` to the analysis, or to tshark: no traceback, no hang, no crash.
 
     python -m scripts.fuzz_cases --count 100000 --jobs 2 --keep failed/
     python -m scripts.fuzz_cases --number 4711                 # one case: what was changed, and what comes of it
@@ -133,7 +133,7 @@ def main(
     captures: tuple[str, ...],
     tshark: bool,
 ) -> None:
-    """Hand the cases of `scapy-mpa fuzz` to the analysis, or to tshark."""
+    """Hand the cases of ``scapy-mpa fuzz`` to the analysis, or to tshark."""
     numbers = range(first, first + count) if number is None else range(number, number + 1)
     if number is not None:
         click.echo(json.dumps(fuzzer(seed, captures).case(number).as_dict()), err=True)

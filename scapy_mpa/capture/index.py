@@ -53,7 +53,7 @@ class FrameIndex:
         self._put_together = 0
 
     def __len__(self) -> int:
-        """How many frames there are.  Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
+        """How many frames there are. Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
         self._make()
         return len(self._positions)
 
@@ -140,7 +140,7 @@ class FrameIndex:
     def _reassembled(self, last: int) -> Segment | None:
         """The segment that the fragment in a frame completes, out of those in the frames before it.
 
-        None if it completes none.  Raises :class:`~scapy_mpa.errors.CaptureError` if it may complete one whose
+        None if it completes none. Raises :class:`~scapy_mpa.errors.CaptureError` if it may complete one whose
         fragments are too far apart.
         """
         if 0 < self._put_together < last <= self._put_together + _LOOK_BACK[1]:

@@ -19,6 +19,7 @@ Area: TypeAlias = Literal[
     "startup", "negotiation", "fpdu", "markers", "alignment", "teardown", "ddp", "tcp", "capture"
 ]  # fmt: skip
 
+#: The areas with their titles, in the order of a connection's life.
 AREAS: dict[Area, str] = {
     "startup": "Startup frames and their order",
     "negotiation": "What startup frames agree on",
@@ -30,7 +31,6 @@ AREAS: dict[Area, str] = {
     "tcp": "TCP, and attacks",
     "capture": "What a capture lacks",
 }
-"""The areas with their titles, in the order of a connection's life."""
 
 
 class Raised(NamedTuple):
@@ -48,27 +48,27 @@ class Raised(NamedTuple):
 class CaseOutcome(NamedTuple):
     """What comes of a case: what the analysis must say, and what a conforming peer must do.
 
-    `raises` are ids of rules, broken by whoever the case is about; `rule@responder` and the like name somebody else,
-    `rule@capture` nobody.
+    ``raises`` are ids of rules, broken by whoever the case is about; ``rule@responder`` and the like name somebody
+    else, ``rule@capture`` nobody.
     """
 
     raises: tuple[str, ...]
     peer: Peer
 
 
+#: What comes of an FPDU whose CRC was left as it was, where CRCs are in use.
 CRC_LEFT: Mapping[Repairable, CaseOutcome] = {"crc": CaseOutcome(("crc", "terminate@peer"), BAD_CRC)}
-"""What comes of an FPDU whose CRC was left as it was, where CRCs are in use."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One row: a valid connection and what is changed in it.
 
-    `by` says who does it, `changes` what, to the connection `baseline` (see `baseline.BASELINES`). `raises` is as in
-    `CaseOutcome`; `left` what comes of it instead if the CRC or the lengths are left as they were. `tests` are rules of
-    endpoints for which the peer is tested by this, `breaks` rules that are broken though the analysis tells it by
-    another, `options` those of `scapy-mpa analyze` without which it does not show. `clause`: that of the first rule,
-    of those it `breaks` first, unless given.
+    ``by`` says who does it, ``changes`` what, to the connection ``baseline`` (see ``baseline.BASELINES``). ``raises``
+    is as in ``CaseOutcome``; ``left`` what comes of it instead if the CRC or the lengths are left as they were.
+    ``tests`` are rules of endpoints for which the peer is tested by this, ``breaks`` rules that are broken though the
+    analysis tells it by another, ``options`` those of ``scapy-mpa analyze`` without which it does not show. ``clause``:
+    that of the first rule, of those it ``breaks`` first, unless given.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Case:
 
 
 def clause_of(case: Case) -> str:
-    """Where the specification says what the case is about: told, or that of its first rule (`breaks` first)."""
+    """Where the specification says what the case is about: told, or that of its first rule (``breaks`` first)."""
     if case.clause:
         return case.clause
     rules = [text.partition("@")[0] for text in (*case.breaks, *case.raises)]

@@ -100,7 +100,7 @@ def marker(
     more: int = 0,
     moved: int = 0,
 ) -> None:
-    """A Marker of the FPDU, from 0 on, has this RESERVED, this FPDUPTR or `more`, or stands `moved` octets off."""
+    """A Marker of the FPDU, from 0 on, has this RESERVED, this FPDUPTR or ``more``, or stands ``moved`` octets off."""
 
     def change(sent: SentFPDU) -> bytes:
         octets, at = bytearray(sent.octets), sent.markers[which]

@@ -29,8 +29,8 @@ _NANOSECONDS = 1_000_000_000
 class Malformed:
     """A case by its name: a valid connection with one thing changed, and what a conforming peer does about it.
 
-    `crc` and `lengths` say whether CRC and length fields are made right again after the change, or `left` as they
-    were, where the case has that choice (`case.left`). Raises MPAError for a name or a choice that does not exist.
+    ``crc`` and ``lengths`` say whether CRC and length fields are made right again after the change, or ``left`` as they
+    were, where the case has that choice (``case.left``). Raises MPAError for a name or a choice that does not exist.
     """
 
     def __init__(self, case: str | Case, *, crc: Repair = "repaired", lengths: Repair = "repaired") -> None:
@@ -65,7 +65,7 @@ class Malformed:
 
     @property
     def outcome(self) -> CaseOutcome:
-        """What comes of it: `raises`, and what a conforming `peer` must do."""
+        """What comes of it: ``raises``, and what a conforming ``peer`` must do."""
         return self.case.outcome(self.left)
 
     @property
@@ -82,7 +82,7 @@ class Malformed:
 
     @property
     def suffix(self) -> str:
-        """How a file of it ends: `.pcap`, or `.pcapng` where a capture needs two interfaces."""
+        """How a file of it ends: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
         return f".{self.captured.format}"
 
     def forget(self) -> None:
@@ -90,7 +90,7 @@ class Malformed:
         self._captured = None
 
     def packets(self) -> PacketList:
-        """All packets, as Scapy's, without that of a second interface, which is no Ethernet (`captured.foreign`)."""
+        """All packets, as Scapy's, without that of a second interface, which is no Ethernet (``captured.foreign``)."""
         from scapy.plist import PacketList
 
         return PacketList(list(self), name=repr(self))
@@ -101,7 +101,7 @@ class Malformed:
             return self.captured.write(file)
 
     def analyze(self) -> Report:
-        """What `scapy-mpa analyze` says of it."""
+        """What ``scapy-mpa analyze`` says of it."""
         from scapy_mpa.report.analysis import analyze
 
         file = io.BytesIO()
@@ -148,7 +148,7 @@ def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
 
 
 def with_choice(case: Case, crc: Repair, lengths: Repair, *, only: bool = False) -> Malformed:
-    """A case, left as it was where it has that choice; where it has not, repaired unless it is the `only` one."""
+    """A case, left as it was where it has that choice; where it has not, repaired unless it is the ``only`` one."""
     left = left_of(crc, lengths)
     if left is not None and left not in case.left and not only:
         return Malformed(case)

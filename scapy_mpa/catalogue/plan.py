@@ -23,8 +23,8 @@ from scapy_mpa.craft.tcppacket import ROLES, Role, TcpPacket, octets_of, other
 from scapy_mpa.craft.traffic import Format
 from scapy_mpa.framing.startup import StartupFrame
 
+#: A step as text; a ULPDU of the side that the case is about; or of a side.
 Step: TypeAlias = "str | bytes | tuple[Role, bytes]"
-"""A step as text; a ULPDU of the side that the case is about; or of a side."""
 PacketChange: TypeAlias = Callable[[list[TcpPacket]], list[TcpPacket]]
 FrameChange: TypeAlias = Callable[[list[Packet]], list[Packet]]
 
@@ -63,8 +63,8 @@ class CaseCapture(NamedTuple):
 class Plan:
     """What is to be said and sent; mutations change it before it is carried out.
 
-    `startup` changes the startup frame of a side, `octets` then its octets; `fpdus` are changes by side and number of
-    the FPDU, from 1; `packets` those of TCP packets as values, `wire` of those that are captured.
+    ``startup`` changes the startup frame of a side, ``octets`` then its octets; ``fpdus`` are changes by side and
+    number of the FPDU, from 1; ``packets`` those of TCP packets as values, ``wire`` of those that are captured.
     """
 
     def __init__(self, baseline: Baseline, by: Role, peer: Peer, left: Repairable | None = None) -> None:

@@ -10,15 +10,15 @@ from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import Origin, header_offset, marker_positions
 
+#: What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields.
 Repairable: TypeAlias = Literal["crc", "lengths"]
-"""What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields."""
 
 
 @dataclass(frozen=True)
 class SentFPDU:
     """An FPDU that is about to be sent: where it begins in the stream (None: without Markers), and its octets.
 
-    `crc`: CRCs are in use. `left` is what is to be left as it was.
+    ``crc``: CRCs are in use. ``left`` is what is to be left as it was.
     """
 
     offset: int | None

@@ -1,7 +1,7 @@
 """One half connection as it was captured: which of its FPDUs can be found, and when.
 
-Where the FPDUs lie is known from their sender (`SentHalf`); which octets came at which frame is told by `Captured`. See
-`truth` for the definitions.
+Where the FPDUs lie is known from their sender (``SentHalf``); which octets came at which frame is told by ``Captured``.
+See ``truth`` for the definitions.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 
+#: The frame of what no frame brings.
 NEVER = 1 << 62
-"""The frame of what no frame brings."""
 
 _NANOSECONDS = 1_000_000_000
 
 
 class Captured(NamedTuple):
-    """Octets [start, end) of a stream as a frame brought them; `damage` are the offsets of those that are wrong."""
+    """Octets [start, end) of a stream as a frame brought them; ``damage`` are the offsets of those that are wrong."""
 
     frame: int
     start: int
@@ -30,9 +30,9 @@ class Captured(NamedTuple):
 
 
 class CapturedHalf:
-    """The FPDUs of one half connection, captured as `captured` says.
+    """The FPDUs of one half connection, captured as ``captured`` says.
 
-    `floor` is the frame by which both startup frames were there; `anchored`: it is known where Full Operation
+    ``floor`` is the frame by which both startup frames were there; ``anchored``: it is known where Full Operation
     begins.
     """
 
@@ -269,7 +269,7 @@ class CapturedHalf:
         return min(bad, default=None)
 
     def _located_by(self, k: int, located: int) -> str:
-        """How FPDU k, which frame `located` located, is found."""
+        """How FPDU k, which frame ``located`` located, is found."""
         before = self._located[k - 1] if k else None
         if k == 0 and self._anchored:
             return "start"

@@ -1,11 +1,11 @@
 """What a network does to packets on their way to where they are captured: late, twice, lost, damaged, in fragments.
 
 Each function takes packets in the order in which they were sent and gives those that arrive, in that order; chances
-are drawn from the `random.Random` handed in. Segments of Full Operation are what it happens to: handshake,
+are drawn from the ``random.Random`` handed in. Segments of Full Operation are what it happens to: handshake,
 startup frames and teardown pass. What comes late comes before the peer's next data, which was sent knowing it,
 and before the connection is torn down.
 
-`acknowledged` then corrects acknowledgement numbers: nobody acknowledges what has not arrived.
+``acknowledged`` then corrects acknowledgement numbers: nobody acknowledges what has not arrived.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 
 Packets = Iterator[TcpPacket]
+#: Whether an impairment is meant for a packet.
 Applies = Callable[[TcpPacket], bool]
-"""Whether an impairment is meant for a packet."""
 
 _RETRANSMITTED = 0x8000  # what the IP identification of a retransmission differs by
 _MOST_RECENT = 4
@@ -42,11 +42,11 @@ class _Late:
         self._held: dict[SentHalf, list[tuple[int, TcpPacket]]] = {}
 
     def hold(self, packet: TcpPacket, count: int) -> None:
-        """Let a packet come behind `count` others."""
+        """Let a packet come behind ``count`` others."""
         self._held.setdefault(packet.half, []).append((count, packet))
 
     def around(self, packet: TcpPacket, passes: bool = True) -> Packets:
-        """The packet (if it `passes`), with what comes before and after it."""
+        """The packet (if it ``passes``), with what comes before and after it."""
         half = packet.half
         if packet.flags & (SYN | FIN | RST):
             yield from self._flush(half)
@@ -71,7 +71,7 @@ class _Late:
 
 
 def reorder(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
-    """A segment comes behind 1 to `distance` of those that follow it."""
+    """A segment comes behind 1 to ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
         is_late = applies(packet) and rng.random() < probability
@@ -82,7 +82,7 @@ def reorder(packets: Packets, rng: random.Random, applies: Applies, probability:
 
 
 def duplicate(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
-    """A segment comes once more, behind at most `distance` of those that follow it."""
+    """A segment comes once more, behind at most ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
         yield from late.around(packet)
@@ -104,9 +104,9 @@ def lose(
     retransmit: bool,
     resegment: bool,
 ) -> Packets:
-    """A segment is lost, and sent again behind `distance` others unless `retransmit` is false.
+    """A segment is lost, and sent again behind ``distance`` others unless ``retransmit`` is false.
 
-    With `resegment` what is sent again is cut elsewhere.
+    With ``resegment`` what is sent again is cut elsewhere.
     """
     late = _Late()
     for packet in packets:
@@ -119,7 +119,7 @@ def lose(
 
 
 def retransmit(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
-    """Octets that have arrived are sent again behind `distance` other segments, cut elsewhere (RFC 5044 §A.1)."""
+    """Octets that have arrived are sent again behind ``distance`` other segments, cut elsewhere (RFC 5044 §A.1)."""
     late = _Late()
     recent: dict[SentHalf, list[TcpPacket]] = {}
     for packet in packets:
@@ -142,9 +142,9 @@ def corrupt(
 ) -> Packets:
     """An octet of a ULPDU, of PAD or of a CRC field is damaged.
 
-    With `repaired` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
+    With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
     forwards, and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again behind
-    `distance` others. DDP headers, lengths and Markers are spared, and so is what was captured before.
+    ``distance`` others. DDP headers, lengths and Markers are spared, and so is what was captured before.
     """
     late = _Late()
     highest: dict[SentHalf, int] = {}
@@ -166,7 +166,7 @@ def corrupt(
 
 
 def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, reverse: bool) -> Packets:
-    """IP datagrams above `mtu` octets come in fragments, with `reverse` the last one first (RFC 5044 §A.5.1)."""
+    """IP datagrams above ``mtu`` octets come in fragments, with ``reverse`` the last one first (RFC 5044 §A.5.1)."""
     identification = 0
     for packet in packets:
         frames = packet.half.frames

@@ -24,7 +24,7 @@ from scapy_mpa.framing.mulpdu import mulpdu
 
 
 class Clock:
-    """Times of packets: each `gap` after the one before, unless somebody waits (nanoseconds)."""
+    """Times of packets: each ``gap`` after the one before, unless somebody waits (nanoseconds)."""
 
     def __init__(self, start: int, gap: int) -> None:
         self._next = start
@@ -68,7 +68,7 @@ class _PacketTalk(Talk[TcpPacket]):
         return self._parties[side][0].sent - self._halves[side].isn - 1
 
     def hold(self, side: Side) -> None:
-        """The application of `side` does not read: what comes now stays in its small window."""
+        """The application of ``side`` does not read: what comes now stays in its small window."""
         self._edges[side] = self._parties[side][0].received + (self._small[side] or 0)
 
     def read(self, side: Side) -> Iterator[TcpPacket]:
@@ -125,7 +125,7 @@ class _Sender:
         self._mulpdu = setup.mulpdu[side]
 
     def lay(self, messages: list[Message], emss: int) -> tuple[bytes, list[LaidFPDU]]:
-        """The FPDUs of a turn, for segments of `emss` octets; they are noted in the half."""
+        """The FPDUs of a turn, for segments of ``emss`` octets; they are noted in the half."""
         stream, half, opcodes = self.stream, self.half, self.half.opcodes
         limit = self._mulpdu or mulpdu(emss, half.markers)
         # Where the segment begins that the next FPDU may share.
@@ -157,7 +157,7 @@ class _Sender:
 
 
 class Sending:
-    """One connection with this number; `halves` are the Initiator's and the Responder's."""
+    """One connection with this number; ``halves`` are the Initiator's and the Responder's."""
 
     def __init__(self, setup: Setup, steps: Sequence[Step], number: int = 0) -> None:
         self._setup = setup

@@ -1,6 +1,6 @@
 """What two sides of a conversation are before the first of them speaks: addresses, MPA's parameters, TCP's habits.
 
-`Setup` is what may be chosen, with defaults; its properties are what follows of it by the specifications: the
+``Setup`` is what may be chosen, with defaults; its properties are what follows of it by the specifications: the
 startup frames (RFC 5044 §7.1.1, RFC 6581 §9), in which direction there are Markers, whether CRCs are in use,
 what FPDUPTR counts from, and the version of DDP and RDMAP (RFC 5044 §C.1).
 
@@ -31,8 +31,8 @@ from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, Startu
 Close = Literal["fin", "rst", "none"]
 CLOSES: tuple[Close, ...] = ("fin", "rst", "none")
 RTR = Literal["write", "read", "send"]
+#: Ready-to-receive messages and their Control Flags (RFC 6581 §9.2); where several will do, the first is sent.
 RTRS: dict[RTR, str] = {"write": "c", "read": "d", "send": "b"}
-"""Ready-to-receive messages and their Control Flags (RFC 6581 §9.2); where several will do, the first is sent."""
 
 SMALLEST_MTU = 128
 _MICROSECOND = 1000
@@ -47,26 +47,25 @@ class ConversationError(MPAError, ValueError):
 class Setup:
     """The parameters of a conversation; pairs are (the Initiator's, the Responder's).
 
-    `initiator`, `responder`: IPv4 or IPv6 addresses; `ports` (None: 40000 and the number of the connection,
-    7471); `macs`, as text; `vlan`. `profile` names the specification (see `framing.profiles`); `m` and `c` are
-    the flags of Request and Reply, `rev` their Rev (None: the profile's), `private_data` the ULP's own, which
-    follows the `enhanced` data of RFC 6581: one mapping for both, or a pair (None: in the Request, IRD and ORD 8
-    where the profile has it; in the Reply, what fits the Request. False: none).
-    `reject`: the Reply rejects. `rtr`: which ready-to-receive message the Initiator sends if both sides have A
-    (None: the first that both offer).
+    ``initiator``, ``responder``: IPv4 or IPv6 addresses; ``ports`` (None: 40000 and the number of the connection,
+    7471); ``macs``, as text; ``vlan``. ``profile`` names the specification (see ``framing.profiles``); ``m`` and ``c``
+    are the flags of Request and Reply, ``rev`` their Rev (None: the profile's), ``private_data`` the ULP's own, which
+    follows the ``enhanced`` data of RFC 6581: one mapping for both, or a pair (None: in the Request, IRD and ORD 8
+    where the profile has it; in the Reply, what fits the Request. False: none). ``reject``: the Reply rejects. ``rtr``:
+    which ready-to-receive message the Initiator sends if both sides have A (None: the first that both offer).
 
-    What follows of these may be told otherwise: `markers` of the direction each side sends in, `version` of DDP
-    and RDMAP, `frames` the octets that are sent in place of Request and Reply (b"": none). `alter` may change the
-    octets of each side's FPDUs before they are cut in segments; `deviation` names what each side does wrong (see
-    `framing.senders`), two of them joined by +.
+    What follows of these may be told otherwise: ``markers`` of the direction each side sends in, ``version`` of DDP
+    and RDMAP, ``frames`` the octets that are sent in place of Request and Reply (b"": none). ``alter`` may change the
+    octets of each side's FPDUs before they are cut in segments; ``deviation`` names what each side does wrong (see
+    ``framing.senders``), two of them joined by +.
 
-    `opens` is who sends the SYN; `segmentation` how each side cuts its stream (one for both, or a pair); `mtu`
-    of the path, in octets; `mulpdu` the longest ULPDU of each side (None: as EMSS has it, §4.5); `timestamps`:
-    the TCP option; `isn` the initial sequence numbers (None: by the seed); `time` the seconds since the epoch at
-    which it begins, `gap` those between two packets, `delay` those it takes an answer to come. `close` and
-    `closes`: how it ends and by whom.
+    ``opens`` is who sends the SYN; ``segmentation`` how each side cuts its stream (one for both, or a pair); ``mtu``
+    of the path, in octets; ``mulpdu`` the longest ULPDU of each side (None: as EMSS has it, §4.5); ``timestamps``:
+    the TCP option; ``isn`` the initial sequence numbers (None: by the seed); ``time`` the seconds since the epoch at
+    which it begins, ``gap`` those between two packets, ``delay`` those it takes an answer to come. ``close`` and
+    ``closes``: how it ends and by whom.
 
-    `seed` decides about all that is random. `allow` names rules that may be broken (see `conversation.RULES`).
+    ``seed`` decides about all that is random. ``allow`` names rules that may be broken (see ``conversation.RULES``).
     """
 
     initiator: str = "10.0.0.1"
@@ -333,8 +332,8 @@ _SINGLE = {
     "seed": Wanted("a whole number", is_number),
 }
 
+#: The parameters by name.
 SETUP_NAMES = tuple(field.name for field in fields(Setup))
-"""The parameters by name."""
 
 
 def nanoseconds(seconds: float) -> int:

@@ -1,8 +1,8 @@
 """What is to be found in a capture, computed from what was sent and from the packets as they were written to it.
 
 The receiver has no part in this: where each FPDU lies is known from its sender, which octets each frame brought
-from the packets. `Truth` takes note of the packets one by one and gives, at the end, a record with the keys of
-`scapy-mpa fpdus` for every FPDU that can be found. The definitions:
+from the packets. ``Truth`` takes note of the packets one by one and gives, at the end, a record with the keys of
+``scapy-mpa fpdus`` for every FPDU that can be found. The definitions:
 
 * complete(k): the first frame by which every octet of FPDU k, and both startup frames, have been captured.
 * placed(k): complete(k) if it is the first one, or holds a Marker; if not, also not before placed(k - 1). Where the
@@ -19,7 +19,7 @@ Behind octets that no frame brings, in a stream with neither Markers nor CRCs, F
 lengths and headers that agree. All that are there are listed; how long a chain must be is for a receiver to choose,
 and so is how many FPDUs it takes to believe in a connection whose startup frames were not captured.
 
-The damage of `impairments` falls on ULPDUs and CRC fields alone. Where a length or a Marker is damaged, what a
+The damage of ``impairments`` falls on ULPDUs and CRC fields alone. Where a length or a Marker is damaged, what a
 receiver can find is nothing that a sender could know. Nor is anything known of FPDUs that were altered on purpose.
 """
 
@@ -46,7 +46,7 @@ class Truth:
         self._fragments: dict[tuple[SentHalf, int, int], dict[int, tuple[IPFragment, int]]] = {}
 
     def note(self, packet: TcpPacket, captured: int | None = None) -> None:
-        """A packet is the next frame of the capture, which kept `captured` octets of it (None: all)."""
+        """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all)."""
         self._times.append(packet.time)
         if packet.flags & SYN:
             self._synchronized.add(packet.half)
@@ -93,7 +93,7 @@ class Truth:
             )
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The FPDUs that are to be found, ordered as `scapy-mpa fpdus` orders them."""
+        """The FPDUs that are to be found, ordered as ``scapy-mpa fpdus`` orders them."""
         found = []
         for connection, first in self._first.items():
             told = _ConnectionTruth(first, self._captured, self._synchronized)
@@ -106,7 +106,7 @@ class Truth:
 
 
 class _ConnectionTruth:
-    """One connection; `order` is the frame that it is numbered by."""
+    """One connection; ``order`` is the frame that it is numbered by."""
 
     def __init__(self, first: SentHalf, captured: dict[SentHalf, list[Captured]], synchronized: set[SentHalf]) -> None:
         sides: dict[Role, SentHalf] = {half.role: half for half in (first, first.peer)}

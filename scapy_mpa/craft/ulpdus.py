@@ -1,6 +1,6 @@
 """ULPDUs as RDMAP's senders make them: one DDP segment each, header and payload (RFC 5041 §4, RFC 5040 §4).
 
-Values in, octets out. `version` is that of DDP and of RDMAP, which do not differ: 1 in the RFCs, 0 in the
+Values in, octets out. ``version`` is that of DDP and of RDMAP, which do not differ: 1 in the RFCs, 0 in the
 protocols of the RDMA Consortium and in the drafts (RFC 5044 §C.1).
 """
 
@@ -24,15 +24,15 @@ _RDMAP_VERSION_SHIFT = 6
 RDMA_WRITE, READ_REQUEST, READ_RESPONSE, SEND, SEND_INVALIDATE, SEND_SE, SEND_SE_INVALIDATE = range(7)
 TERMINATE, IMMEDIATE, IMMEDIATE_SE, ATOMIC_REQUEST, ATOMIC_RESPONSE = range(7, 12)
 
+#: The queues of untagged messages (RFC 5040 §4.2, RFC 7306 §4).
 SEND_QUEUE, REQUEST_QUEUE, TERMINATE_QUEUE, ATOMIC_RESPONSE_QUEUE = range(4)
-"""The queues of untagged messages (RFC 5040 §4.2, RFC 7306 §4)."""
 
+#: Atomic operations (RFC 7306 §5.1).
 FETCH_ADD, CMP_SWAP = 0, 2
-"""Atomic operations (RFC 7306 §5.1)."""
 
 
 def tagged(opcode: int, stag: int, tagged_offset: int, payload: bytes, *, last: bool = True, version: int = 1) -> bytes:
-    """One tagged DDP segment; `last` sets L."""
+    """One tagged DDP segment; ``last`` sets L."""
     control = _DDP_TAGGED | version | (_DDP_LAST if last else 0)
     return _TAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, stag, tagged_offset) + payload
 
@@ -48,7 +48,7 @@ def untagged(
     last: bool = True,
     version: int = 1,
 ) -> bytes:
-    """One untagged DDP segment; `invalidate` is the STag in the Sends that have one."""
+    """One untagged DDP segment; ``invalidate`` is the STag in the Sends that have one."""
     control = version | (_DDP_LAST if last else 0)
     return (
         _UNTAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, invalidate, queue, msn, message_offset)
@@ -57,7 +57,7 @@ def untagged(
 
 
 def rdma_write(stag: int, tagged_offset: int, payload: bytes, *, last: bool = True) -> bytes:
-    """One tagged DDP segment of an RDMA Write message; `last` sets L."""
+    """One tagged DDP segment of an RDMA Write message; ``last`` sets L."""
     return tagged(RDMA_WRITE, stag, tagged_offset, payload, last=last)
 
 
@@ -67,7 +67,7 @@ def send(msn: int, payload: bytes, *, message_offset: int = 0, last: bool = True
 
 
 def rdma_write_message(stag: int, tagged_offset: int, payload: bytes, mulpdu: int) -> Iterator[bytes]:
-    """An RDMA Write message in ULPDUs of at most `mulpdu` octets, all but the last of them full."""
+    """An RDMA Write message in ULPDUs of at most ``mulpdu`` octets, all but the last of them full."""
     room = mulpdu - TAGGED_HEADER_LENGTH
     for start in range(0, max(1, len(payload)), room):
         part = payload[start : start + room]
@@ -75,14 +75,14 @@ def rdma_write_message(stag: int, tagged_offset: int, payload: bytes, mulpdu: in
 
 
 def read_request_body(sink_stag: int, sink_to: int, size: int, source_stag: int, source_to: int) -> bytes:
-    """What an RDMA Read Request says (RFC 5040 §4.4): `size` octets from the source to the sink."""
+    """What an RDMA Read Request says (RFC 5040 §4.4): ``size`` octets from the source to the sink."""
     return _READ_REQUEST.pack(sink_stag, sink_to, size, source_stag, source_to)
 
 
 def atomic_request_body(
     operation: int, request_id: int, stag: int, to: int, data: int, mask: int, compare: int, compare_mask: int
 ) -> bytes:
-    """What an Atomic Request says (RFC 7306 §5.2); `data` is what is added or put in place."""
+    """What an Atomic Request says (RFC 7306 §5.2); ``data`` is what is added or put in place."""
     return _ATOMIC_REQUEST.pack(operation, request_id, stag, to, data, mask, compare, compare_mask)
 
 

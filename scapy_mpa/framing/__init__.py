@@ -1,8 +1,8 @@
 """Octets to startup frames, FPDUs, Markers and CRCs, and back.
 
-Nothing here knows a file, a socket, a clock or Scapy. `profiles` holds what the specifications say
-differently, `startup` the MPA Request and Reply, `fpdu` and `markers` Full Operation, `ddp` a look inside. To be
-imported by name, since few need them: `negotiation`, what must come of two endpoints, and `judgement`, what two
+Nothing here knows a file, a socket, a clock or Scapy. ``profiles`` holds what the specifications say
+differently, ``startup`` the MPA Request and Reply, ``fpdu`` and ``markers`` Full Operation, ``ddp`` a look inside. To
+be imported by name, since few need them: ``negotiation``, what must come of two endpoints, and ``judgement``, what two
 captured startup frames tell.
 """
 

@@ -1,6 +1,6 @@
 """What two startup frames mean for Full Operation: versions, Markers, CRC, IRD and ORD, the RTR message.
 
-These are the facts that `negotiation` (what two sides must send) and `judgement` (what two captured frames tell)
+These are the facts that ``negotiation`` (what two sides must send) and ``judgement`` (what two captured frames tell)
 have in common: RFC 5044 §7.1.1, appendix C and RFC 6581 §9.
 """
 
@@ -11,36 +11,36 @@ from typing import Literal, NamedTuple, TypeAlias
 from scapy_mpa.framing.profiles import Profile, profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame
 
+#: Upgraded RDMAC RNIC, non-permissive IETF RNIC, permissive IETF RNIC (RFC 5044 appendix C.1).
 RnicKind: TypeAlias = Literal["rdmac", "ietf", "ietf-permissive"]
-"""Upgraded RDMAC RNIC, non-permissive IETF RNIC, permissive IETF RNIC (RFC 5044 appendix C.1)."""
 RNIC_KINDS: tuple[RnicKind, ...] = ("rdmac", "ietf", "ietf-permissive")
 
 Endpoint: TypeAlias = Literal["initiator", "responder"]
+#: A ready-to-receive message: a zero-length Send, RDMA Write or RDMA Read (RFC 6581 §9.2, flags B, C, D).
 RtrType: TypeAlias = Literal["send", "write", "read"]
-"""A ready-to-receive message: a zero-length Send, RDMA Write or RDMA Read (RFC 6581 §9.2, flags B, C, D)."""
 RTR_TYPES: tuple[RtrType, ...] = ("send", "write", "read")
 
+#: DDP and RDMAP version on the wire, the same for both (RFC 5044 appendix C.1).
 RDMAC_VERSION, IETF_VERSION = 0, 1
-"""DDP and RDMAP version on the wire, the same for both (RFC 5044 appendix C.1)."""
+#: Rev of a frame that uses any enhanced feature (RFC 6581 §6).
 MINIMUM_ENHANCED_REVISION = 2
-"""Rev of a frame that uses any enhanced feature (RFC 6581 §6)."""
 
 
 class Close(NamedTuple):
     """The end of a connection that cannot work."""
 
     by: Endpoint
+    #: The frame on whose reception it closes.
     on: Kind
-    """The frame on whose reception it closes."""
+    #: RFC 5044 §8, RFC 6581 §8.
     code: int
-    """RFC 5044 §8, RFC 6581 §8."""
+    #: For ``profiles.clause``.
     topic: str
-    """For `profiles.clause`."""
     reason: str
+    #: The code is sent in a Terminate as the first FPDU; otherwise it is reported locally.
     terminate: bool = False
-    """The code is sent in a Terminate as the first FPDU; otherwise it is reported locally."""
+    #: It must come. False: it depends on what the frames do not show.
     certain: bool = True
-    """It must come. False: it depends on what the frames do not show."""
 
 
 class ReadDepths(NamedTuple):
@@ -56,15 +56,15 @@ class Operation(NamedTuple):
     """Full Operation as it must be; None is what a frame that is missing would say."""
 
     profile: Profile
+    #: DDP and RDMAP version, the same for both and in both directions; several if the frames leave it open.
     versions: tuple[int, ...]
-    """DDP and RDMAP version, the same for both and in both directions; several if the frames leave it open."""
     markers_from_initiator: bool | None
     markers_from_responder: bool | None
     crc: bool | None
+    #: None if IRD and ORD were not exchanged.
     depths: ReadDepths | None
-    """None if IRD and ORD were not exchanged."""
+    #: The types of which one must be the Initiator's first FPDU; None: no RTR message, () : none in common.
     rtr: tuple[RtrType, ...] | None
-    """The types of which one must be the Initiator's first FPDU; None: no RTR message, () : none in common."""
 
 
 def rtr_types(enhanced: EnhancedData) -> tuple[RtrType, ...]:
@@ -118,7 +118,7 @@ def agreed(request: StartupFrame | None, reply: StartupFrame | None) -> Operatio
 
 
 def _versions(last: StartupFrame, *, may_be_rdmac: bool) -> tuple[int, ...]:
-    """DDP and RDMAP versions that go with the Reply, else the Request; `may_be_rdmac`: as far as the Request says."""
+    """DDP and RDMAP versions that go with the Reply, else the Request; ``may_be_rdmac``: as far as the Request says."""
     if last.rev > 0:
         return (IETF_VERSION,)
     # Rev 0 without M or C is no RNIC of Figure 14, and the drafts do not tie DDP's version to Rev.

@@ -6,7 +6,7 @@ DDP headers are RFC 5041 §4, RDMAP's control octet RFC 5040 §4.1, its message 
 The control word of a Terminate is: layer 4 bits, error type 4 bits, error code 8 bits, M, D, R. The Linux siw
 driver lays it out from the least significant bit, so that in the first octet layer and error type change
 places and M, D, R are 0x01, 0x02, 0x04 of the third instead of 0x80, 0x40, 0x20. Nothing in the message says
-which is meant, so `decode_terminate` takes what is a defined error; if both are, or neither is, M, D, R
+which is meant, so ``decode_terminate`` takes what is a defined error; if both are, or neither is, M, D, R
 decide, since RFC 5040 has siw's three bits reserved. Without any of the six bits it is RFC 5040's.
 """
 
@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from scapy_mpa.framing.markers import Octets
 
+#: Name of each of the 16 opcodes, None where there is none (RFC 5040 §4.2, RFC 7306 §4).
 OPCODE_NAMES: tuple[str | None, ...] = (
     "RDMA Write",
     "RDMA Read Request",
@@ -35,26 +36,25 @@ OPCODE_NAMES: tuple[str | None, ...] = (
     None,
     None,
 )
-"""Name of each of the 16 opcodes, None where there is none (RFC 5040 §4.2, RFC 7306 §4)."""
 
+#: Octets of the DDP and RDMAP control fields; a shorter ULPDU has no opcode.
 CONTROL_LENGTH = 2
-"""Octets of the DDP and RDMAP control fields; a shorter ULPDU has no opcode."""
+#: Octets of a tagged DDP header (RFC 5041 §4.2).
 TAGGED_HEADER_LENGTH = 14
-"""Octets of a tagged DDP header (RFC 5041 §4.2)."""
+#: Octets of an untagged DDP header (RFC 5041 §4.3).
 UNTAGGED_HEADER_LENGTH = 18
-"""Octets of an untagged DDP header (RFC 5041 §4.3)."""
 
+#: RDMA Write and RDMA Read Response (RFC 5040 §4.2).
 TAGGED_OPCODES = (0, 2)
-"""RDMA Write and RDMA Read Response (RFC 5040 §4.2)."""
+#: The queue of each untagged message, by opcode (RFC 5040 §4.2, RFC 7306 §4).
 QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 0, 10: 1, 11: 3}
-"""The queue of each untagged message, by opcode (RFC 5040 §4.2, RFC 7306 §4)."""
 TERMINATE_OPCODE = 7
+#: Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1).
 WHOLE_WRITES = (0xC000, 0xC140)
-"""Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1)."""
 _TERMINATE_CONTROL_LENGTH = 4
 
+#: What the layer numbers mean (RFC 5040 §4.8).
 LAYER_NAMES = ("RDMAP", "DDP", "LLP")
-"""What the layer numbers mean (RFC 5040 §4.8)."""
 
 _ANY_CODE: dict[int, str] = {}
 
@@ -147,8 +147,8 @@ class UntaggedHeader(NamedTuple):
     dv: int
     rv: int
     opcode: int
+    #: Invalidate STag in the Sends that invalidate.
     rsvdulp: int
-    """Invalidate STag in the Sends that invalidate."""
     qn: int
     msn: int
     mo: int
@@ -180,16 +180,16 @@ def decode_ddp(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
 class Terminate(NamedTuple):
     """The control word of a Terminate message, and what it says."""
 
+    #: 0 RDMAP, 1 DDP, 2 LLP.
     layer: int
-    """0 RDMAP, 1 DDP, 2 LLP."""
     etype: int
     code: int
+    #: DDP Segment Length is valid.
     m: int
-    """DDP Segment Length is valid."""
+    #: The DDP header of what was in error follows.
     d: int
-    """The DDP header of what was in error follows."""
+    #: Its RDMAP header follows.
     r: int
-    """Its RDMAP header follows."""
     layout: Literal["rfc5040", "siw"]
     meaning: str
 

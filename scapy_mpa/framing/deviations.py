@@ -1,7 +1,7 @@
 """What can be wrong with a Request, a Reply, their pair, and the first FPDU after them.
 
-One function for each; `judgement` gathers them. Each `Deviation` has whose fault it is and an id, which is that of
-a rule: `scapy_mpa.rules` has its clause, how grave it is and its error code. RFC 5044 §7.1.1 and §7.1.2; RFC 6581 §6,
+One function for each; ``judgement`` gathers them. Each ``Deviation`` has whose fault it is and an id, which is that of
+a rule: ``scapy_mpa.rules`` has its clause, how grave it is and its error code. RFC 5044 §7.1.1 and §7.1.2; RFC 6581 §6,
 §9 and §10.
 """
 
@@ -66,7 +66,7 @@ def is_enhanced(frame: StartupFrame) -> bool:
 
 
 def problems_to(frame: StartupFrame, peer: StartupFrame | None) -> tuple[Problem, ...]:
-    """Why `peer`'s sender must call `frame` improperly formatted (RFC 5044 §7.1.2, rule 9)."""
+    """Why ``peer``'s sender must call ``frame`` improperly formatted (RFC 5044 §7.1.2, rule 9)."""
     # The newer of the two specifications: a receiver of RFC 5044 takes 512 octets from a sender of the draft too,
     # and Rev 0 alone does not tell a draft's receiver, which would refuse Rev 1, from an upgraded RDMAC RNIC.
     profile = profile_of_revision(max(frame.rev, peer.rev if peer is not None else 0))
@@ -129,7 +129,7 @@ def _other_order(depth: int) -> int:
 
 
 def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | None) -> list[Deviation]:
-    """What the Reply breaks, given the Request; `close` is the end that the Request alone must have come to."""
+    """What the Reply breaks, given the Request; ``close`` is the end that the Request alone must have come to."""
     found = []
     if close is not None:
         text = f"a Reply to an improperly formatted Request ({close.reason})"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+#: MULPDU never shrinks below this, however small the EMSS (RFC 5044 §4.5).
 MIN_MULPDU = 128
-"""MULPDU never shrinks below this, however small the EMSS (RFC 5044 §4.5)."""
 
+#: MULPDU is never above this: its FPDU still fits an IP datagram (RFC 5044 §3).
 MAX_MULPDU = 64768
-"""MULPDU is never above this: its FPDU still fits an IP datagram (RFC 5044 §3)."""
 
 _OVERHEAD = 6  # ULPDU_Length and CRC
 
 
 def mulpdu(emss: int, markers: bool) -> int:
-    """The Maximum ULPDU in octets for segments of at most `emss` octets, with or without Markers.
+    """The Maximum ULPDU in octets for segments of at most ``emss`` octets, with or without Markers.
 
     With Markers room is kept for as many as can fall into a segment, wherever it begins. The result is within
     128 and 64768; at an EMSS too small for 128 the FPDU no longer fits its segment. RFC 5044 §4.5.

@@ -1,4 +1,4 @@
-"""Where the specifications differ: one row of `PROFILES` for each, and the clause that says what.
+"""Where the specifications differ: one row of ``PROFILES`` for each, and the clause that says what.
 
 Code asks the profile; nothing else compares revisions. The columns are facts of draft-culley-iwarp-mpa-02,
 draft-ietf-rddp-mpa-01, RFC 5044 and RFC 6581.
@@ -14,36 +14,36 @@ class Profile(NamedTuple):
 
     name: str
     title: str
+    #: What Rev says in its startup frames; None if it has none.
     revision: int | None
-    """What Rev says in its startup frames; None if it has none."""
+    #: Full Operation is entered by an MPA Request and an MPA Reply.
     startup_frames: bool
-    """Full Operation is entered by an MPA Request and an MPA Reply."""
+    #: Octets; None if there are no startup frames.
     private_data_limit: int | None
-    """Octets; None if there are no startup frames."""
+    #: Markers are used in a direction if its receiver asked by M; otherwise always.
     markers_negotiated: bool
-    """Markers are used in a direction if its receiver asked by M; otherwise always."""
+    #: CRCs are used if either side asked by C; otherwise always.
     crc_negotiated: bool
-    """CRCs are used if either side asked by C; otherwise always."""
+    #: FPDUPTR counts from ULPDU_Length, or from the first octet, a leading Marker's included.
     fpduptr_origin: Literal["header", "first-octet"]
-    """FPDUPTR counts from ULPDU_Length, or from the first octet, a leading Marker's included."""
+    #: FPDUPTR of the second Marker in an FPDU that begins with one: there the origins differ.
     second_marker_fpduptr: int
-    """FPDUPTR of the second Marker in an FPDU that begins with one: there the origins differ."""
+    #: The codes of MPA itself, and those it sends in a Terminate.
     error_codes: tuple[int, ...]
-    """The codes of MPA itself, and those it sends in a Terminate."""
+    #: The codes after which MPA itself closes the connection at once; after others the ULP does.
     closing_codes: tuple[int, ...]
-    """The codes after which MPA itself closes the connection at once; after others the ULP does."""
+    #: What a receiver does with another Rev: there is none, close, close if it must, take Rev 1.
     foreign_revision: Literal["none", "close", "close-if-incompatible", "accept-1"]
-    """What a receiver does with another Rev: there is none, close, close if it must, take Rev 1."""
+    #: The Responder sends no FPDU before it has received one.
     initiator_first: bool
-    """The Responder sends no FPDU before it has received one."""
+    #: An endpoint starts MPA in both directions at once; otherwise each half connection by itself.
     both_directions_start: bool
-    """An endpoint starts MPA in both directions at once; otherwise each half connection by itself."""
+    #: How strongly segments are asked to begin with FPDUs and to hold whole ones.
     segment_alignment: Literal["SHOULD", "informative"]
-    """How strongly segments are asked to begin with FPDUs and to hold whole ones."""
+    #: It has a formula for MULPDU without Markers.
     mulpdu_without_markers: bool
-    """It has a formula for MULPDU without Markers."""
+    #: S, IRD, ORD and the ready-to-receive message exist.
     enhanced: bool
-    """S, IRD, ORD and the ready-to-receive message exist."""
 
 
 _CULLEY_02 = Profile(
@@ -102,8 +102,8 @@ _RFC6581 = _RFC5044._replace(
     enhanced=True,
 )
 
+#: The profiles by name, oldest first.
 PROFILES: dict[str, Profile] = {p.name: p for p in (_CULLEY_02, _RDDP_01, _RFC5044, _RFC6581)}
-"""The profiles by name, oldest first."""
 
 
 def profile_of_revision(rev: int) -> Profile:
@@ -140,8 +140,8 @@ _CLAUSES: dict[str, tuple[str, str, str, str]] = {
     "rnic-negotiation": ("", "", "C.2", ""),
 }
 
+#: What ``clause`` can be asked for.
 TOPICS: tuple[str, ...] = tuple(_CLAUSES)
-"""What `clause` can be asked for."""
 
 _COLUMN = {name: column for column, name in enumerate(PROFILES)}
 

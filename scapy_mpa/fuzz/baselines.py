@@ -18,7 +18,7 @@ from scapy_mpa.fuzz.exchange import Exchange, Exchanges, read_exchanges
 
 
 class Source(ABC):
-    """Somewhere exchanges come from; `name` is what logs call it."""
+    """Somewhere exchanges come from; ``name`` is what logs call it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,8 +66,8 @@ class Baselines(NamedTuple):
     """All that cases of a run may begin from."""
 
     sources: tuple[Source, ...]
+    #: Cases may also begin from cases of the catalogue.
     with_catalogue: bool = False
-    """Cases may also begin from cases of the catalogue."""
 
     def exchanges(self) -> list[Exchange]:
         """All of them, in order."""

@@ -15,8 +15,8 @@ from scapy_mpa.fuzz.laying import lay
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.recipe import Recipe, in_area
 
+#: Mutations that come to a draft of more packets than this are left out, so that their products stay small.
 _MOST_PACKETS = 1000
-"""Mutations that come to a draft of more packets than this are left out, so that their products stay small."""
 _TRIES = 12
 
 
@@ -36,8 +36,8 @@ class FuzzCase(NamedTuple):
     snaplen: int | None
     done: tuple[Done, ...]
     sides: tuple[DraftSide, DraftSide]
+    #: What was sent, unit by unit.
     places: tuple[LaidUnit, ...]
-    """What was sent, unit by unit."""
 
     @property
     def octets(self) -> int:

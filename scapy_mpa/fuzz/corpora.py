@@ -1,7 +1,7 @@
 """The messages of baselines and cases one by one, as other fuzzers take them.
 
 * libFuzzer: a folder of files, each an input, here one folder for each kind of message, and a dictionary;
-* AFLNet: a folder of files, each all that a client sends on a connection; for `aflnet-replay` the same with a length
+* AFLNet: a folder of files, each all that a client sends on a connection; for ``aflnet-replay`` the same with a length
   (32 bits, in the order of the machine) before each message;
 * boofuzz: it has no format for messages; a module that defines its requests, from a file of their fields.
 
@@ -27,13 +27,14 @@ from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.units import FPDUUnit, Startup, Way
 from scapy_mpa.report.words import plural
 
+#: Octets of a session: AFL takes files up to 1 MiB.
 _MOST_OCTETS = 1 << 18
-"""Octets of a session: AFL takes files up to 1 MiB."""
 _TAGGED = 0x80
 _TAGGED_FIELDS = (("stag", 4), ("to", 8))
 _UNTAGGED_FIELDS = (("rsvdulp", 4), ("qn", 4), ("msn", 4), ("mo", 4))
 _BOOFUZZ_MODULE = "mpa_messages.py"
 
+#: What a dictionary has of MPA, DDP and RDMAP.
 _WORDS = {
     "request_key": REQUEST_KEY,
     "reply_key": REPLY_KEY,
@@ -51,7 +52,6 @@ _WORDS = {
     "terminate": b"\x41\x47",
     "marker_512": b"\x00\x00\x01\xfc",
 }
-"""What a dictionary has of MPA, DDP and RDMAP."""
 
 _README = """\
 # Seeds for other fuzzers
@@ -77,8 +77,8 @@ class Session(NamedTuple):
     name: str
     role: Role
     way: Way
+    #: Each unit (None: neither of these) and its octets.
     messages: tuple[tuple[Startup | FPDUUnit | None, bytes], ...]
-    """Each unit (None: neither of these) and its octets."""
 
 
 def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> str:

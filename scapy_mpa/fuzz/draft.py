@@ -1,6 +1,6 @@
 """A case while it is being made: first what the two sides say, unit by unit, then the packets that carry it.
 
-`drafted` takes a window of an exchange; mutations change the units; `laying` makes packets of them; more mutations
+``drafted`` takes a window of an exchange; mutations change the units; ``laying`` makes packets of them; more mutations
 change the packets.
 """
 
@@ -41,8 +41,8 @@ class DraftSide:
     isn: int
     cutting: Segmentation
     deviation: str | None = None
+    #: Octets by which its Markers stand too early.
     grid: int = 0
-    """Octets by which its Markers stand too early."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Turn:
 
 
 class LaidUnit(NamedTuple):
-    """Where a unit was laid, in octets of the TCP stream of its side; `markers` are where Markers begin."""
+    """Where a unit was laid, in octets of the TCP stream of its side; ``markers`` are where Markers begin."""
 
     role: Role
     unit: Unit
@@ -80,7 +80,7 @@ class LaidUnit(NamedTuple):
 
 @dataclass
 class Draft:
-    """A case that is being made; `packets` and `places` are there when it has been laid."""
+    """A case that is being made; ``packets`` and ``places`` are there when it has been laid."""
 
     exchange: Exchange
     case: int

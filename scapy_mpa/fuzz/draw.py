@@ -10,8 +10,8 @@ from scapy_mpa.craft.segments import below
 
 T = TypeVar("T")
 
+#: Numbers of cases are below this.
 MOST_CASES = 1 << 32
-"""Numbers of cases are below this."""
 
 #: Numbers that MPA, DDP and TCP have limits at, and those that programs like to get wrong.
 _EDGES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 20, 127, 128, 255, 256, 508, 512, 64768, 64769)
@@ -38,7 +38,7 @@ def weighted(rng: random.Random, among: Sequence[T], weights: Sequence[int]) -> 
 
 
 def edge(rng: random.Random, bits: int, value: int = 0) -> int:
-    """A number of so many bits that programs like to get wrong, `value` being the right one."""
+    """A number of so many bits that programs like to get wrong, ``value`` being the right one."""
     top = 1 << bits
     edges = (*_EDGES, top // 2 - 1, top // 2)
     choice = below(rng, 4)
@@ -52,7 +52,7 @@ def edge(rng: random.Random, bits: int, value: int = 0) -> int:
 
 
 def other_than(rng: random.Random, bits: int, value: int) -> int:
-    """An `edge` that is not `value`."""
+    """An ``edge`` that is not ``value``."""
     drawn = edge(rng, bits, value)
     return drawn if drawn != value else value ^ 1 << below(rng, bits)
 

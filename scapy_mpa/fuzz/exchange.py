@@ -1,8 +1,8 @@
 """The messages of an MPA connection, as a capture has them: what cases begin from.
 
-`read_exchanges` reads a capture by the analysis of this package: startup frames, and every FPDU in the order in which a
-receiver could deliver it. How it was cut in segments, what was lost and came again is left behind; cases draw that
-anew. The octets of a capture are hostile: what is taken of one is bounded (`MOST_OCTETS`).
+``read_exchanges`` reads a capture by the analysis of this package: startup frames, and every FPDU in the order in which
+a receiver could deliver it. How it was cut in segments, what was lost and came again is left behind; cases draw that
+anew. The octets of a capture are hostile: what is taken of one is bounded (``MOST_OCTETS``).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.wireshark.found import FoundFPDUs, marker_phase
 
+#: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.
 MOST_OCTETS = 64 << 20
-"""Octets of ULPDUs that are taken of a capture; each FPDU counts some more."""
 _OCTETS_AN_FPDU = 200
 _IPV4_KEY = 12
 
@@ -53,14 +53,14 @@ class Exchange(NamedTuple):
     request: StartupFrame | None
     reply: StartupFrame | None
     ways: tuple[Way, Way]
+    #: What the senders do wrong, by name.
     deviations: tuple[str | None, str | None]
-    """What the senders do wrong, by name."""
     begins_with_syn: bool
     said: tuple[Said, ...]
 
 
 class Exchanges(NamedTuple):
-    """Those of a capture; `is_whole`: all of its FPDUs are there; `damage`: where it cannot be read, and why."""
+    """Those of a capture; ``is_whole``: all of its FPDUs are there; ``damage``: where it cannot be read, and why."""
 
     exchanges: tuple[Exchange, ...]
     is_whole: bool
@@ -70,9 +70,9 @@ class Exchanges(NamedTuple):
 def read_exchanges(
     capture: CaptureSource | Sequence[CaptureSource], source: str, *, most_octets: int = MOST_OCTETS
 ) -> Exchanges:
-    """What was said on the MPA connections of a capture; `source` is what it is called in logs.
+    """What was said on the MPA connections of a capture; ``source`` is what it is called in logs.
 
-    The capture is read twice. Raises CaptureError as `scapy_mpa.analyze` does, and for one that cannot be read again.
+    The capture is read twice. Raises CaptureError as ``scapy_mpa.analyze`` does, and for one that cannot be read again.
     """
     report = analyze(capture)
     halves = [half for one in report.connections for half in (one.initiator, one.responder)]

@@ -22,8 +22,8 @@ from scapy_mpa.fuzz.units import FPDUUnit, Unit, first_free
 
 _SIDES: dict[Role, Side] = {"initiator": "client", "responder": "server"}
 _GAP = 12_000
+#: Nanoseconds between the first packets of two cases, longer than a case takes.
 _BETWEEN_CASES = 100_000_000
-"""Nanoseconds between the first packets of two cases, longer than a case takes."""
 _MACS = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 _HEADERS = {4: 40, 6: 60}
 _TIMESTAMPS = 12
@@ -54,7 +54,7 @@ class _PacketTalk(Talk[TcpPacket]):
 
 
 def lay(draft: Draft, rng: random.Random) -> None:
-    """Make the packets of a draft; `rng` decides where streams are cut."""
+    """Make the packets of a draft; ``rng`` decides where streams are cut."""
     halves = _halves(draft)
     draft.halves = halves
     talk = _PacketTalk(halves, draft, count(nanoseconds(Setup.time) + later(draft.case), _GAP))
@@ -106,7 +106,7 @@ def later(case: int) -> int:
 
 
 class _Stream:
-    """Lays the units of one side; `at` is the offset behind the last of them."""
+    """Lays the units of one side; ``at`` is the offset behind the last of them."""
 
     def __init__(self, draft: Draft, half: SentHalf) -> None:
         self._draft = draft

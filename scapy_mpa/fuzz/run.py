@@ -12,7 +12,7 @@ from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Recipe, recipe
 
 
 class Fuzzer:
-    """The cases of a seed over some baselines, with mutations of `areas` (none: all).
+    """The cases of a seed over some baselines, with mutations of ``areas`` (none: all).
 
     Without baselines they are the shipped scenarios and the catalogue. A case is made when it is asked for, from its
     number alone. Raises MPAError for a seed below 0 and for an area that does not exist.

@@ -69,10 +69,10 @@ def startup_of(frame: StartupFrame, name: str) -> Startup:
 class FPDUUnit:
     """An FPDU (RFC 5044 §4).
 
-    `was` is its ULPDU before it was mutated. `crc` is `right`, `stale` (that of what it was), or a value; what the
-    Markers say is by their number in `markers`: (RESERVED, FPDUPTR), None as computed; the Marker `missing` is not
-    there. `damage` are octets changed behind the sender's back, (index, mask); `cut` is how many octets are sent,
-    `tail` what follows.
+    ``was`` is its ULPDU before it was mutated. ``crc`` is ``right``, ``stale`` (that of what it was), or a value; what
+    the Markers say is by their number in ``markers``: (RESERVED, FPDUPTR), None as computed; the Marker ``missing`` is
+    not there. ``damage`` are octets changed behind the sender's back, (index, mask); ``cut`` is how many octets are
+    sent, ``tail`` what follows.
     """
 
     name: str

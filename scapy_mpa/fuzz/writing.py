@@ -29,7 +29,7 @@ def write_capture(file: BinaryIO, cases: Iterable[FuzzCase]) -> int:
 
 
 def write_cases(folder: Path, cases: Iterable[FuzzCase], *, per_file: int = 1) -> Written:
-    """Captures in a folder, `per_file` cases in each (those whose numbers divided by it are the same), and the log.
+    """Captures in a folder, ``per_file`` cases in each (those whose numbers divided by it are the same), and the log.
 
     A capture is called after the numbers of its first and its last case. A run that is ended leaves no capture without
     its line in the log but the last. Raises OSError.

@@ -1,11 +1,11 @@
 """How MPA is found in TCP payloads (RFC 5044 §7.1.1), without getting in anybody's way.
 
-Startup frames are told by their 16-octet Key on any port. A `bind_layers(TCP, ...)` without conditions would
-shadow whatever is bound later, and one by port would miss most connections, so TCP's `guess_payload_class` is
+Startup frames are told by their 16-octet Key on any port. A ``bind_layers(TCP, ...)`` without conditions would
+shadow whatever is bound later, and one by port would miss most connections, so TCP's ``guess_payload_class`` is
 overloaded: nine octets are compared, and if they differ Scapy goes on as before, on every port.
 
-FPDUs have nothing to be told by. `MPASession` follows connections from their startup frames; for a quick look
-at streams without Markers `bind_mpa(port)` has the payload of each segment of a port dissected by itself.
+FPDUs have nothing to be told by. ``MPASession`` follows connections from their startup frames; for a quick look
+at streams without Markers ``bind_mpa(port)`` has the payload of each segment of a port dissected by itself.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class FPDUs(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-        """One FPDU and nothing else is an `FPDU`; what does not begin with one is Raw."""
+        """One FPDU and nothing else is an ``FPDU``; what does not begin with one is Raw."""
         octets = bytes(_pkt or b"")
         if not octets:
             return cls
@@ -114,7 +114,7 @@ def bind_mpa(*ports: int) -> None:
 
 
 def unbind_mpa(*ports: int) -> None:
-    """Undo `bind_mpa` for these ports. Raises MPAError for what is no port."""
+    """Undo ``bind_mpa`` for these ports. Raises MPAError for what is no port."""
     for port in ports:
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise MPAError(f"{port!r} is no TCP port")

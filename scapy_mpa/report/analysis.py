@@ -61,9 +61,9 @@ def analyze(
 ) -> Report:
     """Analyse a capture, or several merged by time.
 
-    ``capture`` is a path or an open binary file, or a list of them.  With ``fpdus`` the half connections of the
-    report hold a record of every FPDU (about 50 octets each); without, counts and findings only.  ``selection`` says
-    what is looked at, ``assumptions`` what cannot be known from it, ``limits`` how much is held back.  With ``jobs``
+    ``capture`` is a path or an open binary file, or a list of them. With ``fpdus`` the half connections of the
+    report hold a record of every FPDU (about 50 octets each); without, counts and findings only. ``selection`` says
+    what is looked at, ``assumptions`` what cannot be known from it, ``limits`` how much is held back. With ``jobs``
     so many processes divide the connections among them, each within the limits; then captures must be named files.
     Raises :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
     """
@@ -241,10 +241,10 @@ def iter_fpdus(
 ) -> Iterator[FPDURecord]:
     """Yield the FPDUs of a capture, or of several merged by time, in the order of placement.
 
-    Memory is bounded whatever the size of the capture.  A record says what is known when it is yielded:
+    Memory is bounded whatever the size of the capture. A record says what is known when it is yielded:
     ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
-    ``after_error`` yet.  What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
+    ``after_error`` yet. What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
     connection whose startup frames were not captured) comes in its turn if its frame is among the last 4 MiB of the
-    capture, else when it is found.  Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
+    capture, else when it is found. Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
     """
     return iter(PlacedFPDUs(capture, selection, assumptions, limits))

@@ -57,7 +57,7 @@ class Connection:
             half.fpdus.take_number(number, index)
 
     def __repr__(self) -> str:
-        """What `scapy-mpa analyze` says in one line."""
+        """What ``scapy-mpa analyze`` says in one line."""
         return f"<{connection_line(self)}>"
 
     def _inference(self) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ def extent(report: Report, connection: Connection, conversation: ConnectionFrame
     """The first and the last frame of a connection; None if it lasts as long as the capture.
 
     It begins with its SYN, or with its first frame if that was not captured, or with the capture if there is none
-    before it; it ends before the next one begins, or with its last FPDU if that comes later.  The report must hold
+    before it; it ends before the next one begins, or with its last FPDU if that comes later. The report must hold
     FPDUs.
     """
     key = {connection.half(direction).key for direction in DIRECTIONS}

@@ -32,7 +32,7 @@ class Field(NamedTuple):
     """A run of octets: its first octet counted from the first one of what holds it, and its length.
 
     ``layer`` is "MPA", "DDP", "RDMAP" or "payload"; ``parts`` are the values in it; ``severity`` is given where what
-    it says is wrong.  ``continued`` tells that it is the rest of a field that a Marker divides.
+    it says is wrong. ``continued`` tells that it is the rest of a field that a Marker divides.
     """
 
     offset: int

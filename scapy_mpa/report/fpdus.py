@@ -1,7 +1,7 @@
 """FPDU records as text, JSON lines or CSV.
 
 A capture holds millions of FPDUs and few sizes of them, and those that one frame brought have most of a line in
-common.  So a line is put together of four parts, each of which is made once for all lines that share it: which half
+common. So a line is put together of four parts, each of which is made once for all lines that share it: which half
 connection it is; the sequence numbers; the *size* (what does not depend on where it was captured); the *place* (when
 it was captured and placed) with the opcode.
 """

@@ -50,7 +50,7 @@ class Item:
     """One thing shown.
 
     ``octets`` are all of it, ``pieces`` say which frame first brought which; ``part`` is what of it the frame asked for
-    brought.  ``record`` and ``number`` are an FPDU's, ``startup`` a startup frame's.
+    brought. ``record`` and ``number`` are an FPDU's, ``startup`` a startup frame's.
     """
 
     kind: Literal["fpdu", "startup", "octets"]

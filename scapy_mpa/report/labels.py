@@ -1,7 +1,7 @@
 """The octets of an FPDU or a startup frame, field by field (RFC 5044 §4 and §7.1.1, RFC 6581 §9).
 
-In: octets, all of them or as many as were captured.  Out: :class:`~scapy_mpa.report.fields.Field`, one for each run of
-octets that means one thing, in the order of the stream.  A Marker divides the field it falls into in two.
+In: octets, all of them or as many as were captured. Out: :class:`~scapy_mpa.report.fields.Field`, one for each run of
+octets that means one thing, in the order of the stream. A Marker divides the field it falls into in two.
 """
 
 from __future__ import annotations

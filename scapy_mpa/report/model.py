@@ -40,7 +40,7 @@ class Report:
         self.damage = damage
 
     def __repr__(self) -> str:
-        """The last line of what `scapy-mpa analyze` says."""
+        """The last line of what ``scapy-mpa analyze`` says."""
         return f"<{summary_line(self)}>"
 
     def select(self, connection: int | None, directions: Sequence[Direction] = DIRECTIONS) -> None:

@@ -1,7 +1,7 @@
 """Several processes for one analysis: each reads the captures, and follows its share of the TCP connections.
 
-The share of a connection follows from its addresses and ports alone, so no process has to ask another.  Reading is done
-by all of them; what is divided is following the octets.  A worker sends what it found once, at its end.
+The share of a connection follows from its addresses and ports alone, so no process has to ask another. Reading is done
+by all of them; what is divided is following the octets. A worker sends what it found once, at its end.
 """
 
 from __future__ import annotations

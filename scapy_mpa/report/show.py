@@ -65,7 +65,7 @@ def show_fpdu(report: Report, connection: int, direction: Direction, number: int
 
 
 def show_seq(report: Report, seq: int, directions: Sequence[Direction] = DIRECTIONS) -> Shown:
-    """The FPDUs and startup frames that hold a TCP sequence number.  Raises as :func:`show_fpdu` does."""
+    """The FPDUs and startup frames that hold a TCP sequence number. Raises as :func:`show_fpdu` does."""
     items: list[Item] = []
     nearest: tuple[int, str] | None = None
     for connection in report.connections:
@@ -111,7 +111,7 @@ def places(half: HalfConnection) -> Iterator[NumberedFPDU]:
 
 
 def fpdu_item(connection: Connection, direction: Direction, place: NumberedFPDU) -> Item:
-    """An FPDU with all that is said of it.  Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
+    """An FPDU with all that is said of it. Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
     octets, pieces = connection.index.pieces(record.frames, record.seq, record.wire_length)

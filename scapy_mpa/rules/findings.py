@@ -1,6 +1,6 @@
 """Findings: breaches of rules, gathered so that a rule broken a thousand times is one line.
 
-One finding stands for one rule in one direction of one connection.  It keeps the first place and counts the
+One finding stands for one rule in one direction of one connection. It keeps the first place and counts the
 rest, so memory follows the number of rules and connections, not the capture.
 """
 
@@ -178,7 +178,7 @@ class Findings:
         """Count a breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``.
 
         ``detail`` says what is wrong, ``expected`` what had to be there (the rule's own words unless given), ``seen``
-        what was on the wire (``detail`` unless given).  ``count`` and ``last_frame`` are of one that was counted
+        what was on the wire (``detail`` unless given). ``count`` and ``last_frame`` are of one that was counted
         elsewhere; ``code`` and ``topic`` (of the clause) are told where the rule leaves them open.
         """
         found = self._found.get((rule_id, direction))

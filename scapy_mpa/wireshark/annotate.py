@@ -32,7 +32,7 @@ def annotate(
     """Write a capture as pcapng with comments on the frames of which there are notes.
 
     A pcapng file is passed through octet for octet but for the comments; a simple packet block has no room for any.
-    Damage ends it where it is.  Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again, and
+    Damage ends it where it is. Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again, and
     OSError if the file cannot be written.
     """
     packets = comments = no_room = 0

@@ -13,7 +13,7 @@ from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
-#: What every line begins with, so that Wireshark's filter `frame.comment contains "mpa"` finds it.
+#: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.
 _PREFIX = "mpa"
 _LOCATED = {
     "start": "first FPDU, located by the start",

@@ -1,7 +1,7 @@
 """Our FPDUs and startup frames against Wireshark's, one by one (:func:`crosscheck`).
 
 They are lined up by TCP connection and sequence number, or, where Wireshark does not tell where an FPDU lies because it
-was put together from several segments, by its octets.  What agrees is counted, what differs is told with the limit of
+was put together from several segments, by its octets. What agrees is counted, what differs is told with the limit of
 Wireshark that explains it, if one does.
 """
 
@@ -74,9 +74,9 @@ _SHOWN = 8
 class Difference(NamedTuple):
     """Something on which we and Wireshark do not agree.
 
-    ``connection`` and ``direction`` are None where there is none of ours.  ``frame`` is Wireshark's, or, for what it
+    ``connection`` and ``direction`` are None where there is none of ours. ``frame`` is Wireshark's, or, for what it
     does not show, the one that completes ours; ``seq`` the sequence number of the ULPDU_Length (of the startup frame),
-    None if Wireshark does not tell.  ``limit``, one of :data:`~scapy_mpa.wireshark.limits.LIMITS`, explains it; None if
+    None if Wireshark does not tell. ``limit``, one of :data:`~scapy_mpa.wireshark.limits.LIMITS`, explains it; None if
     nothing does.
     """
 
@@ -95,7 +95,7 @@ class CrossCheck:
     """What came of it.
 
     ``ours`` and ``wireshark`` count FPDUs, ``agreed`` those that are the same in everything compared; the same of
-    startup frames.  ``counts`` has how many differences there are of a kind and limit, ``details`` the first of them.
+    startup frames. ``counts`` has how many differences there are of a kind and limit, ``details`` the first of them.
     ``not_compared`` is what this Wireshark has no field for; ``failure`` says why Wireshark stopped early.
     """
 
@@ -167,10 +167,10 @@ def crosscheck(
 ) -> CrossCheck:
     """Compare what we find in a capture file with what Wireshark does.
 
-    ``progress`` is told of the frame Wireshark has come to, and of how many there are.  Raises
+    ``progress`` is told of the frame Wireshark has come to, and of how many there are. Raises
     :class:`~scapy_mpa.wireshark.tshark.ToolMissing` without tshark or pyshark, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and for a pipe, which tshark could not
-    read again.  Memory follows the number of FPDUs.
+    read again. Memory follows the number of FPDUs.
     """
     if os.fspath(capture) == STANDARD_INPUT or is_pipe(capture):
         raise CaptureError(f"{os.fspath(capture)}: tshark reads the capture too, so it must be a file with a name")

@@ -1,6 +1,6 @@
 """What Wireshark makes of a capture: startup frames and FPDUs out of pyshark's packets.
 
-The packets are pyshark's, made of what tshark says, one at a time.  Only the process is not left to pyshark: it would
+The packets are pyshark's, made of what tshark says, one at a time. Only the process is not left to pyshark: it would
 be started under asyncio, which loses its exit status now and then and cannot be used where an event loop runs already.
 Of each packet only what is compared is kept.
 """

@@ -1,9 +1,9 @@
 """The FPDUs of a capture with their octets, in an order of which only the end of the capture tells.
 
 In the order of delivery an FPDU comes when it and all before it in its half connection are complete: the order of the
-stream, each half connection's in turn with the frames.  An FPDU that is never delivered, because octets before it were
-not captured or because its CRC is bad, has its turn there too.  In the order of placement it comes at the frame that
-placed it (RFC 5044 §6).  Memory does not follow the capture: what waits is in temporary files.
+stream, each half connection's in turn with the frames. An FPDU that is never delivered, because octets before it were
+not captured or because its CRC is bad, has its turn there too. In the order of placement it comes at the frame that
+placed it (RFC 5044 §6). Memory does not follow the capture: what waits is in temporary files.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class FoundFPDUs(Listener):
     """Reads a capture, or several merged by time; then iterating yields its FPDUs, as often as one likes.
 
     ``report`` is the report without FPDUs: only those of the connections that are left in it are yielded, of these
-    ``directions``.  Use as a context manager: what waits in files is dropped at its end.  Raises
+    ``directions``. Use as a context manager: what waits in files is dropped at its end. Raises
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be
     written.
     """

@@ -1,6 +1,6 @@
 """What Wireshark is known not to see, or to see wrongly: which of the differences it explains.
 
-Each limit was found by running the version that is named, none is supposed.  A difference that no limit explains is
+Each limit was found by running the version that is named, none is supposed. A difference that no limit explains is
 worth a look: at the capture, at Wireshark, and at us.
 """
 

@@ -1,6 +1,6 @@
 """The payloads of FPDUs: untagged messages put together from their DDP segments, tagged data by STag and TO.
 
-In: FPDUs in the order of delivery.  Out: one :class:`ReceivedMessage` for each RDMAP message; RDMA Writes and Read
+In: FPDUs in the order of delivery. Out: one :class:`ReceivedMessage` for each RDMAP message; RDMA Writes and Read
 Responses as (STag, TO, octets), one for each run of segments up to the last (RFC 5041 §5.1, RFC 5040 §5).
 Messages that are not whole, because segments were not captured or because they are longer than what is held, come in
 parts, each with its offset in the message.
@@ -34,9 +34,9 @@ _INVALIDATING = frozenset(("Send with Invalidate", "Send with SE and Invalidate"
 class ReceivedMessage(NamedTuple):
     """A message, or a part of one.
 
-    ``message`` is its name, None for a ULPDU without any.  ``stag`` and ``to`` (tagged) say where the first of
+    ``message`` is its name, None for a ULPDU without any. ``stag`` and ``to`` (tagged) say where the first of
     ``octets`` goes; ``qn`` and ``msn`` (untagged) which message it is, ``offset`` which of its octets is the first.
-    ``last``: it goes to the end of the message.  ``first_frame`` and ``frame`` are those that placed its first and its
+    ``last``: it goes to the end of the message. ``first_frame`` and ``frame`` are those that placed its first and its
     last segment, ``time_ns`` that of the latter in nanoseconds; ``note`` says what is odd.
     """
 

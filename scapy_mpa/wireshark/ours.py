@@ -32,7 +32,7 @@ class OurFPDU(NamedTuple):
 
 
 class OurFPDUs:
-    """All FPDUs of a capture.  Memory follows their number; their octets are in a temporary file."""
+    """All FPDUs of a capture. Memory follows their number; their octets are in a temporary file."""
 
     def __init__(self, found: Iterable[FoundFPDU]) -> None:
         self._octets = OctetStore()

@@ -1,8 +1,8 @@
 """A capture of the same TCP connections as if nobody had asked for Markers, which every Wireshark dissects.
 
 Each half connection is sent anew in the order of its stream: an FPDU a segment, at the time when it and all before it
-had been captured.  Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
-bad one stays bad), sequence and acknowledgement numbers are those of the shorter stream, checksums are right.  Octets
+had been captured. Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
+bad one stays bad), sequence and acknowledgement numbers are those of the shorter stream, checksums are right. Octets
 that were not captured, and those of FPDUs that were captured in part, are a gap of the length that they would have had.
 
 Addresses and ports, SYN with its options, FIN, RST and acknowledgements without data are the captured ones, but that
@@ -80,7 +80,7 @@ def strip_markers(
 ) -> Stripped:
     """Write the MPA connections that were found in captures, without Markers, as a pcapng file (raw IP).
 
-    ``found`` are their FPDUs in the order of delivery.  Raises :class:`~scapy_mpa.errors.CaptureError` if the captures
+    ``found`` are their FPDUs in the order of delivery. Raises :class:`~scapy_mpa.errors.CaptureError` if the captures
     cannot be read again, and OSError if the file cannot be written.
     """
     rewind(capture)

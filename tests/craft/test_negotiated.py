@@ -1,4 +1,4 @@
-"""What scenarios do after their startup frames is what `framing.negotiation` says must come of them."""
+"""What scenarios do after their startup frames is what ``framing.negotiation`` says must come of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `scapy-mpa fuzz`: captures, the log, one case alone, seeds for other fuzzers, what it refuses."""
+"""The command ``scapy-mpa fuzz``: captures, the log, one case alone, seeds for other fuzzers, what it refuses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What must hold of any octets that are handed to the analysis, whatever they are.
 
-:func:`examine` reads a capture as ``analyze`` and as ``fpdus`` do, prints both in every form, and compares.  It raises
+:func:`examine` reads a capture as ``analyze`` and as ``fpdus`` do, prints both in every form, and compares. It raises
 :class:`Violation` for what must not be, and lets every exception through that is no ``CaptureError``.
 """
 
@@ -115,7 +115,7 @@ _SEEN_IN_PASSING = {"alignment", "alignment-lost", "attack-path-mtu", "limit"}
 def _comparable(report: Report, are_all: bool) -> dict[str, object]:
     """The report without what may depend on whether segments beyond a hole are looked at, or wait.
 
-    Of several findings of one frame it is chance which are the first, and so which are kept if not ``are_all``.  A
+    Of several findings of one frame it is chance which are the first, and so which are kept if not ``are_all``. A
     segment that was dropped, its TCP checksum being wrong, may have been the highest for a while.
     """
     told: dict[str, Any] = report.as_dict()

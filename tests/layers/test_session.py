@@ -1,4 +1,4 @@
-"""`MPASession`: captures, what Scapy's own session gets wrong, bounds, and live traffic on the loopback interface."""
+"""``MPASession``: captures, what Scapy's own session gets wrong, bounds, and live traffic on the loopback interface."""
 
 # mypy: disable-error-code="arg-type, attr-defined, index, operator, union-attr, unused-ignore"
 
@@ -112,7 +112,7 @@ def test_placed_order_of_a_capture(path: Path) -> None:
 
 
 def _by_frame(packets: list[Packet], expected: list[tuple[int, bytes]]) -> list[Packet]:
-    """The packets sorted as `expected` is by (frame, octets), once their order is known to be that of the frames."""
+    """The packets sorted as ``expected`` is by (frame, octets), once their order is known to be that of the frames."""
     counts: dict[int, int] = defaultdict(int)
     for frame, _ in expected:
         counts[frame] += 1

@@ -132,7 +132,7 @@ def test_whatever_is_raised_is_in_the_table() -> None:
 
 
 def test_what_is_in_the_table_is_raised() -> None:
-    """Whoever runs `analyze --rules ID` must be able to rely on it that an empty answer means something."""
+    """Whoever runs ``analyze --rules ID`` must be able to rely on it that an empty answer means something."""
     named: set[str] = set()
     for path in SOURCES:
         # Topics of clauses, functions and options of commands are called like some rules.

@@ -1,9 +1,9 @@
 """What may be done to a case: the mutations by name, each with its area and the stage at which it comes.
 
 A mutation takes a draft and a generator, changes the draft and says in a few words what it changed where; None if there
-is nothing in the draft to which it could be done. Those of `MESSAGES` change units before they are laid, those of
-`PACKETS` the packets that carry them. The areas are the catalogue's, and how many cases the catalogue has in an area is
-how often it is drawn.
+is nothing in the draft to which it could be done. Those of ``MESSAGES`` change units before they are laid, those of
+``PACKETS`` the packets that carry them. The areas are the catalogue's, and how many cases the catalogue has in an area
+is how often it is drawn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Apply = Callable[[Draft, random.Random], "str | None"]
 
 
 class NamedMutation(NamedTuple):
-    """One of them; `by_message`: it changes units, not packets."""
+    """One of them; ``by_message``: it changes units, not packets."""
 
     name: str
     area: str
@@ -43,5 +43,5 @@ def _table() -> dict[str, NamedMutation]:
     return made
 
 
+#: All of them, in the order of a connection's life.
 MUTATIONS: dict[str, NamedMutation] = _table()
-"""All of them, in the order of a connection's life."""

@@ -25,7 +25,7 @@ def some_startup(draft: Draft, rng: random.Random) -> tuple[Turn, Startup] | Non
 
 
 def follow(fpdu: FPDUUnit, rng: random.Random, *, length: bool = False) -> str:
-    """Draw whether the CRC, and with `length` ULPDU_Length, is right for what an FPDU is now, or as it was."""
+    """Draw whether the CRC, and with ``length`` ULPDU_Length, is right for what an FPDU is now, or as it was."""
     said = []
     if length and rng.random() < 0.3:
         fpdu.ulpdu_length = len(fpdu.was)

@@ -12,8 +12,8 @@ from scapy_mpa.fuzz.mutations.common import Function, follow
 from scapy_mpa.fuzz.units import FPDUUnit
 
 _LONGEST = 2100
+#: Octets of a leading Marker and of ULPDU_Length.
 _BEFORE_ULPDU = 6
-"""Octets of a leading Marker and of ULPDU_Length."""
 
 
 def _marked(draft: Draft, rng: random.Random) -> FPDUUnit | None:
