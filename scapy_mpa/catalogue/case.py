@@ -62,26 +62,27 @@ CRC_LEFT: Mapping[Repairable, CaseOutcome] = {"crc": CaseOutcome(("crc", "termin
 
 @dataclass(frozen=True)
 class Case:
-    """One row: a valid connection and what is changed in it.
-
-    ``by`` says who does it, ``changes`` what, to the connection ``baseline`` (see ``baseline.BASELINES``). ``raises``
-    is as in ``CaseOutcome``; ``left`` what comes of it instead if the CRC or the lengths are left as they were.
-    ``tests`` are rules of endpoints for which the peer is tested by this, ``breaks`` rules that are broken though the
-    analysis tells it by another, ``options`` those of ``scapy-mpa analyze`` without which it does not show. ``clause``:
-    that of the first rule, of those it ``breaks`` first, unless given.
-    """
+    """One row: a valid connection and what is changed in it."""
 
     name: str
     purpose: str
+    #: The valid connection, by its name in ``baseline.BASELINES``.
     baseline: str
     changes: tuple[Mutation, ...]
+    #: As in ``CaseOutcome``.
     raises: tuple[str, ...]
     peer: Peer
+    #: Who does it.
     by: Role = "initiator"
+    #: "": that of the first rule, of those it ``breaks`` first.
     clause: str = ""
+    #: What comes of it instead if the CRC or the lengths are left as they were.
     left: Mapping[Repairable, CaseOutcome] = field(default_factory=dict)
+    #: Rules of endpoints for which the peer is tested by this.
     tests: tuple[str, ...] = ()
+    #: Rules that are broken though the analysis tells it by another.
     breaks: tuple[str, ...] = ()
+    #: Those of ``scapy-mpa analyze`` without which it does not show.
     options: tuple[str, ...] = ()
     area: Area = "startup"
 

@@ -113,9 +113,17 @@ def again(
     first: bool = False,
     damaged: bool = False,
 ) -> None:
-    """A packet comes twice, the copy with ``octets`` at an index: ``first``, or behind the original.
+    """A packet comes twice.
 
-    ``skip`` and ``keep``: of the copy, only the octets from and to there. ``damaged``: its TCP checksum shows it.
+    Args:
+        plan: What is changed.
+        number: The packet.
+        at: The index at which the copy has other octets.
+        octets: These.
+        skip: Of the copy, only the octets from there.
+        keep: Of the copy, only the octets to there.
+        first: Whether the copy is in front of the original, not behind it.
+        damaged: Whether the TCP checksum of the copy shows that it is another.
     """
 
     def change(packets: list[TcpPacket], place: int) -> None:

@@ -53,9 +53,13 @@ class Party:
 class Talk(ABC, Generic[P]):
     """A TCP connection between ``client``, who opens it, and ``server``.
 
-    ``clock`` gives the time of each packet in nanoseconds since the epoch, ``itertools.count(start, step)`` for
-    one. ``client_isn`` and ``server_isn`` are the initial sequence numbers; ``timestamps``: the TCP option is in
-    use, which costs 12 octets of each segment (``emss`` is what is left of the ``mtu``).
+    Args:
+        ip_version: 4 or 6.
+        clock: Gives the time of each packet in nanoseconds since the epoch, as ``itertools.count(start, step)`` does.
+        client_isn: The initial sequence number of the client.
+        server_isn: That of the server.
+        timestamps: The TCP option is in use, which costs 12 octets of each segment.
+        mtu: Of the path, in octets; ``emss`` is what headers leave of it.
     """
 
     def __init__(

@@ -70,13 +70,22 @@ def encode_fpdu(
 ) -> bytes:
     """The octets of an FPDU that carries ``ulpdu`` and begins at stream ``offset`` (None: no Markers).
 
-    What is None is computed; what is given is sent as it is, right or wrong. ``crc``: True computes it, False
-    leaves the field zero (CRCs not in use), a number is sent as the value. ``pad`` and ``ulpdu_length`` replace
-    the right ones; the CRC covers what is sent.
+    What is None is computed; what is given is sent as it is, right or wrong (RFC 5044 §3, §4.1 to §4.4).
 
-    Raises FramingError for a ULPDU above 64768 octets, or Markers whose FPDUPTR would pass 65535, unless
-    ``allow_oversize`` (FPDUPTR is then sent modulo 2^16); for a length that does not fit the ULPDU_Length
-    field; and for an ``offset`` inside a Marker. RFC 5044 §3, §4.1 to §4.4.
+    Args:
+        ulpdu: What it carries.
+        offset: Octets from SeqStart to its first; None: no Markers.
+        origin: What FPDUPTR counts from.
+        crc: True computes it over what is sent, False leaves the field zero (CRCs not in use), a number is sent as
+            the value.
+        pad: In place of the right one.
+        ulpdu_length: In place of the right one.
+        allow_oversize: Whether a ULPDU may be above MAX_ULPDU_LENGTH, and FPDUPTR, which is then sent modulo 2^16,
+            above 65535.
+
+    Raises:
+        FramingError: The ULPDU is too long or FPDUPTR too large, a length does not fit the ULPDU_Length field, or
+            ``offset`` is inside a Marker.
     """
     length = len(ulpdu) if ulpdu_length is None else ulpdu_length
     if not 0 <= length <= _MAX_FIELD:

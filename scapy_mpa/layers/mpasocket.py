@@ -26,9 +26,15 @@ _AT_ONCE = 1 << 16
 class MPASocket(StreamSocket):
     """A StreamSocket that sends and receives FPDUs with Markers and CRCs as negotiated.
 
-    ``sock``: a connected TCP socket; the next octet in either direction is the first of Full Operation, or at the
-    stream offset ``send_offset``, ``recv_offset``. ``send_markers``: the peer asked for Markers by M; ``recv_markers``:
-    we did. ``crc``: CRCs are in use. ``origin``: what FPDUPTR counts from.
+    Args:
+        sock: A connected TCP socket; the next octet in either direction is the first of Full Operation, unless an
+            offset is given.
+        send_markers: The peer asked for Markers by M.
+        recv_markers: We asked for Markers by M.
+        crc: CRCs are in use.
+        origin: What FPDUPTR counts from.
+        send_offset: Octets from SeqStart to the next octet that is sent.
+        recv_offset: The same of the next octet that is received.
     """
 
     desc = "sends and receives MPA FPDUs on a TCP socket"

@@ -56,14 +56,18 @@ class _Later(NamedTuple):
 class MPASession(DefaultSession):
     """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
-    Each comes over copies of the lower layers of the frame that placed it, with that frame's time. ``order`` is
-    "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or "delivered" (in
-    the order of the stream, nothing behind octets that were not captured). With ``passthrough`` the packets that carry
-    nothing of an MPA connection are passed on too. ``held_limit`` is how many octets a half connection holds back at
-    most. Fragments of IP datagrams, IPv4 and IPv6, are put together first.
+    Each comes over copies of the lower layers of the frame that placed it, with that frame's time. Fragments of IP
+    datagrams, IPv4 and IPv6, are put together first.
 
     What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and the
     lower layers of the last frame with data of its half connection. At the end of a file comes what its end tells.
+
+    Args:
+        args: Those of Scapy's session, as ``kwargs`` are.
+        order: "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or
+            "delivered" (in the order of the stream, nothing behind octets that were not captured).
+        passthrough: Whether the packets that carry nothing of an MPA connection are passed on too.
+        held_limit: How many octets a half connection holds back at most.
     """
 
     def __init__(

@@ -61,11 +61,18 @@ def analyze(
 ) -> Report:
     """Analyse a capture, or several merged by time.
 
-    ``capture`` is a path or an open binary file, or a list of them. With ``fpdus`` the half connections of the
-    report hold a record of every FPDU (about 50 octets each); without, counts and findings only. ``selection`` says
-    what is looked at, ``assumptions`` what cannot be known from it, ``limits`` how much is held back. With ``jobs``
-    so many processes divide the connections among them, each within the limits; then captures must be named files.
-    Raises :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
+    Args:
+        capture: A path or an open binary file, or a list of them.
+        fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each); without,
+            counts and findings only.
+        selection: What is looked at.
+        assumptions: What cannot be known from the capture.
+        limits: How much is held back.
+        jobs: How many processes divide the connections among them, each within the limits; with more than one,
+            captures must be named files.
+
+    Raises:
+        CaptureError: Nothing of a capture can be read.
     """
     read = partial(_part, capture, fpdus, selection, assumptions, limits)
     if jobs == 1:
@@ -245,6 +252,15 @@ def iter_fpdus(
     ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
     ``after_error`` yet. What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
     connection whose startup frames were not captured) comes in its turn if its frame is among the last 4 MiB of the
-    capture, else when it is found. Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
+    capture, else when it is found.
+
+    Args:
+        capture: As :func:`analyze` takes it.
+        selection: What is looked at.
+        assumptions: What cannot be known from the capture.
+        limits: How much is held back.
+
+    Raises:
+        CaptureError: Nothing of a capture can be read.
     """
     return iter(PlacedFPDUs(capture, selection, assumptions, limits))

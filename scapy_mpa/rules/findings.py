@@ -177,9 +177,19 @@ class Findings:
     ) -> None:
         """Count a breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``.
 
-        ``detail`` says what is wrong, ``expected`` what had to be there (the rule's own words unless given), ``seen``
-        what was on the wire (``detail`` unless given). ``count`` and ``last_frame`` are of one that was counted
-        elsewhere; ``code`` and ``topic`` (of the clause) are told where the rule leaves them open.
+        Args:
+            rule_id: The rule.
+            direction: Who broke it, None if the capture did.
+            frame: The number of the frame.
+            time_ns: Its time, in nanoseconds since the epoch.
+            seq: The TCP sequence number of the place.
+            detail: What is wrong.
+            expected: What had to be there, "" if the rule's own words say it.
+            seen: What was on the wire, "" if ``detail`` says it.
+            count: How many breaches, of one that was counted elsewhere.
+            last_frame: The last frame of these.
+            code: The error code, where the rule leaves it open.
+            topic: What the clause is about, where the rule leaves it open.
         """
         found = self._found.get((rule_id, direction))
         told = Told(frame, time_ns, seq, detail, expected, seen)
