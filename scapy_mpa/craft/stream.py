@@ -82,10 +82,3 @@ class HalfStream:
             at += total
         self.offset = at
         return b"".join(pieces), laid
-
-
-def lay_stream(
-    ulpdus: Iterable[bytes], *, markers: bool, crc: bool = True, origin: Origin = "header"
-) -> tuple[bytes, list[LaidFPDU]]:
-    """A whole half connection at once: its octets and the places of its FPDUs (see ``HalfStream``)."""
-    return HalfStream(markers=markers, crc=crc, origin=origin).lay(ulpdus)

@@ -43,7 +43,7 @@ from scapy_mpa.framing.markers import (
     wire_length,
 )
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
-from scapy_mpa.framing.profiles import PROFILES, TOPICS, Profile, clause, profile_of_revision
+from scapy_mpa.framing.profiles import PROFILES, Profile, clause, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MOD, seq_add, seq_diff, unwrap, wrap
 from scapy_mpa.framing.startup import (
     ENHANCED_DATA_LENGTH,
@@ -86,7 +86,6 @@ __all__ = [
     "SEQ_MOD",
     "STARTUP_HEADER_LENGTH",
     "TAGGED_HEADER_LENGTH",
-    "TOPICS",
     "UNTAGGED_HEADER_LENGTH",
     "C",
     "EnhancedData",

@@ -11,7 +11,6 @@ Marker may stand in the middle of any field.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
@@ -289,11 +288,6 @@ class DialectWriter:
             octets = self._with_markers(fpdu, plain[:-CRC_LENGTH] + crc)
         self.offset, self._due = fpdu.end, fpdu.due
         return octets, fpdu
-
-    def write_all(self, ulpdus: Iterable[Octets]) -> tuple[bytes, list[SpokenFPDU]]:
-        """FPDUs for all of these: their octets, and where they lie."""
-        written = [self.write(ulpdu) for ulpdu in ulpdus]
-        return b"".join(octets for octets, _ in written), [fpdu for _, fpdu in written]
 
     def _with_markers(self, fpdu: SpokenFPDU, plain: bytes) -> bytes:
         """The octets of an FPDU with its Markers put in."""

@@ -26,22 +26,10 @@ class Profile(NamedTuple):
     crc_negotiated: bool
     #: FPDUPTR counts from ULPDU_Length, or from the first octet, a leading Marker's included.
     fpduptr_origin: Literal["header", "first-octet"]
-    #: FPDUPTR of the second Marker in an FPDU that begins with one: there the origins differ.
-    second_marker_fpduptr: int
-    #: The codes of MPA itself, and those it sends in a Terminate.
-    error_codes: tuple[int, ...]
-    #: The codes after which MPA itself closes the connection at once; after others the ULP does.
-    closing_codes: tuple[int, ...]
     #: What a receiver does with another Rev: there is none, close, close if it must, take Rev 1.
     foreign_revision: Literal["none", "close", "close-if-incompatible", "accept-1"]
     #: The Responder sends no FPDU before it has received one.
     initiator_first: bool
-    #: An endpoint starts MPA in both directions at once; otherwise each half connection by itself.
-    both_directions_start: bool
-    #: How strongly segments are asked to begin with FPDUs and to hold whole ones.
-    segment_alignment: Literal["SHOULD", "informative"]
-    #: It has a formula for MULPDU without Markers.
-    mulpdu_without_markers: bool
     #: S, IRD, ORD and the ready-to-receive message exist.
     enhanced: bool
 
@@ -55,14 +43,8 @@ _CULLEY_02 = Profile(
     markers_negotiated=False,
     crc_negotiated=False,
     fpduptr_origin="first-octet",
-    second_marker_fpduptr=512,
-    error_codes=(1, 2, 3),
-    closing_codes=(),
     foreign_revision="none",
     initiator_first=False,
-    both_directions_start=False,
-    segment_alignment="SHOULD",
-    mulpdu_without_markers=False,
     enhanced=False,
 )
 
@@ -74,12 +56,8 @@ _RDDP_01 = _CULLEY_02._replace(
     private_data_limit=65535,
     markers_negotiated=True,
     crc_negotiated=True,
-    error_codes=(1, 2, 3, 4),
-    closing_codes=(4,),
     foreign_revision="close",
     initiator_first=True,
-    both_directions_start=True,
-    mulpdu_without_markers=True,
 )
 
 _RFC5044 = _RDDP_01._replace(
@@ -88,16 +66,13 @@ _RFC5044 = _RDDP_01._replace(
     revision=1,
     private_data_limit=512,
     fpduptr_origin="header",
-    second_marker_fpduptr=508,
     foreign_revision="close-if-incompatible",
-    segment_alignment="informative",
 )
 
 _RFC6581 = _RFC5044._replace(
     name="rfc6581",
     title="RFC 6581",
     revision=2,
-    error_codes=(1, 2, 3, 4, 5, 6, 7),
     foreign_revision="accept-1",
     enhanced=True,
 )
@@ -139,9 +114,6 @@ _CLAUSES: dict[str, tuple[str, str, str, str]] = {
     "rnic-kinds": ("", "", "C.1", ""),
     "rnic-negotiation": ("", "", "C.2", ""),
 }
-
-#: What ``clause`` can be asked for.
-TOPICS: tuple[str, ...] = tuple(_CLAUSES)
 
 _COLUMN = {name: column for column, name in enumerate(PROFILES)}
 

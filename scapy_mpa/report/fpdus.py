@@ -224,10 +224,6 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
     yield "".join(ready)
 
 
-text_lines = partial(lines, TEXT)
-jsonl_lines = partial(lines, JSONL)
-csv_lines = partial(lines, CSV)
-
 STYLES = {"text": TEXT, "jsonl": JSONL, "csv": CSV}
 FORMATS: dict[str, Callable[[Iterable[FPDURecord]], Iterator[str]]] = {
     name: partial(lines, style) for name, style in STYLES.items()

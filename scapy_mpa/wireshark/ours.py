@@ -93,10 +93,6 @@ class OurFPDUs:
         """Those that were not taken."""
         return (ours for ours in self._all if ours.number not in self._taken)
 
-    def was_taken(self, ours: OurFPDU) -> bool:
-        """Whether Wireshark shows an FPDU."""
-        return ours.number in self._taken
-
     def _free(self, some: Iterable[OurFPDU]) -> Iterator[OurFPDU]:
         return (ours for ours in some if ours.number not in self._taken)
 

@@ -29,11 +29,11 @@ from scapy.utils import PcapReader, rdpcap, wrpcap
 
 from scapy_mpa import analyze
 from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
-from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.layers import FPDU, DDPUntagged, MPAReply, MPARequest, MPASession, RDMAPSend
 from scapy_mpa.layers.fragments import PacketFragments
 from tests.conftest import PCAPS, captures, truth
+from tests.laying import lay_stream
 
 SECONDS = 20
 WITH_TRUTH = captures(with_truth=True)
