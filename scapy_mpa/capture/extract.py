@@ -14,8 +14,9 @@ from scapy_mpa.capture.files import Captures, CaptureSource
 from scapy_mpa.capture.fragments import Datagram, Fragment, Fragments
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import ACK, ACK_FLAG, FLAGS, FRAME, KEY, SEQ, SEQ_MASK, SYN, TCP, Segment, reverse_key
+from scapy_mpa.receive.segment import ACK, ACK_FLAG, FLAGS, FRAME, KEY, SEQ, SYN, TCP, Segment, reverse_key
 
 
 class Syn(NamedTuple):

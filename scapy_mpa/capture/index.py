@@ -19,7 +19,8 @@ from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import BUFFER, END, FLAGS, FRAME, KEY, SEQ, SEQ_MASK, START, SYN, TCP, TIME, Segment
+from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.receive.segment import BUFFER, END, FLAGS, FRAME, KEY, SEQ, START, SYN, TCP, TIME, Segment
 
 #: How many frames back the fragments of a datagram are looked for, in one step after the other.
 _LOOK_BACK = (32, 512, 8192, 131072)
@@ -198,7 +199,7 @@ def _range_of(seg: Segment, seq: int) -> tuple[int, int]:
     """Where the octets of a segment lie, counted from a sequence number."""
     # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
     begins = seg[SEQ] + 1 if seg[FLAGS] & SYN else seg[SEQ]
-    start = (begins - seq + 0x80000000 & SEQ_MASK) - 0x80000000
+    start = seq_diff(begins, seq)
     return start, start + seg[END] - seg[START]
 
 

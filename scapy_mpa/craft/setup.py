@@ -26,6 +26,7 @@ from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.senders import BY_NAME
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame, startup_frame
 
 Close = Literal["fin", "rst", "none"]
@@ -318,7 +319,7 @@ _PAIRS = {
     "frames": Wanted("octets", lambda value: isinstance(value, bytes)).or_nothing(),
     "alter": Wanted("a function", callable).or_nothing(),
     "deviation": Wanted(f"one of {', '.join(BY_NAME)}, or two joined by +,", _is_deviation),
-    "isn": whole(0, 0xFFFFFFFF).or_nothing(),
+    "isn": whole(0, SEQ_MASK).or_nothing(),
     "mulpdu": whole(MIN_MULPDU, MAX_MULPDU).or_nothing(),
 }
 _SINGLE = {

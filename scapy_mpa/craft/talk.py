@@ -18,16 +18,18 @@ from typing import Generic, Literal, TypeVar
 from scapy_mpa.craft.packets import ACK, FIN, PSH, RST, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.segments import Cut
+from scapy_mpa.framing.sequence import SEQ_MASK
 
 Side = Literal["client", "server"]
 P = TypeVar("P")
 
-_MODULO = 0xFFFFFFFF
 #: What the window field says, in units of 2**WINDOW_SHIFT octets.
 WINDOW = 2048
 #: What a side says in its SYN (RFC 7323 §2.2), unless its window is small.
 WINDOW_SHIFT = 7
 _NANOSECONDS_PER_TICK = 1_000_000
+#: TSval has 32 bits (RFC 7323 §3.2).
+_LAST_TICK = 0xFFFFFFFF
 _TIMESTAMPS = struct.Struct("!BBBBII")
 _TCP_HEADER, _IPV4_HEADER, _IPV6_HEADER, _ETHERNET_MTU = 20, 20, 40, 1500
 
@@ -174,7 +176,7 @@ class Talk(ABC, Generic[P]):
 
     def _options(self, sender: Party, receiver: Party, flags: int, time: int) -> bytes:
         if self._timestamps:
-            sender.tick = time // _NANOSECONDS_PER_TICK & _MODULO
+            sender.tick = time // _NANOSECONDS_PER_TICK & _LAST_TICK
             stamps = _TIMESTAMPS.pack(1, 1, 8, 10, sender.tick, receiver.tick if flags & ACK else 0)
         else:
             stamps = b""
@@ -215,8 +217,8 @@ class TcpTalk(Talk[Packet]):
     def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> Packet:
         octets = self._frames[sender.side].frame(
             payload,
-            seq=seq & _MODULO,
-            ack=sender.received & _MODULO if flags & ACK else 0,
+            seq=seq & SEQ_MASK,
+            ack=sender.received & SEQ_MASK if flags & ACK else 0,
             flags=flags,
             window=WINDOW,
             options=options,

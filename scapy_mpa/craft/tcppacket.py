@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple
 from scapy_mpa.craft.fragments import ip_fragment
 from scapy_mpa.craft.packets import ACK, FrameMaker, pseudo_header_sum
 from scapy_mpa.craft.stream import LaidFPDU
+from scapy_mpa.framing.sequence import wrap
 
 Role = Literal["initiator", "responder"]
 ROLES: tuple[Role, Role] = ("initiator", "responder")
 
 _end = attrgetter("end")
-_MODULO = 0xFFFFFFFF
 _CHECKSUM_AT = 16
 _TCP_HEADER = 20
 
@@ -60,7 +60,7 @@ class SentHalf:
 
     def seq(self, offset: int) -> int:
         """The sequence number of the octet at ``offset``."""
-        return (self.isn + 1 + offset) & _MODULO
+        return wrap(offset, self.isn + 1)
 
 
 class IPFragment(NamedTuple):

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 #: Sequence numbers are reckoned modulo this (RFC 9293 §3.4).
 SEQ_MOD = 1 << 32
-
+#: The largest of them, and what reckons modulo SEQ_MOD.
+SEQ_MASK = SEQ_MOD - 1
 _HALF = SEQ_MOD >> 1
-_MASK = SEQ_MOD - 1
 
 
 def seq_add(seq: int, octets: int) -> int:
     """The sequence number ``octets`` after (or, if negative, before) ``seq``."""
-    return (seq + octets) & _MASK
+    return (seq + octets) & SEQ_MASK
 
 
 def seq_diff(a: int, b: int) -> int:
     """The signed distance a - b in octets, in [-2^31, 2^31): negative if ``a`` comes before ``b``."""
-    return ((a - b + _HALF) & _MASK) - _HALF
+    return ((a - b + _HALF) & SEQ_MASK) - _HALF
 
 
 def unwrap(seq: int, near_offset: int, isn: int) -> int:
@@ -29,9 +29,9 @@ def unwrap(seq: int, near_offset: int, isn: int) -> int:
 
     It may be negative: an octet before ``isn``. Of two equally near offsets the lower is taken.
     """
-    return near_offset + ((seq - isn - near_offset + _HALF) & _MASK) - _HALF
+    return near_offset + ((seq - isn - near_offset + _HALF) & SEQ_MASK) - _HALF
 
 
 def wrap(offset: int, isn: int) -> int:
     """The sequence number of the octet at ``offset``, where offset 0 has the number ``isn``."""
-    return (isn + offset) & _MASK
+    return (isn + offset) & SEQ_MASK

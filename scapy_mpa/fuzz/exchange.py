@@ -18,10 +18,10 @@ from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.dialect import read_fpdu, ulpdu_of
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.fuzz.units import Way
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection

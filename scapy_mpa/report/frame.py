@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import (
@@ -16,7 +17,6 @@ from scapy_mpa.receive.segment import (
     KEY,
     LENGTH,
     SEQ,
-    SEQ_MASK,
     START,
     SYN,
     Segment,
@@ -83,7 +83,7 @@ def _overlapping(half: HalfConnection, frame: int, begin: int, size: int) -> lis
     inside: dict[int, list[NumberedFPDU]] = {}
     before: dict[int, NumberedFPDU] = {}
     for place in places(half):
-        distance = (place.record.seq - begin + 0x80000000 & SEQ_MASK) - 0x80000000
+        distance = seq_diff(place.record.seq, begin)
         start = place.offset - distance
         if distance + place.record.wire_length <= 0:
             before[start] = place
@@ -133,7 +133,7 @@ def _overlap(seq: int, size: int, other: int, length: int) -> bool:
 def _in_frame(item: Item, seg: Segment) -> Item:
     """The item with what a segment brought of it."""
     begin, size = seg[SEQ] + bool(seg[FLAGS] & SYN), seg[END] - seg[START]
-    start = (item.seq - begin + 0x80000000 & SEQ_MASK) - 0x80000000
+    start = seq_diff(item.seq, begin)
     at, end = max(0, start), min(size, start + len(item.octets))
     first, last = at - start, end - start
     own = ((max(piece.first, first), min(piece.end, last)) for piece in item.pieces if piece.frame == seg[FRAME])
@@ -174,7 +174,7 @@ def _octets(
     last = _last_before(seq, items, before)
     distance = None if last is None else seq - last.record.seq - last.record.wire_length & SEQ_MASK
     rule = clause(connection.profile.name, "receiver")
-    if startup is not None and (startup[1] - seq & SEQ_MASK) < 0x80000000:
+    if startup is not None and seq_diff(startup[1], seq) >= 0:
         sentence = f"They come before the {'MPA Request' if direction == 'initiator' else 'MPA Reply'}: streaming data."
         rule = clause(connection.profile.name, "startup-frame")
     elif half.seq_start is None:
@@ -222,7 +222,7 @@ def _last_before(seq: int, items: list[Item], before: NumberedFPDU | None) -> Ne
         ends.append(Neighbour(before.number, before.record))
 
     def behind(found: Neighbour) -> int:
-        return seq - found.record.seq - found.record.wire_length & SEQ_MASK
+        return seq_diff(seq, found.record.seq + found.record.wire_length)
 
-    ends = [found for found in ends if behind(found) < 0x80000000]
+    ends = [found for found in ends if behind(found) >= 0]
     return min(ends, key=behind, default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from textwrap import wrap
 
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.segment import (
     ACK,
     ACK_FLAG,
@@ -17,7 +18,6 @@ from scapy_mpa.receive.segment import (
     PSH,
     RST,
     SEQ,
-    SEQ_MASK,
     START,
     SYN,
     TIME,

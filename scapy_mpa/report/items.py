@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from scapy_mpa.capture.index import Piece
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
@@ -14,7 +15,6 @@ from scapy_mpa.receive.segment import (
     FRAME,
     LENGTH,
     SEQ,
-    SEQ_MASK,
     START,
     TIME,
     Segment,

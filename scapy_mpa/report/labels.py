@@ -21,6 +21,7 @@ from scapy_mpa.framing.markers import (
     remove_markers,
 )
 from scapy_mpa.framing.profiles import Profile
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import (
     ENHANCED_DATA_LENGTH,
     KEY_LENGTH,
@@ -28,7 +29,6 @@ from scapy_mpa.framing.startup import (
     STARTUP_HEADER_LENGTH,
     StartupFrame,
 )
-from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
 from scapy_mpa.report.words import plural

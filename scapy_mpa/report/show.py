@@ -11,10 +11,10 @@ from typing import NamedTuple
 from scapy_mpa.capture.index import Piece
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.receive.operation import Direction
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from scapy_mpa.capture.index import Piece
 from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, check_markers
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK, TIME
+from scapy_mpa.receive.segment import TIME
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_positions
-from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import BUFFER, END, FLAGS, KEY, SEQ, SEQ_MASK, START, SYN, Segment
+from scapy_mpa.receive.segment import BUFFER, END, FLAGS, KEY, SEQ, START, SYN, Segment
 from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.receive.segment import SEQ_MASK
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs

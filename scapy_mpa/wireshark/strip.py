@@ -21,7 +21,7 @@ from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.link import RAW
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.pcapngfile import PcapngWriter
-from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import Direction
@@ -138,8 +138,8 @@ class _Half:
         """Packets with octets of the stream."""
         for at in range(0, len(payload), _MOST_PAYLOAD):
             piece = payload[at : at + _MOST_PAYLOAD]
-            yield self.packet(piece, PSH | ACK_FLAG, seq + at & 0xFFFFFFFF)
-        self.next = seq + len(payload) & 0xFFFFFFFF
+            yield self.packet(piece, PSH | ACK_FLAG, seq_add(seq, at))
+        self.next = seq_add(seq, len(payload))
 
     def fin(self) -> Iterator[bytes]:
         """The FIN, if it waits for nothing any more."""
@@ -147,7 +147,7 @@ class _Half:
             self.fin_waits = False
             seq = self.numbers.seq_at(self.numbers.fin)
             yield self.packet(b"", FIN | ACK_FLAG, seq)
-            self.next = seq + 1 & 0xFFFFFFFF
+            self.next = seq_add(seq, 1)
 
 
 class _Sent:
@@ -186,11 +186,11 @@ class _Sent:
             if seg[SEQ] not in half.syns and len(half.syns) < _MOST_SYNS:
                 half.syns.add(seg[SEQ])
                 yield half.packet(b"", SYN | (flags & ACK_FLAG), seg[SEQ], _options(seg))
-                half.next = seg[SEQ] + 1 & 0xFFFFFFFF
+                half.next = seq_add(seg[SEQ], 1)
             return
         yield from self._startup(half, seg)
         if flags & FIN and half.numbers.fin is None:
-            half.numbers.fin = half.numbers.offset_of(seg[SEQ] + length & 0xFFFFFFFF)
+            half.numbers.fin = half.numbers.offset_of(seq_add(seg[SEQ], length))
             half.fin_waits = True
             yield from half.fin()
         elif flags & RST:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.fpdus import FORMATS
 from scapy_mpa.report.half import HalfConnection
