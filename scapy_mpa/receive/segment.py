@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from scapy_mpa.framing.sequence import SEQ_MASK as SEQ_MASK
+
 Segment: TypeAlias = tuple[int, int, bytes, int, int, int, memoryview, int, int, int, int]
 
 FRAME: Final = 0
@@ -38,9 +40,6 @@ LENGTH: Final = 10
 
 #: A buffer larger than any packet is a block of the capture file.
 _LARGEST_PACKET = 1 << 17
-
-#: Sequence numbers count modulo 2^32 (RFC 9293 §3.4).
-SEQ_MASK: Final = 0xFFFFFFFF
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
 #: A segment with one of these changes the state of the TCP connection; all others only bring octets.
