@@ -190,7 +190,7 @@ class Conversation:
         return self
 
     def ulpdu(self: C, side: Role, octets: Payload) -> C:
-        """An FPDU with this ULPDU, whatever it holds (0 to 64768 octets)."""
+        """An FPDU with this ULPDU, whatever it holds (up to MAX_ULPDU_LENGTH octets)."""
         payload = self._octets(octets)
         if len(payload) > MAX_ULPDU_LENGTH:
             raise ConversationError(f"a ULPDU has at most {MAX_ULPDU_LENGTH} octets (RFC 5044 §3), not {len(payload)}")

@@ -18,7 +18,7 @@ from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
 from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
 from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
-from scapy_mpa.framing.ddp import CONTROL_LENGTH
+from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.mulpdu import mulpdu
 
@@ -137,7 +137,7 @@ class _Sender:
             return dynamic_mulpdu(stream.offset - segment, emss, stream.offset, half.markers)
 
         def noted(ulpdu: bytes) -> bytes:
-            opcodes.append(ulpdu[1] & 0x0F if len(ulpdu) >= CONTROL_LENGTH else None)
+            opcodes.append(opcode_of(ulpdu))
             return ulpdu
 
         ulpdus = (noted(one) for message in messages for one in segments(message, self.queues, room, self.version))

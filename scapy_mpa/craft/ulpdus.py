@@ -9,17 +9,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER, control_octets
 
-_TAGGED = struct.Struct("!BBIQ")
-_UNTAGGED = struct.Struct("!BBIIII")
 _READ_REQUEST = struct.Struct("!IQIIQ")
 _ATOMIC_REQUEST = struct.Struct("!IIIQQQQQ")
 _ATOMIC_RESPONSE = struct.Struct("!IQ")
 _TERMINATE_CONTROL = struct.Struct("!BBH")
-
-_DDP_TAGGED, _DDP_LAST = 0x80, 0x40
-_RDMAP_VERSION_SHIFT = 6
 
 RDMA_WRITE, READ_REQUEST, READ_RESPONSE, SEND, SEND_INVALIDATE, SEND_SE, SEND_SE_INVALIDATE = range(7)
 TERMINATE, IMMEDIATE, IMMEDIATE_SE, ATOMIC_REQUEST, ATOMIC_RESPONSE = range(7, 12)
@@ -33,8 +28,8 @@ FETCH_ADD, CMP_SWAP = 0, 2
 
 def tagged(opcode: int, stag: int, tagged_offset: int, payload: bytes, *, last: bool = True, version: int = 1) -> bytes:
     """One tagged DDP segment; ``last`` sets L."""
-    control = _DDP_TAGGED | version | (_DDP_LAST if last else 0)
-    return _TAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, stag, tagged_offset) + payload
+    control = control_octets(opcode, tagged=True, last=last, version=version)
+    return TAGGED_HEADER.pack(*control, stag, tagged_offset) + payload
 
 
 def untagged(
@@ -49,11 +44,8 @@ def untagged(
     version: int = 1,
 ) -> bytes:
     """One untagged DDP segment; ``invalidate`` is the STag in the Sends that have one."""
-    control = version | (_DDP_LAST if last else 0)
-    return (
-        _UNTAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, invalidate, queue, msn, message_offset)
-        + payload
-    )
+    control = control_octets(opcode, tagged=False, last=last, version=version)
+    return UNTAGGED_HEADER.pack(*control, invalidate, queue, msn, message_offset) + payload
 
 
 def rdma_write(stag: int, tagged_offset: int, payload: bytes, *, last: bool = True) -> bytes:

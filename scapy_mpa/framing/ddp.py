@@ -124,8 +124,13 @@ _ERRORS: dict[tuple[int, int], tuple[str, dict[int, str]]] = {
     ),
 }
 
-_TAGGED = Struct(">BBIQ")
-_UNTAGGED = Struct(">BBIIII")
+#: The headers: DDP control, RDMAP control; STag, TO; or RsvdULP, QN, MSN, MO (RFC 5041 §4.2, §4.3).
+TAGGED_HEADER = Struct(">BBIQ")
+UNTAGGED_HEADER = Struct(">BBIIII")
+#: The bits T and L of DDP's control octet (RFC 5041 §4.1).
+TAGGED, LAST = 0x80, 0x40
+_DDP_VERSION, _OPCODE = 0x03, 0x0F
+_RDMAP_VERSION_SHIFT = 6
 
 
 class TaggedHeader(NamedTuple):
@@ -155,26 +160,44 @@ class UntaggedHeader(NamedTuple):
     payload_length: int
 
 
+def opcode_of(ulpdu: Octets) -> int | None:
+    """The opcode in a ULPDU; None if it has under 2 octets (RFC 5040 §4.1)."""
+    return ulpdu[1] & _OPCODE if len(ulpdu) >= CONTROL_LENGTH else None
+
+
 def opcode_name(ulpdu: Octets) -> str | None:
     """The RDMAP message a ULPDU belongs to; None if it has under 2 octets or an opcode without a name."""
-    return OPCODE_NAMES[ulpdu[1] & 0x0F] if len(ulpdu) >= CONTROL_LENGTH else None
+    opcode = opcode_of(ulpdu)
+    return None if opcode is None else OPCODE_NAMES[opcode]
+
+
+def is_tagged(ulpdu: Octets) -> bool:
+    """Whether its T bit makes a ULPDU a tagged DDP segment; an empty one is none."""
+    return bool(ulpdu) and bool(ulpdu[0] & TAGGED)
+
+
+def header_length(ulpdu: Octets) -> int:
+    """Octets of the DDP header that a ULPDU must have by its T bit."""
+    return TAGGED_HEADER_LENGTH if is_tagged(ulpdu) else UNTAGGED_HEADER_LENGTH
+
+
+def control_octets(opcode: int, *, tagged: bool, last: bool, version: int) -> tuple[int, int]:
+    """DDP's and RDMAP's control octet of a segment; both protocols have the same version (RFC 5044 §C.1)."""
+    return (TAGGED if tagged else 0) | (LAST if last else 0) | version, version << _RDMAP_VERSION_SHIFT | opcode
 
 
 def decode_ddp(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
     """The DDP header of a ULPDU, tagged or untagged by its T bit; None if the ULPDU is too short for it."""
-    if not ulpdu:
+    payload_length = len(ulpdu) - header_length(ulpdu)
+    if payload_length < 0:
         return None
-    last, dv = bool(ulpdu[0] & 0x40), ulpdu[0] & 0x03
-    if ulpdu[0] & 0x80:
-        if len(ulpdu) < TAGGED_HEADER_LENGTH:
-            return None
-        _, control, stag, to = _TAGGED.unpack_from(ulpdu)
-        return TaggedHeader(last, dv, control >> 6, control & 0x0F, stag, to, len(ulpdu) - TAGGED_HEADER_LENGTH)
-    if len(ulpdu) < UNTAGGED_HEADER_LENGTH:
-        return None
-    _, control, rsvdulp, qn, msn, mo = _UNTAGGED.unpack_from(ulpdu)
-    payload_length = len(ulpdu) - UNTAGGED_HEADER_LENGTH
-    return UntaggedHeader(last, dv, control >> 6, control & 0x0F, rsvdulp, qn, msn, mo, payload_length)
+    last, dv = bool(ulpdu[0] & LAST), ulpdu[0] & _DDP_VERSION
+    rv, opcode = ulpdu[1] >> _RDMAP_VERSION_SHIFT, ulpdu[1] & _OPCODE
+    if is_tagged(ulpdu):
+        _, _, stag, to = TAGGED_HEADER.unpack_from(ulpdu)
+        return TaggedHeader(last, dv, rv, opcode, stag, to, payload_length)
+    _, _, rsvdulp, qn, msn, mo = UNTAGGED_HEADER.unpack_from(ulpdu)
+    return UntaggedHeader(last, dv, rv, opcode, rsvdulp, qn, msn, mo, payload_length)
 
 
 class Terminate(NamedTuple):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scapy_mpa.craft.tcppacket import ROLES, Role
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import header_length, is_tagged
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
 from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.recipe import Recipe
@@ -29,7 +29,6 @@ from scapy_mpa.report.words import plural
 
 #: Octets of a session: AFL takes files up to 1 MiB.
 _MOST_OCTETS = 1 << 18
-_TAGGED = 0x80
 _TAGGED_FIELDS = (("stag", 4), ("to", 8))
 _UNTAGGED_FIELDS = (("rsvdulp", 4), ("qn", 4), ("msn", 4), ("mo", 4))
 _BOOFUZZ_MODULE = "mpa_messages.py"
@@ -220,11 +219,10 @@ def _told(session: Session, startup: Startup, fpdus: list[dict[str, Any]]) -> di
 
 def _fields(ulpdu: bytes) -> list[tuple[str, str]]:
     """The fields of a ULPDU, each with its octets; what is too short for a header is one."""
-    is_tagged = bool(ulpdu[:1]) and bool(ulpdu[0] & _TAGGED)
-    if len(ulpdu) < (TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH):
+    if len(ulpdu) < header_length(ulpdu):
         return [("payload", ulpdu.hex())]
     fields, at = [], 0
-    layout = (("ddp_control", 1), ("rdmap_control", 1), *(_TAGGED_FIELDS if is_tagged else _UNTAGGED_FIELDS))
+    layout = (("ddp_control", 1), ("rdmap_control", 1), *(_TAGGED_FIELDS if is_tagged(ulpdu) else _UNTAGGED_FIELDS))
     for name, size in layout:
         fields.append((name, ulpdu[at : at + size].hex()))
         at += size

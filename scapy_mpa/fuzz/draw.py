@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from scapy_mpa.craft.segments import below
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 
 T = TypeVar("T")
 
@@ -14,7 +15,7 @@ T = TypeVar("T")
 MOST_CASES = 1 << 32
 
 #: Numbers that MPA, DDP and TCP have limits at, and those that programs like to get wrong.
-_EDGES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 20, 127, 128, 255, 256, 508, 512, 64768, 64769)
+_EDGES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 20, 127, 128, 255, 256, 508, 512, MAX_ULPDU_LENGTH, MAX_ULPDU_LENGTH + 1)
 
 
 def generator(seed: int, case: int) -> random.Random:

@@ -22,13 +22,13 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import (
     KEY_LENGTH,
     KEY_PREFIX,
-    OPCODE_NAMES,
     REPLY_KEY,
     REQUEST_KEY,
     STARTUP_HEADER_LENGTH,
     TAGGED_HEADER_LENGTH,
     decode_fpdu,
 )
+from scapy_mpa.framing.ddp import TAGGED_OPCODES, is_tagged, opcode_name, opcode_of
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.fpdu import FPDU
 from scapy_mpa.layers.startup import MPAReply, MPARequest
@@ -37,7 +37,6 @@ _KEYS: dict[bytes, type[Packet]] = {REQUEST_KEY: MPARequest, REPLY_KEY: MPAReply
 _MAX_PORT = 0xFFFF
 # Rsvd and DV 2 or 3 in DDP's first octet, RV 2 and Rsv in the second: in no segment that conforms.
 _NEVER_IN_DDP, _NEVER_IN_RDMAP = 0x3E, 0xB0
-_TAGGED_OPCODES = {OPCODE_NAMES.index("RDMA Write"), OPCODE_NAMES.index("RDMA Read Response")}
 
 
 def _install() -> None:
@@ -99,8 +98,7 @@ def _begins_fpdu(octets: bytes) -> bool:
         return False
     if control[0] & _NEVER_IN_DDP or control[1] & _NEVER_IN_RDMAP:
         return False
-    opcode = control[1] & 0x0F
-    return OPCODE_NAMES[opcode] is not None and bool(control[0] & 0x80) == (opcode in _TAGGED_OPCODES)
+    return opcode_name(control) is not None and is_tagged(control) == (opcode_of(control) in TAGGED_OPCODES)
 
 
 def bind_mpa(*ports: int) -> None:

@@ -25,7 +25,8 @@ from scapy.fields import (
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
-from scapy_mpa.framing import LAYER_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, decode_terminate, error_meaning
+from scapy_mpa.framing import LAYER_NAMES, decode_terminate, error_meaning
+from scapy_mpa.framing.ddp import header_length, is_tagged
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged, raw_if_short
 from scapy_mpa.layers.fields import OffWire
 from scapy_mpa.layers.fpdu import FPDU
@@ -166,9 +167,8 @@ class _TerminatedHeader(PacketField):
         cls: type[Packet] = RDMAPReadRequest
         length = READ_REQUEST_LENGTH
         if self.flag == "d":
-            is_tagged = bool(s) and s[0] & 0x80
-            cls = DDPTagged if is_tagged else DDPUntagged
-            length = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH
+            cls = DDPTagged if is_tagged(s) else DDPUntagged
+            length = header_length(s)
         if len(s) < length:
             return s, None
         header = cls(s[:length], _parent=pkt)

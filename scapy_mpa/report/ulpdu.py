@@ -28,10 +28,10 @@ def ulpdu_fields(ulpdu: bytes, ulpdu_length: int) -> list[Field]:
     if ddp is None:
         note = "" if len(ulpdu) < ulpdu_length else "too short for a DDP header"
         return [Field(0, ulpdu_length, "payload", "ULPDU", note=note)]
-    tagged = ulpdu[0] >> 7
+    tagged = isinstance(ddp, TaggedHeader)
     segment = "last segment of the message" if ddp.last else "more segments follow"
     control = (
-        FieldValue("T", tagged, "tagged" if tagged else "untagged"),
+        FieldValue("T", int(tagged), "tagged" if tagged else "untagged"),
         FieldValue("L", int(ddp.last), segment),
         FieldValue("Rsvd", ulpdu[0] >> 2 & 0x0F),
         FieldValue("DV", ddp.dv),

@@ -17,6 +17,7 @@ from scapy_mpa.craft.ulpdus import (
     terminate_body,
     untagged,
 )
+from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, C, EnhancedData, M, R, S
 from scapy_mpa.fuzz.draft import Draft, Turn
 from scapy_mpa.fuzz.draw import edge, octets, pick
@@ -141,7 +142,7 @@ def rtr(draft: Draft, rng: random.Random) -> str | None:
     role = pick(rng, (ROLES[0], ROLES[0], ROLES[1]))
     last = max(index for index, turn in enumerate(draft.turns) if any(isinstance(u, Startup) for u in turn.units))
     draft.turns.insert(last + 1, Turn(role, [FPDUUnit(f"{role} RTR message", ulpdu, ulpdu)]))
-    return f"the {role} begins with a message of opcode {ulpdu[1] & 0x0F}"
+    return f"the {role} begins with a message of opcode {opcode_of(ulpdu)}"
 
 
 def peer_to_peer(draft: Draft, rng: random.Random) -> str | None:
