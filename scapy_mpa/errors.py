@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class MPAError(Exception):
-    """Root of everything scapy-mpa raises on purpose; `str()` of it is meant for a person."""
+    """Root of everything scapy-mpa raises on purpose; ``str()`` of it is meant for a person."""
 
 
 class CaptureError(MPAError):

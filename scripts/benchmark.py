@@ -91,7 +91,7 @@ RECORD_HEADER = 16
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a capture holds: `plan` as keywords of BulkPlan, and how many connections take turns."""
+    """What a capture holds: ``plan`` as keywords of BulkPlan, and how many connections take turns."""
 
     title: str
     plan: dict[str, object] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Capture:
 
 
 def write_capture(scenario: str, path: Path, size: int, seed: int) -> Capture:
-    """Make a capture of at least `size` octets: every connection in it is complete."""
+    """Make a capture of at least ``size`` octets: every connection in it is complete."""
     from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
     from scapy_mpa.craft.pcapfile import Packet, PcapWriter
     from scapy_mpa.craft.segments import below
@@ -266,7 +266,8 @@ def found(name: str, out: Path) -> int | None:
 
 
 def measure(capture: Capture, names: list[str], repeat: int, folder: Path) -> list[Result]:
-    """Run the commands in turn, `repeat` times each, the file in the page cache and modules compiled from the start."""
+    """Run the commands in turn, ``repeat`` times each, the file in the page cache and modules compiled from the
+    start."""
     lines = commands(capture.path)
     results = {name: Result(name) for name in names if name in lines}
     for name in ("floor", "analyze"):  # the file in the page cache, the modules compiled
@@ -357,7 +358,7 @@ def as_json(capture: Capture, results: list[Result]) -> dict[str, object]:
 
 
 def print_table(capture: Capture, results: list[Result], style: str) -> None:
-    """Markdown if `style` is md; else a drawn table on a terminal, columns of plain text elsewhere."""
+    """Markdown if ``style`` is md; else a drawn table on a terminal, columns of plain text elsewhere."""
     table = rows(capture, results)
     if style == "md":
         print(f"\n{heading(capture)}\n")

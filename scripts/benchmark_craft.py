@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure how fast captures are made, against the same packets built with Scapy one by one.
 
-`benchmark.py --craft` prints this table. `craft` makes a whole capture, the file written; Scapy builds some hundred
+``benchmark.py --craft`` prints this table. ``craft`` makes a whole capture, the file written; Scapy builds some hundred
 of its packets, each from the values of its fields as one does at the prompt, and they must be the same octets.
 """
 
@@ -26,8 +26,11 @@ from scapy_mpa.craft.conversation import Conversation  # noqa: E402
 from scapy_mpa.craft.setup import Setup  # noqa: E402
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of, other  # noqa: E402
 from scapy_mpa.craft.traffic import Traffic  # noqa: E402
-from scapy_mpa.framing import DDPTagged as Tagged  # noqa: E402
-from scapy_mpa.framing import decode_ddp, decode_fpdu  # noqa: E402
+from scapy_mpa.framing import (  # noqa: E402
+    TaggedHeader,
+    decode_ddp,
+    decode_fpdu,
+)
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -39,7 +42,7 @@ _ROUND = 1 << 16
 
 
 def row(markers: bool, size: int) -> tuple[str, ...]:
-    """One row: a capture of about `size` octets."""
+    """One row: a capture of about ``size`` octets."""
     conversation = Conversation(m=(int(markers), int(markers)))
     for number in range(max(1, size // (_ROUND + 5000))):
         conversation.write("initiator", _ROUND, to=number * _ROUND).send("initiator", 16).send("responder", 16)
@@ -100,7 +103,7 @@ def recipe(packet: TcpPacket, setup: Setup) -> Callable[[], Packet]:
             return made
         payload = fpdu.ulpdu[len(fpdu.ulpdu) - header.payload_length :]
         made /= FPDU(marker_offset=marker_offset)
-        if isinstance(header, Tagged):
+        if isinstance(header, TaggedHeader):
             made /= DDPTagged(l=int(header.last), stag=header.stag, to=header.to) / RDMAPWrite() / payload
         else:
             made /= DDPUntagged(l=int(header.last), msn=header.msn, mo=header.mo) / RDMAPSend() / payload

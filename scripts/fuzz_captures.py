@@ -5,9 +5,9 @@
     python -m scripts.fuzz_captures --number 4711 --write x    # the 4711th alone, kept as x
     python -m scripts.fuzz_captures --count 1000000 --jobs 2 --keep failed/
 
-Case N of a seed is the same on every machine.  Each is a window of a shipped or crafted capture under up to eight
+Case N of a seed is the same on every machine. Each is a window of a shipped or crafted capture under up to eight
 mutations (tests/hostile/mutate.py), written as pcap or pcapng and perhaps damaged as a file (tests/hostile/files.py).
-What must hold of each is in tests/hostile/examine.py.  Progress goes to stderr; the last line, on stdout, is JSON.
+What must hold of each is in tests/hostile/examine.py. Progress goes to stderr; the last line, on stdout, is JSON.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hand the cases of `scapy-mpa fuzz` to the analysis, or to tshark: no traceback, no hang, no crash.
+"""Hand the cases of ``scapy-mpa fuzz`` to the analysis, or to tshark: no traceback, no hang, no crash.
 
     python -m scripts.fuzz_cases --count 100000 --jobs 2 --keep failed/
     python -m scripts.fuzz_cases --number 4711                 # one case: what was changed, and what comes of it
@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 
 from scapy_mpa.fuzz.baselines import baselines
-from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.writing import write_capture
 from tests.hostile.crashes import crash_of, tshark_cases
@@ -40,7 +40,7 @@ def fuzzer(seed: int, captures: tuple[str, ...] = ()) -> Fuzzer:
     return Fuzzer(seed, baselines(captures=captures))
 
 
-def capture_of(case: Case) -> bytes:
+def capture_of(case: FuzzCase) -> bytes:
     """The capture of one case."""
     file = io.BytesIO()
     write_capture(file, [case])
@@ -56,13 +56,13 @@ def run(seed: int, captures: tuple[str, ...], number: int, *, timed: bool = True
     return judged_case(case, timed=timed)
 
 
-def judged_case(case: Case, *, timed: bool = True) -> Tally:
+def judged_case(case: FuzzCase, *, timed: bool = True) -> Tally:
     """The same, for a case that was made."""
     octets = capture_of(case)
     return judged(case.recipe.case, [octets], len(octets), timed=timed, fewest=_FEWEST_OCTETS)
 
 
-def smaller(case: Case, fails: Callable[[Case], bool] | None = None) -> Case:
+def smaller(case: FuzzCase, fails: Callable[[FuzzCase], bool] | None = None) -> FuzzCase:
     """The case without the mutations that it fails without."""
     again = fails or _fails
     index = 0
@@ -76,11 +76,11 @@ def smaller(case: Case, fails: Callable[[Case], bool] | None = None) -> Case:
     return case
 
 
-def _fails(case: Case) -> bool:
+def _fails(case: FuzzCase) -> bool:
     return bool(judged_case(case, timed=False).failures)
 
 
-def _keep(case: Case, why: str, keep: Path | None) -> None:
+def _keep(case: FuzzCase, why: str, keep: Path | None) -> None:
     """Tell of a case that failed, and keep it."""
     name = f"{case.recipe.seed}-{case.recipe.case}"
     click.echo(f"case {name}: {json.dumps(case.as_dict())}\n{why}", err=True)
@@ -110,7 +110,7 @@ def _hunt_tshark(seed: int, captures: tuple[str, ...], numbers: range, keep: Pat
     return bool(found)
 
 
-def _crashes(case: Case) -> bool:
+def _crashes(case: FuzzCase) -> bool:
     return crash_of(capture_of(case)) is not None
 
 
@@ -133,7 +133,7 @@ def main(
     captures: tuple[str, ...],
     tshark: bool,
 ) -> None:
-    """Hand the cases of `scapy-mpa fuzz` to the analysis, or to tshark."""
+    """Hand the cases of ``scapy-mpa fuzz`` to the analysis, or to tshark."""
     numbers = range(first, first + count) if number is None else range(number, number + 1)
     if number is not None:
         click.echo(json.dumps(fuzzer(seed, captures).case(number).as_dict()), err=True)

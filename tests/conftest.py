@@ -1,6 +1,6 @@
 """What every test may need: where things are, which captures have a truth, hypothesis's profiles, what part is run.
 
-`from tests.conftest import REPO, PCAPS, captures, truth` is for tables of cases, the fixture `pcap` for
+``from tests.conftest import REPO, PCAPS, captures, truth`` is for tables of cases, the fixture ``pcap`` for
 single tests.
 """
 
@@ -103,13 +103,13 @@ def truth_path(capture: Path) -> Path:
 
 
 def truth(capture: Path) -> list[dict[str, Any]]:
-    """The independently computed FPDU records of a capture, in the order of `fpdus`."""
+    """The independently computed FPDU records of a capture, in the order of ``fpdus``."""
     return [json.loads(line) for line in truth_path(capture).read_text().splitlines()]
 
 
 @pytest.fixture(scope="session")
 def pcap() -> Callable[[str], Path]:
-    """`pcap("siw-rping")` is the path of that capture; the test skips if it is not at hand."""
+    """``pcap("siw-rping")`` is the path of that capture; the test skips if it is not at hand."""
 
     def find(name: str) -> Path:
         for folder in (PCAPS, MORE_CAPTURES):

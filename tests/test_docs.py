@@ -2,11 +2,11 @@
 
 A fenced block says by its language what is done with it:
 
-    console   `$ command` lines, each followed by what it prints (stdout and stderr as a terminal mixes them).
-              Run by bash; the status must be 0, so a command that is to fail ends in `; echo $?`. A command
-              whose line ends in a backslash continues. In the output `...` at the end of a line stands for
+    console   ``$ command`` lines, each followed by what it prints (stdout and stderr as a terminal mixes them).
+              Run by bash; the status must be 0, so a command that is to fail ends in ``; echo $?``. A command
+              whose line ends in a backslash continues. In the output ``...`` at the end of a line stands for
               the rest of it, and alone on a line for any number of lines; blanks at line ends do not count.
-    pycon     Python as typed at the prompt (`>>>`), compared by doctest with ELLIPSIS.
+    pycon     Python as typed at the prompt (``>>>``), compared by doctest with ELLIPSIS.
     python    Python without prompts; it must print nothing, for what it prints would not be compared.
     sh        What cannot be run here, from a short list: getting and installing the project, make.
     others    Samples of data (json, text, toml, ...) that hold no commands.
@@ -100,7 +100,7 @@ def commands(block: Block) -> Iterator[Command]:
 
 
 def agrees(expected: tuple[str, ...], printed: str) -> bool:
-    """Whether a command printed what is expected of it, with `...` as in the module's docstring."""
+    """Whether a command printed what is expected of it, with ``...`` as in the module's docstring."""
 
     def pattern(line: str) -> str:
         line = line.rstrip()

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lines_run(function: Callable[[], object]) -> int:
-    """How many lines of Python `function` runs."""
+    """How many lines of Python ``function`` runs."""
     lines = 0
 
     def in_frame(_frame: FrameType, event: str, _arg: Any) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """Copying frames of captures into a capture file, octets and times unchanged.
 
 Out of pcap files of one link type a pcap file is made: of one file, or of several that are alike, with the same magic
-number and the records octet for octet.  Else a pcapng file is made (draft-ietf-opsawg-pcapng), in one section, with the
+number and the records octet for octet. Else a pcapng file is made (draft-ietf-opsawg-pcapng), in one section, with the
 interfaces that are needed: descriptions and packets are copied octet for octet but for the numbers of interfaces, as
 far as their byte order is that of the first packet.
 """

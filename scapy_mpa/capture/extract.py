@@ -14,8 +14,9 @@ from scapy_mpa.capture.files import Captures, CaptureSource
 from scapy_mpa.capture.fragments import Datagram, Fragment, Fragments
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import ACK_FLAG, SEQ_MASK, SYN, Segment, reverse_key
+from scapy_mpa.receive.segment import ACK_FLAG, SYN, Segment, reverse_key
 
 
 class Syn(NamedTuple):
@@ -27,7 +28,7 @@ class Syn(NamedTuple):
     answers: int | None
 
 
-class Conversation(NamedTuple):
+class ConnectionFrames(NamedTuple):
     """The frames between two addresses and ports, in order.
 
     ``fragments`` are, by the frame that completed a datagram, all frames that brought fragments of it.
@@ -91,7 +92,7 @@ def conversation(
     *,
     frames: tuple[int, int | None] | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> Conversation:
+) -> ConnectionFrames:
     """The frames that hold TCP segments of a key, or of the opposite direction; of ``frames`` only, if given.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if the captures cannot be read (again).
@@ -99,7 +100,7 @@ def conversation(
     rewind(sources)
     peer = reverse_key(key)
     first, last = frames or (1, None)
-    found = Conversation(array("Q"), {}, [])
+    found = ConnectionFrames(array("Q"), {}, [])
     fragments = _Remembering(limits)
     with Captures(sources, limits=limits) as captures:
         for seg in captures.records():

@@ -1,7 +1,7 @@
 """Several captures as one, opened by name.
 
 Captures are merged by the time of the records at their heads, as mergecap does: never re-sorted within a file,
-ties in the order given.  Frame numbers run through the merge, from 1.
+ties in the order given. Frame numbers run through the merge, from 1.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Captures:
     """One or more captures, to be read once, each by one of ``readers``.
 
     ``names`` are as given; ``packets`` counts the records read so far; ``damage`` collects one line for each
-    capture that could only be read in part, ``notes`` are what the report is to say of the packets.  ``fragments``
-    puts IP datagrams together, across captures, within ``limits``.  Use as a context manager: files it opened are
+    capture that could only be read in part, ``notes`` are what the report is to say of the packets. ``fragments``
+    puts IP datagrams together, across captures, within ``limits``. Use as a context manager: files it opened are
     closed at its end.
     """
 

@@ -1,8 +1,8 @@
 """IP datagrams put together again from their fragments (RFC 791 §3.2, RFC 8200 §4.5, RFC 5722).
 
-In: fragments, in the order of capture.  Out: the datagram, at the fragment that completes it.  A fragment that repeats
-another one is ignored.  One that overlaps others differently makes the whole datagram one that is dropped, with all of
-its fragments that still come.  What is held is bounded: the oldest datagram goes first.  Both are noted.
+In: fragments, in the order of capture. Out: the datagram, at the fragment that completes it. A fragment that repeats
+another one is ignored. One that overlaps others differently makes the whole datagram one that is dropped, with all of
+its fragments that still come. What is held is bounded: the oldest datagram goes first. Both are noted.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import SEQ_MASK, SYN, Segment
+from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.receive.segment import SYN, Segment
 
 #: How many frames back the fragments of a datagram are looked for, in one step after the other.
 _LOOK_BACK = (32, 512, 8192, 131072)
@@ -53,7 +54,7 @@ class FrameIndex:
         self._put_together = 0
 
     def __len__(self) -> int:
-        """How many frames there are.  Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
+        """How many frames there are. Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does."""
         self._make()
         return len(self._positions)
 
@@ -140,7 +141,7 @@ class FrameIndex:
     def _reassembled(self, last: int) -> Segment | None:
         """The segment that the fragment in a frame completes, out of those in the frames before it.
 
-        None if it completes none.  Raises :class:`~scapy_mpa.errors.CaptureError` if it may complete one whose
+        None if it completes none. Raises :class:`~scapy_mpa.errors.CaptureError` if it may complete one whose
         fragments are too far apart.
         """
         if 0 < self._put_together < last <= self._put_together + _LOOK_BACK[1]:
@@ -198,7 +199,7 @@ def _range_of(seg: Segment, seq: int) -> tuple[int, int]:
     """Where the octets of a segment lie, counted from a sequence number."""
     # A SYN takes the sequence number before the first octet (RFC 9293 §3.4).
     begins = seg.seq + 1 if seg.flags & SYN else seg.seq
-    start = (begins - seq + 0x80000000 & SEQ_MASK) - 0x80000000
+    start = seq_diff(begins, seq)
     return start, start + seg.end - seg.start
 
 

@@ -1,6 +1,6 @@
 """From a captured frame to its IP packet: the link layers, by pcap link type.
 
-In: the octets of a frame and its link type (tcpdump.org's LINKTYPE_ numbers).  Out: the EtherType of the
+In: the octets of a frame and its link type (tcpdump.org's LINKTYPE_ numbers). Out: the EtherType of the
 network layer and where it begins, or None for what carries no IP.
 """
 
@@ -44,7 +44,7 @@ def network_layer(link_type: int, octets: memoryview, start: int, end: int) -> t
         at = start if link_type == SLL2 else start + header - 2
         return ip_below(octets, octets[at] << 8 | octets[at + 1], start + header, end)
     if link_type in (NULL, LOOP):
-        # The protocol family, in the byte order of the host that captured (LOOP: of the network).  Each system
+        # The protocol family, in the byte order of the host that captured (LOOP: of the network). Each system
         # has its own number for IPv6, so the version nibble is what is trusted.
         return ip_by_version(octets, start + 4, end)
     if link_type in _RAW_TYPES or link_type in (IPV4, IPV6):

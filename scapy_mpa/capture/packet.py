@@ -99,7 +99,7 @@ def segment_in(
 ) -> Segment | None:
     """The TCP segment in the frame ``octets[start:end]``, or None if there is none.
 
-    ``wire_end`` is where the frame ended before the capture cut it.  Without ``fragments``, a frame with a fragment
+    ``wire_end`` is where the frame ended before the capture cut it. Without ``fragments``, a frame with a fragment
     gives a segment with an empty key that stands for it, for :func:`segment_of_fragment`.
     """
     layer = network_layer(link_type, octets, start, end)

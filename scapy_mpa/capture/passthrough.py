@@ -1,7 +1,7 @@
 """A capture as pcapng blocks, to be written again with comments on some of its packets.
 
 A pcapng file gives its own blocks octet for octet, whatever they are; a pcap file gives a section of one interface,
-as :mod:`~scapy_mpa.capture.copying` makes it.  A comment (opt_comment, draft-ietf-opsawg-pcapng) is put in front of the
+as :mod:`~scapy_mpa.capture.copying` makes it. A comment (opt_comment, draft-ietf-opsawg-pcapng) is put in front of the
 options that a packet has; these stay as they are.
 """
 

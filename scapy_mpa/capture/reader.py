@@ -1,6 +1,6 @@
 """What the readers of the capture formats have in common.
 
-A file is read in blocks.  Out come lists of :data:`~scapy_mpa.receive.segment.Segment`, one list for each block; the
+A file is read in blocks. Out come lists of :data:`~scapy_mpa.receive.segment.Segment`, one list for each block; the
 buffers of a batch's segments share that block's memory, so nothing is copied.
 """
 
@@ -53,7 +53,7 @@ class Reader(ABC):
         """Yield the segments of each block of the file.
 
         With ``every_record``, a record that is no TCP segment yields one with an empty key, so that captures
-        can be merged by the time of every record.  Fragments are left to the merge: such a one has
+        can be merged by the time of every record. Fragments are left to the merge: such a one has
         :data:`~scapy_mpa.capture.packet.FRAGMENT` for the index of its TCP header.
         """
         for octets, _ in self._blocks():
@@ -74,7 +74,7 @@ class Reader(ABC):
     def segment_at(self, position: int) -> Segment | None:
         """The TCP segment of the record at a place in the file, numbered 0; None if it is none.
 
-        One that holds only a fragment of a segment gives what :meth:`batches` gives for it.  Raises
+        One that holds only a fragment of a segment gives what :meth:`batches` gives for it. Raises
         :class:`~scapy_mpa.errors.CaptureError` if the file cannot be read from there.
         """
         with self._at(position):
@@ -83,7 +83,7 @@ class Reader(ABC):
         return segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), None)
 
     def record_at(self, position: int) -> bytes:
-        """All octets of the record at a place in the file, as they are.  Raises as :meth:`segment_at` does."""
+        """All octets of the record at a place in the file, as they are. Raises as :meth:`segment_at` does."""
         with self._at(position):
             return self._raw_at(position)
 

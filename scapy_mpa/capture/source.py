@@ -1,7 +1,7 @@
 """The octets of a capture file, whatever stands around them: gzip (RFC 1952), zstd (RFC 8878), a pipe.
 
-In: a binary file, which need not be seekable.  Out: an object with ``read`` and ``seek``, as far as the file has the
-latter.  Decompression streams: what it takes of memory depends neither on the file nor on what it expands to.
+In: a binary file, which need not be seekable. Out: an object with ``read`` and ``seek``, as far as the file has the
+latter. Decompression streams: what it takes of memory depends neither on the file nor on what it expands to.
 Compressed data that are damaged raise OSError where they are, after all octets before them were read.
 """
 
@@ -22,7 +22,7 @@ ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 MAGIC_LENGTH = 4
 
 _GZIP_WINDOW = 31
-#: Compressed octets taken at a time.  A zstd block of 4 octets may stand for 128 KiB, so this many for 16 MiB.
+#: Compressed octets taken at a time. A zstd block of 4 octets may stand for 128 KiB, so this many for 16 MiB.
 _GZIP_INPUT, _ZSTD_INPUT = 1 << 14, 1 << 9
 #: Octets that come of gzip data at a time, so that what was read before damage can be had by going back a little.
 _GZIP_OUTPUT = 1 << 16
@@ -34,10 +34,10 @@ class Octets(Protocol):
     """What a reader reads from."""
 
     def read(self, size: int, /) -> bytes:
-        """So many octets, or fewer; none at the end.  Raises OSError."""
+        """So many octets, or fewer; none at the end. Raises OSError."""
 
     def seek(self, place: int, /) -> object:
-        """Go to a place counted from the first octet.  Raises OSError."""
+        """Go to a place counted from the first octet. Raises OSError."""
 
 
 def octets_of(file: BinaryIO, name: str) -> tuple[bytes, Octets]:
@@ -169,7 +169,7 @@ class _Decompressed(ABC):
 
     @abstractmethod
     def _step(self) -> bytes:
-        """Use some of the compressed octets.  Raises ValueError for damage."""
+        """Use some of the compressed octets. Raises ValueError for damage."""
 
 
 class _Gzip(_Decompressed):

@@ -8,27 +8,28 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+#: What both sides say first.
 OPENING = ("initiator send 30", "responder send 30")
-"""What both sides say first."""
+#: The same behind a ready-to-receive message (RFC 6581 §9.2).
 RTR = ("initiator write '' stag=0", *OPENING)
-"""The same behind a ready-to-receive message (RFC 6581 §9.2)."""
+#: What the side says then that the case is about: its second FPDU and its third.
 MIDDLE = ("{by} send 60", "{by} write 100")
-"""What the side says then that the case is about: its second FPDU and its third."""
+#: What its peer says to that.
 ANSWER = "{peer} send 40"
-"""What its peer says to that."""
 
 _BOTH, _NONE = (1, 1), (0, 0)
 _PEERS = {"a": 1, "b": 1, "c": 1, "ird": 8, "ord": 8}
 
 
 class Baseline(NamedTuple):
-    """A valid connection: parameters of `craft.setup.Setup`, what it is, and what both sides say first."""
+    """A valid connection: parameters of ``craft.setup.Setup``, what it is, and what both sides say first."""
 
     setup: dict[str, Any]
     what: str
     opening: tuple[str, ...] = OPENING
 
 
+#: All of them.
 BASELINES: dict[str, Baseline] = {
     "plain": Baseline({"m": _NONE, "c": _BOTH}, "CRC in use, no Markers"),
     "markers": Baseline({"m": _BOTH, "c": _BOTH}, "CRC in use, Markers in both directions"),
@@ -43,4 +44,3 @@ BASELINES: dict[str, Baseline] = {
     "rddp-01": Baseline({"profile": "rddp-01", "m": _BOTH, "c": _BOTH}, "Rev 0 with Markers and CRC, as RDMAC's RNICs"),
     "culley-02": Baseline({"profile": "culley-02"}, "no startup frames: Markers and CRC from the first octet"),
 }
-"""All of them."""

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import BAD_CRC, Peer
+from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.rules.table import RULES
 
 Area: TypeAlias = Literal[
     "startup", "negotiation", "fpdu", "markers", "alignment", "teardown", "ddp", "tcp", "capture"
 ]  # fmt: skip
 
+#: The areas with their titles, in the order of a connection's life.
 AREAS: dict[Area, str] = {
     "startup": "Startup frames and their order",
     "negotiation": "What startup frames agree on",
@@ -26,10 +31,6 @@ AREAS: dict[Area, str] = {
     "tcp": "TCP, and attacks",
     "capture": "What a capture lacks",
 }
-"""The areas with their titles, in the order of a connection's life."""
-
-Repairable: TypeAlias = Literal["crc", "lengths"]
-"""What a mutation leaves as it was, if it is asked to: the CRC field, or the length fields."""
 
 
 class Raised(NamedTuple):
@@ -44,49 +45,57 @@ class Raised(NamedTuple):
         return RULES[self.rule].severity
 
 
-class Outcome(NamedTuple):
+class CaseOutcome(NamedTuple):
     """What comes of a case: what the analysis must say, and what a conforming peer must do.
 
-    `raises` are ids of rules, broken by whoever the case is about; `rule@responder` and the like name somebody else,
-    `rule@capture` nobody.
+    ``raises`` are ids of rules, broken by whoever the case is about; ``rule@responder`` and the like name somebody
+    else, ``rule@capture`` nobody.
     """
 
     raises: tuple[str, ...]
     peer: Peer
 
 
-CRC_LEFT: Mapping[Repairable, Outcome] = {"crc": Outcome(("crc", "terminate@peer"), BAD_CRC)}
-"""What comes of an FPDU whose CRC was left as it was, where CRCs are in use."""
+#: What comes of an FPDU whose CRC was left as it was, where CRCs are in use.
+CRC_LEFT: Mapping[Repairable, CaseOutcome] = {"crc": CaseOutcome(("crc", "terminate@peer"), BAD_CRC)}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row: a valid connection and what is changed in it.
-
-    `by` says who does it, `changes` what, to the connection `baseline` (see `baseline.BASELINES`). `raises` is as in
-    `Outcome`; `left` what comes of it instead if the CRC or the lengths are left as they were. `tests` are rules of
-    endpoints for which the peer is tested by this, `breaks` rules that are broken though the analysis tells it by
-    another, `options` those of `scapy-mpa analyze` without which it does not show. `clause`: that of the first rule,
-    of those it `breaks` first, unless given.
-    """
+    """One row: a valid connection and what is changed in it."""
 
     name: str
     purpose: str
+    #: The valid connection, by its name in ``baseline.BASELINES``.
     baseline: str
     changes: tuple[Mutation, ...]
+    #: As in ``CaseOutcome``.
     raises: tuple[str, ...]
     peer: Peer
+    #: Who does it.
     by: Role = "initiator"
+    #: "": that of the first rule, of those it ``breaks`` first.
     clause: str = ""
-    left: Mapping[Repairable, Outcome] = field(default_factory=dict)
+    #: What comes of it instead if the CRC or the lengths are left as they were.
+    left: Mapping[Repairable, CaseOutcome] = field(default_factory=dict)
+    #: Rules of endpoints for which the peer is tested by this.
     tests: tuple[str, ...] = ()
+    #: Rules that are broken though the analysis tells it by another.
     breaks: tuple[str, ...] = ()
+    #: Those of ``scapy-mpa analyze`` without which it does not show.
     options: tuple[str, ...] = ()
     area: Area = "startup"
 
-    def outcome(self, left: Repairable | None = None) -> Outcome:
+    def plan(self, left: Repairable | None = None) -> Plan:
+        """Its connection, planned and changed."""
+        planned = Plan(BASELINES[self.baseline], self.by, self.outcome(left).peer, left)
+        for change in self.changes:
+            change.apply(planned)
+        return planned
+
+    def outcome(self, left: Repairable | None = None) -> CaseOutcome:
         """What comes of it, with everything repaired or one thing left as it was (KeyError if it has no such thing)."""
-        return Outcome(self.raises, self.peer) if left is None else self.left[left]
+        return CaseOutcome(self.raises, self.peer) if left is None else self.left[left]
 
     def raised(self, left: Repairable | None = None) -> tuple[Raised, ...]:
         """What the analysis must say of it, sorted."""
@@ -106,3 +115,13 @@ class Case:
         """Every rule that it raises, breaks or tests, however it is repaired."""
         texts = [*self.raises, *(text for outcome in self.left.values() for text in outcome.raises)]
         return tuple(dict.fromkeys([*(text.partition("@")[0] for text in texts), *self.breaks, *self.tests]))
+
+
+def clause_of(case: Case) -> str:
+    """Where the specification says what the case is about: told, or that of its first rule (``breaks`` first)."""
+    if case.clause:
+        return case.clause
+    rules = [text.partition("@")[0] for text in (*case.breaks, *case.raises)]
+    profile = BASELINES[case.baseline].setup.get("profile", "rfc5044")
+    assert profile in PROFILES
+    return next((clause for rule in rules if (clause := RULES[rule].clause_in(profile)) is not None), "")

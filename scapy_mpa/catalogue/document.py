@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from scapy_mpa.catalogue.baseline import BASELINES
-from scapy_mpa.catalogue.case import AREAS, Case, Raised, Repairable
-from scapy_mpa.catalogue.manifest import clause_of
+from scapy_mpa.catalogue.case import AREAS, Case, Raised, clause_of
 from scapy_mpa.catalogue.peer import REACTIONS
+from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import RULES

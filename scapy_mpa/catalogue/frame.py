@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @mutation
 def setup(plan: Plan, /, **parameters: Any) -> None:
-    """Parameters of the connection (see `craft.setup.Setup`)."""
+    """Parameters of the connection (see ``craft.setup.Setup``)."""
     plan.setup.update(parameters)
 
 

@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from scapy_mpa.catalogue.case import AREAS, Case, Outcome, Raised, Repairable
-from scapy_mpa.catalogue.plan import Captured, Plan
+from scapy_mpa.catalogue.case import AREAS, Case, CaseOutcome, Raised, clause_of
+from scapy_mpa.catalogue.plan import CaseCapture
 from scapy_mpa.catalogue.reading import options
+from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import chosen, named
 from scapy_mpa.errors import MPAError
 from scapy_mpa.rules.choice import named as rules_named
@@ -28,8 +29,8 @@ _NANOSECONDS = 1_000_000_000
 class Malformed:
     """A case by its name: a valid connection with one thing changed, and what a conforming peer does about it.
 
-    `crc` and `lengths` say whether CRC and length fields are made right again after the change, or `left` as they
-    were, where the case has that choice (`case.left`). Raises MPAError for a name or a choice that does not exist.
+    ``crc`` and ``lengths`` say whether CRC and length fields are made right again after the change, or ``left`` as they
+    were, where the case has that choice (``case.left``). Raises MPAError for a name or a choice that does not exist.
     """
 
     def __init__(self, case: str | Case, *, crc: Repair = "repaired", lengths: Repair = "repaired") -> None:
@@ -38,7 +39,7 @@ class Malformed:
         if self.left is not None and self.left not in self.case.left:
             choices = ", ".join(self.case.left) or "nothing"
             raise MPAError(f"{self.case.name} has no choice of {self.left}; it can leave {choices} as it was")
-        self._captured: Captured | None = None
+        self._captured: CaseCapture | None = None
 
     @staticmethod
     def cases(rule: str | None = None, area: str | None = None) -> list[Case]:
@@ -63,8 +64,8 @@ class Malformed:
             yield packet
 
     @property
-    def outcome(self) -> Outcome:
-        """What comes of it: `raises`, and what a conforming `peer` must do."""
+    def outcome(self) -> CaseOutcome:
+        """What comes of it: ``raises``, and what a conforming ``peer`` must do."""
         return self.case.outcome(self.left)
 
     @property
@@ -73,15 +74,15 @@ class Malformed:
         return self.case.raised(self.left)
 
     @property
-    def captured(self) -> Captured:
+    def captured(self) -> CaseCapture:
         """Its frames with their times in nanoseconds since the epoch."""
         if self._captured is None:
-            self._captured = Plan(self.case, self.left).captured()
+            self._captured = self.case.plan(self.left).captured()
         return self._captured
 
     @property
     def suffix(self) -> str:
-        """How a file of it ends: `.pcap`, or `.pcapng` where a capture needs two interfaces."""
+        """How a file of it ends: ``.pcap``, or ``.pcapng`` where a capture needs two interfaces."""
         return f".{self.captured.format}"
 
     def forget(self) -> None:
@@ -89,7 +90,7 @@ class Malformed:
         self._captured = None
 
     def packets(self) -> PacketList:
-        """All packets, as Scapy's, without that of a second interface, which is no Ethernet (`captured.foreign`)."""
+        """All packets, as Scapy's, without that of a second interface, which is no Ethernet (``captured.foreign``)."""
         from scapy.plist import PacketList
 
         return PacketList(list(self), name=repr(self))
@@ -100,7 +101,7 @@ class Malformed:
             return self.captured.write(file)
 
     def analyze(self) -> Report:
-        """What `scapy-mpa analyze` says of it."""
+        """What ``scapy-mpa analyze`` says of it."""
         from scapy_mpa.report.analysis import analyze
 
         file = io.BytesIO()
@@ -112,11 +113,26 @@ class Malformed:
         """The finding that the analysis has of this rule, None if it has none."""
         return next((found for found in self.analyze().all_findings() if found.rule.id == rule), None)
 
-    def as_dict(self) -> dict[str, Any]:
-        """What the manifest says of it."""
-        from scapy_mpa.catalogue.manifest import entry
-
-        return entry(self)
+    def as_dict(self, capture: str | None = None) -> dict[str, Any]:
+        """What the manifest says of it, with the name of its capture where that has been written."""
+        case = self.case
+        return {
+            "name": case.name,
+            "area": case.area,
+            "purpose": case.purpose,
+            "clause": clause_of(case) or None,
+            "capture": capture,
+            "by": case.by,
+            "baseline": case.baseline,
+            "changes": [change.text for change in case.changes],
+            "choices": [*case.left],
+            "left": self.left,
+            "raises": [{"rule": one.rule, "direction": one.direction, "severity": one.severity} for one in self.raised],
+            "breaks": [*case.breaks],
+            "tests": [*case.tests],
+            "options": [*case.options],
+            "peer": self.outcome.peer.as_dict(),
+        }
 
 
 def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
@@ -132,7 +148,7 @@ def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
 
 
 def with_choice(case: Case, crc: Repair, lengths: Repair, *, only: bool = False) -> Malformed:
-    """A case, left as it was where it has that choice; where it has not, repaired unless it is the `only` one."""
+    """A case, left as it was where it has that choice; where it has not, repaired unless it is the ``only`` one."""
     left = left_of(crc, lengths)
     if left is not None and left not in case.left and not only:
         return Malformed(case)

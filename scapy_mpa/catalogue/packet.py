@@ -31,7 +31,7 @@ def find(packets: list[TcpPacket], role: Role, number: int) -> int:
 
 
 def _at(plan: Plan, number: int, change: Callable[[list[TcpPacket], int], object], *, is_noticed: bool = False) -> None:
-    """Change the list of packets at the place of one; `is_noticed`: nobody acknowledges then what has not arrived."""
+    """Change the list of packets at the place of one; ``is_noticed``: nobody acknowledges then what has not arrived."""
     role = plan.by
 
     def changed(packets: list[TcpPacket]) -> list[TcpPacket]:
@@ -52,7 +52,7 @@ def lost(plan: Plan, number: int, *, acknowledged_all_the_same: bool = False) ->
 
 @mutation
 def late(plan: Plan, number: int, behind: int) -> None:
-    """A packet comes behind the one with the number `behind`."""
+    """A packet comes behind the one with the number ``behind``."""
     role = plan.by
 
     def change(packets: list[TcpPacket], place: int) -> None:
@@ -113,9 +113,17 @@ def again(
     first: bool = False,
     damaged: bool = False,
 ) -> None:
-    """A packet comes twice, the copy with `octets` at an index: `first`, or behind the original.
+    """A packet comes twice.
 
-    `skip` and `keep`: of the copy, only the octets from and to there. `damaged`: its TCP checksum shows it.
+    Args:
+        plan: What is changed.
+        number: The packet.
+        at: The index at which the copy has other octets.
+        octets: These.
+        skip: Of the copy, only the octets from there.
+        keep: Of the copy, only the octets to there.
+        first: Whether the copy is in front of the original, not behind it.
+        damaged: Whether the TCP checksum of the copy shows that it is another.
     """
 
     def change(packets: list[TcpPacket], place: int) -> None:
@@ -147,7 +155,7 @@ def keep_alive(plan: Plan, number: int) -> None:
 
 @mutation
 def forged(plan: Plan, number: int, far: int, octets: bytes = b"forged") -> None:
-    """Behind a packet comes one with other octets, so `far` from it in the stream."""
+    """Behind a packet comes one with other octets, so ``far`` from it in the stream."""
 
     def change(packets: list[TcpPacket], place: int) -> None:
         packet = packets[place]
@@ -158,7 +166,8 @@ def forged(plan: Plan, number: int, far: int, octets: bytes = b"forged") -> None
 
 @mutation
 def reset(plan: Plan, before: int, *, far: int = 0) -> None:
-    """A RST in the name of the side comes before a packet, which it knows nothing of, `far` from where that begins."""
+    """A RST in the name of the side comes before a packet, which it knows nothing of, ``far`` from where that
+    begins."""
 
     def change(packets: list[TcpPacket], place: int) -> None:
         packet = packets[place]
@@ -214,7 +223,8 @@ def recut(plan: Plan, number: int, *places: int) -> None:
 
 @mutation
 def shifted(plan: Plan, first: int, size: int, last: int = -1) -> None:
-    """From the packet `first` to `last` each keeps `size` octets of its own, and carries the rest of the one before."""
+    """From the packet ``first`` to ``last`` each keeps ``size`` octets of its own, and carries the rest of the one
+    before."""
     role = plan.by
 
     def change(packets: list[TcpPacket], begin: int) -> None:
@@ -232,7 +242,7 @@ def shifted(plan: Plan, first: int, size: int, last: int = -1) -> None:
 
 @mutation
 def merged(plan: Plan, number: int, into: int) -> None:
-    """What a packet carries comes in the one with the number `into`, with what that one had heard of."""
+    """What a packet carries comes in the one with the number ``into``, with what that one had heard of."""
     role = plan.by
 
     def change(packets: list[TcpPacket], place: int) -> None:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 Reaction: TypeAlias = Literal["accept", "ignore", "discard", "wait", "lose", "stop", "close", "reject", "terminate"]
 
+#: What there is, in words.
 REACTIONS: dict[Reaction, str] = {
     "accept": "takes it: nothing is wrong, or nothing that a receiver has to act on",
     "ignore": "does not look at what is wrong, and goes on as if it were right",
@@ -22,13 +23,12 @@ REACTIONS: dict[Reaction, str] = {
     "reject": "answers the Request by a Reply with R, and enters no Full Operation",
     "terminate": "passes nothing on from there, sends a Terminate, and its ULP closes the connection",
 }
-"""What there is, in words."""
 
 
 class Peer(NamedTuple):
-    """What a conforming peer does: `says` in a sentence; the numbers are its Terminate's, `error` their meaning.
+    """What a conforming peer does: ``says`` in a sentence; the numbers are its Terminate's, ``error`` their meaning.
 
-    `otherwise` is what it may do in place of the Terminate.
+    ``otherwise`` is what it may do in place of the Terminate.
     """
 
     reaction: Reaction
@@ -65,7 +65,7 @@ def _sentence(reaction: Reaction) -> str:
 
 
 def terminate(layer: int, etype: int, code: int, what: str, otherwise: str = "") -> Peer:
-    """A Terminate with these numbers, which mean `what`; `otherwise` is a sentence, where there is a choice."""
+    """A Terminate with these numbers, which mean ``what``; ``otherwise`` is a sentence, where there is a choice."""
     says = f"It passes nothing on from there and sends a Terminate: {what} (layer {layer}, type {etype}, code {code})."
     return Peer("terminate", f"{says} {otherwise}".rstrip(), layer, etype, code, what, otherwise)
 

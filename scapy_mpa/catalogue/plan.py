@@ -10,11 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
-from scapy_mpa.catalogue.baseline import ANSWER, BASELINES, MIDDLE
-from scapy_mpa.catalogue.case import Case, Repairable
-from scapy_mpa.catalogue.fpdu import FPDUChange, SentFPDU
+from scapy_mpa.catalogue.baseline import ANSWER, MIDDLE, Baseline
 from scapy_mpa.catalogue.peer import Peer
-from scapy_mpa.catalogue.wire import Foreign
+from scapy_mpa.catalogue.sent import FPDUChange, Repairable, SentFPDU
 from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
@@ -25,15 +23,22 @@ from scapy_mpa.craft.tcppacket import ROLES, Role, TcpPacket, octets_of, other
 from scapy_mpa.craft.traffic import Format
 from scapy_mpa.framing.startup import StartupFrame
 
+#: A step as text; a ULPDU of the side that the case is about; or of a side.
 Step: TypeAlias = "str | bytes | tuple[Role, bytes]"
-"""A step as text; a ULPDU of the side that the case is about; or of a side."""
 PacketChange: TypeAlias = Callable[[list[TcpPacket]], list[TcpPacket]]
 FrameChange: TypeAlias = Callable[[list[Packet]], list[Packet]]
 
 _LATER = 1000  # nanoseconds
 
 
-class Captured(NamedTuple):
+class Foreign(NamedTuple):
+    """A packet of another link type."""
+
+    linktype: int
+    octets: bytes
+
+
+class CaseCapture(NamedTuple):
     """What a case is as a capture: packets with their times, how much of each is kept, and one of another link type."""
 
     packets: list[Packet]
@@ -58,15 +63,14 @@ class Captured(NamedTuple):
 class Plan:
     """What is to be said and sent; mutations change it before it is carried out.
 
-    `startup` changes the startup frame of a side, `octets` then its octets; `fpdus` are changes by side and number of
-    the FPDU, from 1; `packets` those of TCP packets as values, `wire` of those that are captured.
+    ``startup`` changes the startup frame of a side, ``octets`` then its octets; ``fpdus`` are changes by side and
+    number of the FPDU, from 1; ``packets`` those of TCP packets as values, ``wire`` of those that are captured.
     """
 
-    def __init__(self, case: Case, left: Repairable | None = None) -> None:
-        self.by: Role = case.by
-        self.peer: Role = other(case.by)
+    def __init__(self, baseline: Baseline, by: Role, peer: Peer, left: Repairable | None = None) -> None:
+        self.by: Role = by
+        self.peer: Role = other(by)
         self.left = left
-        baseline = BASELINES[case.baseline]
         self.setup: dict[str, Any] = {**baseline.setup, "allow": tuple(RULES)}
         self.valid: tuple[Step, ...] = (*baseline.opening, *MIDDLE)
         self.steps: list[Step] = [*self.valid]
@@ -80,9 +84,7 @@ class Plan:
         self.is_answered = True
         self.snaplen = SNAPLEN
         self.foreign: Foreign | None = None
-        self._react(case.outcome(left).peer)
-        for change in case.changes:
-            change.apply(self)
+        self._react(peer)
 
     def _react(self, peer: Peer) -> None:
         """Have the peer do what it must."""
@@ -108,12 +110,12 @@ class Plan:
             packets = change(packets)
         return in_time(packets)
 
-    def captured(self) -> Captured:
+    def captured(self) -> CaseCapture:
         """The same as a capture."""
         frames = [(packet.time, octets_of(packet)) for packet in self.sent()]
         for alter in self.wire:
             frames = alter(frames)
-        return Captured(frames, self.snaplen, self.foreign)
+        return CaseCapture(frames, self.snaplen, self.foreign)
 
     def _conversation(self) -> Conversation:
         setup = Setup(**self.setup)

@@ -1,4 +1,5 @@
-"""How a capture of the catalogue is to be analysed: the options of `scapy-mpa analyze` as arguments of `analyze`."""
+"""How a capture of the catalogue is to be analysed: the options of ``scapy-mpa analyze`` as arguments of
+``analyze``."""
 
 from __future__ import annotations
 

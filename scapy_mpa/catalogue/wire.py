@@ -6,25 +6,15 @@ Frames are named by their number in the capture, from 1.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.catalogue.mutation import mutation
+from scapy_mpa.catalogue.plan import Foreign, Plan
 from scapy_mpa.craft.packets import ones_complement_sum
 from scapy_mpa.craft.pcapfile import Packet
-
-if TYPE_CHECKING:
-    from scapy_mpa.catalogue.plan import Plan
 
 _ETHERNET, _IPV4 = 14, 20
 _TTL_AT, _CHECKSUM_AT, _SOURCE = _ETHERNET + 8, _ETHERNET + 10, slice(_ETHERNET + 12, _ETHERNET + 16)
 _MORE = 0x2000
-
-
-class Foreign(NamedTuple):
-    """A packet of another link type."""
-
-    linktype: int
-    octets: bytes
 
 
 def _headed(frame: bytes, changes: dict[int, bytes]) -> bytes:

@@ -1,6 +1,6 @@
 """The command ``scapy-mpa``.
 
-Exit status: 0 no finding of severity error, 1 some, 2 the input or the arguments cannot be used.  What machines
+Exit status: 0 no finding of severity error, 1 some, 2 the input or the arguments cannot be used. What machines
 read goes to stdout and nothing else does; a closed stdout ends the command quietly.
 """
 

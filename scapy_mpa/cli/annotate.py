@@ -20,7 +20,7 @@ def annotate_command(reading: Reading, output: str) -> int:
     the filter frame.comment contains "mpa" finds them. OUT is a pcapng file; - is standard output.
     """
     from scapy_mpa.wireshark.annotate import annotate
-    from scapy_mpa.wireshark.notes import Notes
+    from scapy_mpa.wireshark.notes import CaptureNotes
 
     if len(reading.captures) > 1:
         raise click.UsageError("annotate takes one capture; put several together first (mergecap)")
@@ -30,7 +30,9 @@ def annotate_command(reading: Reading, output: str) -> int:
     if capture == STANDARD_INPUT:
         raise click.UsageError("annotate reads the capture twice: name the file")
     check_output(reading.captures, output, again="annotate")
-    with Notes(capture, selection=reading.selection, assumptions=reading.assumptions, limits=reading.limits) as notes:
+    with CaptureNotes(
+        capture, selection=reading.selection, assumptions=reading.assumptions, limits=reading.limits
+    ) as notes:
         reading.select(notes.report)
         with written(output) as file:
             packets, comments, no_room = annotate(capture, notes, file, reading.limits)

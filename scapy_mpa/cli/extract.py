@@ -8,7 +8,8 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
-from scapy_mpa.report.model import Connection, Report
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.model import Report
 
 
 @click.command("extract")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,8 @@ from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.baselines import Baselines
-    from scapy_mpa.fuzz.case import Case
+    from scapy_mpa.fuzz.case import FuzzCase
+    from scapy_mpa.fuzz.run import Fuzzer
 
 _DEFAULT_COUNT = 100
 
@@ -96,45 +98,100 @@ def fuzz_command(
             raise click.UsageError("--list makes nothing: leave it out, or -o and --split")
         _list()
         return 0
-    if output is None and split is None:
-        raise click.UsageError("where to? -o DIR names a folder for the captures, --split one for single messages")
-    if number is not None and (count is not None or first):
-        raise click.UsageError("--case is one case, --first and --count are many")
-    if first and count is None and output is None:
-        raise click.UsageError("--first is the number of the first case; --count says how many, or -o is wanted")
-    if per_file > 1 and (number is not None or output is None):
-        raise click.UsageError("--per-file is of the captures of several cases that go to -o")
-    if (split is not None and str(split) == STANDARD_OUTPUT) or (number is None and output == STANDARD_OUTPUT):
-        raise click.UsageError("standard output takes one case (--case); -o DIR and --split DIR take several files")
-    if connection is not None and not captures:
-        raise click.UsageError("--connection is of the captures of --from")
-    is_file = number is not None and output is not None and not names_folder(output)
-    folders = [folder for folder in (None if is_file or output is None else Path(output), split) if folder]
-    for folder in folders:
+    wanted = _Wanted(output, split, number, first, count)
+    if complaint := wanted.complaint(per_file, is_from_captures=bool(captures), is_of_one=connection is not None):
+        raise click.UsageError(complaint)
+    for folder in wanted.folders:
         check_empty(folder)
     begin = baselines(captures=captures, connection=connection, scenarios=scenarios)
     fuzzer = Fuzzer(seed, begin, areas=areas, most=MOST_MUTATIONS if most is None else most)
     if captures or scenarios:
         _read(begin)
-    if number is not None:
-        numbers = range(number, number + 1)
-    else:
-        numbers = range(first, min(first + (count or _DEFAULT_COUNT), MOST_CASES))
-    for folder in folders:
+    for folder in wanted.folders:
         make_folder(folder)
-    if output is not None and is_file:
-        _write_one(fuzzer.case(numbers[0]), output, captures)
-    elif output is not None:
-        from scapy_mpa.fuzz.writing import LOG, write_cases
-
-        made = write_cases(Path(output), map(fuzzer.case, numbers), per_file=per_file)
-        tell_written(output, f"{plural(made.cases, 'case')}, {plural(made.captures, 'capture')}, {LOG}")
+    if output is not None:
+        _write(fuzzer, wanted, output, captures, per_file)
     if split is not None:
         from scapy_mpa.fuzz.corpora import write_corpora
 
-        given = count is not None or number is not None
-        tell_written(str(split), write_corpora(split, fuzzer, numbers if given else range(0)))
+        tell_written(str(split), write_corpora(split, fuzzer, wanted.numbers if wanted.names_cases else range(0)))
     return 0
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which cases are wanted, and where."""
+
+    output: str | None
+    split: Path | None
+    number: int | None
+    first: int
+    count: int | None
+
+    def complaint(self, per_file: int, *, is_from_captures: bool, is_of_one: bool) -> str | None:
+        """What options do not go together, None if they all do."""
+        is_one, has_output, has_split = self.number is not None, self.output is not None, self.split is not None
+        to_standard_output = (has_split and str(self.split) == STANDARD_OUTPUT) or (
+            not is_one and self.output == STANDARD_OUTPUT
+        )
+        complaints = (
+            (
+                not has_output and not has_split,
+                "where to? -o DIR names a folder for the captures, --split one for single messages",
+            ),
+            (
+                is_one and (self.count is not None or self.first > 0),
+                "--case is one case, --first and --count are many",
+            ),
+            (
+                self.first > 0 and self.count is None and not has_output,
+                "--first is the number of the first case; --count says how many, or -o is wanted",
+            ),
+            (
+                per_file > 1 and (is_one or not has_output),
+                "--per-file is of the captures of several cases that go to -o",
+            ),
+            (
+                to_standard_output,
+                "standard output takes one case (--case); -o DIR and --split DIR take several files",
+            ),
+            (is_of_one and not is_from_captures, "--connection is of the captures of --from"),
+        )
+        return next((text for is_wrong, text in complaints if is_wrong), None)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the output is one file, not a folder."""
+        return self.number is not None and self.output is not None and not names_folder(self.output)
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders that are written."""
+        output = None if self.is_file or self.output is None else Path(self.output)
+        return [folder for folder in (output, self.split) if folder]
+
+    @property
+    def names_cases(self) -> bool:
+        """Whether cases are asked for, by number or by how many."""
+        return self.count is not None or self.number is not None
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the cases."""
+        if self.number is not None:
+            return range(self.number, self.number + 1)
+        return range(self.first, min(self.first + (self.count or _DEFAULT_COUNT), MOST_CASES))
+
+
+def _write(fuzzer: Fuzzer, wanted: _Wanted, output: str, captures: tuple[str, ...], per_file: int) -> None:
+    """Write the captures of the cases."""
+    if wanted.is_file:
+        _write_one(fuzzer.case(wanted.numbers[0]), output, captures)
+        return
+    from scapy_mpa.fuzz.writing import LOG, write_cases
+
+    made = write_cases(Path(output), map(fuzzer.case, wanted.numbers), per_file=per_file)
+    tell_written(output, f"{plural(made.cases, 'case')}, {plural(made.captures, 'capture')}, {LOG}")
 
 
 def _read(begin: Baselines) -> None:
@@ -147,7 +204,7 @@ def _read(begin: Baselines) -> None:
             click.echo(f"scapy-mpa: {source.name}: only its first messages are used, it has too many", err=True)
 
 
-def _write_one(case: Case, output: str, captures: tuple[str, ...]) -> None:
+def _write_one(case: FuzzCase, output: str, captures: tuple[str, ...]) -> None:
     from scapy_mpa.fuzz.writing import write_capture
 
     check_output(captures, output)

@@ -15,7 +15,8 @@ from scapy_mpa.receive.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
-from scapy_mpa.report.model import DIRECTIONS, Report
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import Report
 
 if TYPE_CHECKING:
     from scapy_mpa.wireshark.found import FoundFPDUs, Order

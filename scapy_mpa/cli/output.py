@@ -26,7 +26,7 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 def check_output(captures: Sequence[str], output: str, *, again: str = "") -> None:
     """Raise :class:`click.UsageError` for an output that must not be written.
 
-    That is one of the captures, or a terminal.  ``again`` names a command that reads the captures twice: then a
+    That is one of the captures, or a terminal. ``again`` names a command that reads the captures twice: then a
     pipe will not do.
     """
     for capture in captures:
@@ -42,7 +42,7 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
 def written(output: str) -> Iterator[BinaryIO]:
     """A file to be written; it gets its name when all is written, and what had the name stays if that fails.
 
-    ``-`` is standard output; what is no ordinary file is written at once.  Raises :class:`click.UsageError` if the
+    ``-`` is standard output; what is no ordinary file is written at once. Raises :class:`click.UsageError` if the
     file cannot be made or one of that name is protected, and OSError if it cannot be written.
     """
     if output == STANDARD_OUTPUT:

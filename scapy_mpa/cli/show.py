@@ -11,6 +11,7 @@ import click
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.analyze import _style as severity_style
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.half import Direction
 
 
@@ -40,7 +41,7 @@ class _FPDUType(click.ParamType[FPDUNumber]):
 @click.option("--frame", type=click.IntRange(1), metavar="N", help="All that this frame of the capture brought.")
 @click.option(
     "--seq",
-    type=click.IntRange(0, 0xFFFFFFFF),
+    type=click.IntRange(0, SEQ_MASK),
     metavar="S",
     help="The FPDU or startup frame that holds this TCP sequence number.",
 )

@@ -14,7 +14,7 @@ from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_empty, make_folder
 
 if TYPE_CHECKING:
-    from scapy_mpa.wireshark.messages import Message
+    from scapy_mpa.wireshark.messages import ReceivedMessage
 
 
 @click.command("ulpdus")
@@ -56,7 +56,7 @@ def ulpdus_command(
     return 0
 
 
-def _kept(messages: Iterable[Message], directory: Path | None) -> Iterable[dict[str, Any]]:
+def _kept(messages: Iterable[ReceivedMessage], directory: Path | None) -> Iterable[dict[str, Any]]:
     """The values of messages; with a directory the octets are in a file there, and its name in their place."""
     for number, message in enumerate(messages, 1):
         values = message.as_dict()

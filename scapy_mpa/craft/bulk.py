@@ -30,11 +30,11 @@ _REPLY_PAYLOAD = 16
 class BulkPlan:
     """What a bulk connection looks like.
 
-    It runs in rounds: the Initiator writes `round_octets` octets and tells so by a Send, the Responder
-    answers by a Send. `write_octets` is the size of one RDMA Write message, at most 128 KiB (None: as large
-    as may be); `write_spread` makes it longer by up to as much. `segmentation`: one FPDU a segment, whole
-    FPDUs packed, or cuts anywhere. `reordered` is the fraction of segments seen late, by up to
-    `reorder_distance` others.
+    It runs in rounds: the Initiator writes ``round_octets`` octets and tells so by a Send, the Responder
+    answers by a Send. ``write_octets`` is the size of one RDMA Write message, at most 128 KiB (None: as large
+    as may be); ``write_spread`` makes it longer by up to as much. ``segmentation``: one FPDU a segment, whole
+    FPDUs packed, or cuts anywhere. ``reordered`` is the fraction of segments seen late, by up to
+    ``reorder_distance`` others.
     """
 
     markers: bool = False
@@ -48,10 +48,10 @@ class BulkPlan:
 
 
 class BulkConnection:
-    """One connection after `plan`.
+    """One connection after ``plan``.
 
-    `number` makes the endpoints and, with `seed`, every choice; connections that share `clock` may be
-    interleaved. `fpdus` counts what each half has been given so far; set `ending` to let the current round be
+    ``number`` makes the endpoints and, with ``seed``, every choice; connections that share ``clock`` may be
+    interleaved. ``fpdus`` counts what each half has been given so far; set ``ending`` to let the current round be
     the last.
     """
 
@@ -74,7 +74,7 @@ class BulkConnection:
         )
 
     def packets(self, rounds: int | None = None) -> Iterator[Packet]:
-        """The whole connection, of `rounds` rounds; None: as many as there are until `ending` is set."""
+        """The whole connection, of ``rounds`` rounds; None: as many as there are until ``ending`` is set."""
         plan, talk = self.plan, self._talk
         yield from talk.open()
         yield from talk.send("client", startup_frame("request", m=plan.markers, c=plan.crc).encode())

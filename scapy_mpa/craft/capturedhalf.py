@@ -1,7 +1,7 @@
 """One half connection as it was captured: which of its FPDUs can be found, and when.
 
-Where the FPDUs lie is known from their sender (`Half`); which octets came at which frame is told by `Captured`. See
-`truth` for the definitions.
+Where the FPDUs lie is known from their sender (``SentHalf``); which octets came at which frame is told by ``Captured``.
+See ``truth`` for the definitions.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 
+#: The frame of what no frame brings.
 NEVER = 1 << 62
-"""The frame of what no frame brings."""
 
 _NANOSECONDS = 1_000_000_000
 
 
 class Captured(NamedTuple):
-    """Octets [start, end) of a stream as a frame brought them; `damage` are the offsets of those that are wrong."""
+    """Octets [start, end) of a stream as a frame brought them; ``damage`` are the offsets of those that are wrong."""
 
     frame: int
     start: int
@@ -30,13 +30,13 @@ class Captured(NamedTuple):
 
 
 class CapturedHalf:
-    """The FPDUs of one half connection, captured as `captured` says.
+    """The FPDUs of one half connection, captured as ``captured`` says.
 
-    `floor` is the frame by which both startup frames were there; `anchored`: it is known where Full Operation
+    ``floor`` is the frame by which both startup frames were there; ``anchored``: it is known where Full Operation
     begins.
     """
 
-    def __init__(self, half: Half, captured: list[Captured], floor: int, anchored: bool) -> None:
+    def __init__(self, half: SentHalf, captured: list[Captured], floor: int, anchored: bool) -> None:
         origin = half.origin or 0
         self._half = half
         self._floor = floor
@@ -235,10 +235,7 @@ class CapturedHalf:
     def records(self, times: list[int]) -> Iterator[dict[str, Any]]:
         """What is told of each FPDU that was located."""
         half = self._half
-        error = min(
-            ((frame, k) for k, frame in enumerate(self._located) if frame is not None and self._bad[k]),
-            default=None,
-        )
+        error = self._first_error()
         first = next((k for k, frame in enumerate(self._located) if frame is not None), 0)
         latest = 0
         for k, (fpdu, located, complete) in enumerate(zip(half.laid, self._located, self._complete, strict=True)):
@@ -246,13 +243,7 @@ class CapturedHalf:
                 latest = NEVER if complete is None else max(latest, complete)
             if located is None or complete is None:
                 continue
-            bad, before = self._bad[k], self._located[k - 1] if k else None
-            if k == 0 and self._anchored:
-                located_by = "start"
-            elif before is not None and not self._bad[k - 1] and before <= located:
-                located_by = "length"
-            else:
-                located_by = "marker" if fpdu.markers else "scan"
+            bad = self._bad[k]
             frame = complete if bad else located
             opcode = half.opcodes[k]
             yield {
@@ -262,7 +253,7 @@ class CapturedHalf:
                 "wire_length": fpdu.wire_length,
                 "markers": fpdu.markers,
                 "crc": "bad" if bad else "good" if half.crc else "unchecked",
-                "located_by": located_by,
+                "located_by": self._located_by(k, located),
                 "frames": sorted({self._captured[index].frame for _, _, index in self._pieces_of(k)}),
                 "placed_frame": None if bad else located,
                 "delivered_frame": None if bad or latest == NEVER else latest,
@@ -271,3 +262,17 @@ class CapturedHalf:
                 "opcode": None if opcode is None else OPCODE_NAMES[opcode],
                 "deviation": half.deviation,
             }
+
+    def _first_error(self) -> tuple[int, int] | None:
+        """The frame that completed the first bad FPDU, and the FPDU's number; None if all are good."""
+        bad = ((frame, k) for k, frame in enumerate(self._located) if frame is not None and self._bad[k])
+        return min(bad, default=None)
+
+    def _located_by(self, k: int, located: int) -> str:
+        """How FPDU k, which frame ``located`` located, is found."""
+        before = self._located[k - 1] if k else None
+        if k == 0 and self._anchored:
+            return "start"
+        if before is not None and not self._bad[k - 1] and before <= located:
+            return "length"
+        return "marker" if self._half.laid[k].markers else "scan"

@@ -1,30 +1,29 @@
 """Who says what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
 
-A `Conversation` is told step by step. Its startup frames come by themselves before the first message, and RFC
-6581's ready-to-receive message where one is agreed on. A step that breaks a rule of `RULES` is refused, unless
-that rule is in `allow`: traffic that breaks it is then made on purpose.
+A ``Conversation`` is told step by step. Its startup frames come by themselves before the first message, and RFC
+6581's ready-to-receive message where one is agreed on. A step that breaks a rule of ``RULES`` is refused, unless
+that rule is in ``allow``: traffic that breaks it is then made on purpose.
 
-Each side speaks in *turns*: what it says without being answered and without a pause is one turn, which its TCP
-may cut in segments as one stream. `sending` makes the packets of the whole.
+``sending`` makes the packets of the whole.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.payload import MadeUp
+from scapy_mpa.craft.sending import Sending
 from scapy_mpa.craft.setup import CLOSES, MTU, SETUP_NAMES, Close, ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.tcppacket import ROLES, Role, other
+from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming
 from scapy_mpa.craft.wanted import SECONDS, is_number
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.judgement import judge
 
-if TYPE_CHECKING:
-    from scapy_mpa.craft.sending import Sending
-
+#: What a conversation keeps to, by the names that ``allow`` takes.
 RULES: dict[str, str] = {
     "responder-first": "the Responder sends no FPDU before the first of the Initiator (RFC 5044 §7.1.2, rule 4)",
     "after-rejection": "after a Reply that rejects there is no FPDU (RFC 5044 §7.1.2, rule 3)",
@@ -32,61 +31,22 @@ RULES: dict[str, str] = {
     "no-rtr": "in the peer-to-peer model the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
     "startup-frame": "Request and Reply are valid, and the Reply fits the Request (RFC 5044 §7.1.1, RFC 6581 §9)",
 }
-"""What a conversation keeps to, by the names that `allow` takes."""
 
+#: Octets, a text, or a number of octets, which are then made up.
 Payload: TypeAlias = "bytes | str | int"
-"""Octets, a text, or a number of octets, which are then made up."""
 
+#: Octets of the longest message: MO has 32 bits (RFC 5041 §4.3).
 _LONGEST = 0xFFFFFFFF
-"""Octets of the longest message: MO has 32 bits (RFC 5041 §4.3)."""
 _STAG, _PEER_STAG = 0x1000, 0x2000
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _NO_MATCHING_RTR = 2, 0, 7  # layer, etype, code (RFC 6581 §8)
 
 
-class Start(NamedTuple):
-    """Request and Reply."""
-
-
-class Streaming(NamedTuple):
-    """Data before MPA, or after it was rejected."""
-
-    role: Role
-    octets: bytes
-
-
-class Say(NamedTuple):
-    """A message, or a bare ULPDU."""
-
-    role: Role
-    message: Message
-
-
-class Pause(NamedTuple):
-    """Nobody sends for a while (nanoseconds): buffers empty, alignment is regained (RFC 5044 §5.1)."""
-
-    duration: int
-
-
-class PathMTU(NamedTuple):
-    """The path takes less, or more, from now on; the next turn was posted before that was known (§A.1)."""
-
-    mtu: int
-
-
-class End(NamedTuple):
-    """How the connection ends, and by whom."""
-
-    how: Close
-    role: Role
-
-
 C = TypeVar("C", bound="Conversation")
-Step: TypeAlias = "Start | Streaming | Say | Pause | PathMTU | End"
 
 
 class Conversation:
-    """Say what is said in order; the parameters are those of `Setup`.
+    """Say what is said in order; the parameters are those of ``Setup``.
 
     Every method returns the conversation itself. Raises ConversationError for what a rule forbids.
     """
@@ -148,7 +108,7 @@ class Conversation:
         return self._say(side, Message(opcode, self._octets(payload), _unsigned(invalidate or 0, 32)))
 
     def write(self: C, side: Role, payload: Payload = b"", *, stag: int = _STAG, to: int = 0) -> C:
-        """An RDMA Write to the tagged buffer `stag`, from its offset `to` on."""
+        """An RDMA Write to the tagged buffer ``stag``, from its offset ``to`` on."""
         return self._say(
             side, Message(ulpdus.RDMA_WRITE, self._octets(payload), _unsigned(stag, 32), _unsigned(to, 64))
         )
@@ -161,7 +121,7 @@ class Conversation:
         sink: tuple[int, int] = (_STAG, 0),
         source: tuple[int, int] = (_PEER_STAG, 0),
     ) -> C:
-        """An RDMA Read: the Request of `side`, and the peer's Response. Sink and source are (STag, offset)."""
+        """An RDMA Read: the Request of ``side``, and the peer's Response. Sink and source are (STag, offset)."""
         octets = self._octets(payload)
         self.read_request(side, len(octets), sink=sink, source=source)
         return self.read_response(other(_role(side)), octets, sink=sink)
@@ -196,9 +156,9 @@ class Conversation:
         to: int = 0,
         value: int = 0,
     ) -> C:
-        """An Atomic Operation, `fetch-add` or `cmp-swap`, and the peer's Response with the old `value`.
+        """An Atomic Operation, ``fetch-add`` or ``cmp-swap``, and the peer's Response with the old ``value``.
 
-        `mask` None: one sum of 64 bits, or all of them swapped (RFC 7306 §5.1).
+        ``mask`` None: one sum of 64 bits, or all of them swapped (RFC 7306 §5.1).
         """
         operations = {"fetch-add": ulpdus.FETCH_ADD, "cmp-swap": ulpdus.CMP_SWAP}
         if operation not in operations:
@@ -230,7 +190,7 @@ class Conversation:
         return self
 
     def ulpdu(self: C, side: Role, octets: Payload) -> C:
-        """An FPDU with this ULPDU, whatever it holds (0 to 64768 octets)."""
+        """An FPDU with this ULPDU, whatever it holds (up to MAX_ULPDU_LENGTH octets)."""
         payload = self._octets(octets)
         if len(payload) > MAX_ULPDU_LENGTH:
             raise ConversationError(f"a ULPDU has at most {MAX_ULPDU_LENGTH} octets (RFC 5044 §3), not {len(payload)}")
@@ -243,7 +203,7 @@ class Conversation:
         return self._add(Pause(nanoseconds(seconds)))
 
     def path_mtu(self: C, mtu: int) -> C:
-        """The path takes packets of at most `mtu` octets now.
+        """The path takes packets of at most ``mtu`` octets now.
 
         What is said next was posted before: its FPDUs fit the old EMSS, and lose their alignment (§A.1, §5.1).
         """
@@ -318,13 +278,11 @@ class Conversation:
 
     def sending(self, number: int = 0) -> Sending:
         """What makes the packets of the whole connection, which has this number among others."""
-        from scapy_mpa.craft.sending import Sending
-
         whole = copy.copy(self)
         whole.steps, whole._heard, whole._terminated = self.steps[:], self._heard.copy(), self._terminated.copy()
         if not whole._has_ended:
             whole.close(self.setup.close)
-        return Sending(whole, number)
+        return Sending(whole.setup, whole.steps, number)
 
 
 def _role(side: str) -> Role:

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
-from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.framing.senders import Bases, spoken
 
 
 class DeviatingStream:
-    """What :class:`~scapy_mpa.craft.stream.HalfStream` is for a conformant sender; `names` are joined by +.
+    """What :class:`~scapy_mpa.craft.stream.HalfStream` is for a conformant sender; ``names`` are joined by +.
 
     The half is told that it deviates as soon as its octets are not those of a conformant sender.
     """
 
-    def __init__(self, half: Half, agreed: Dialect, names: str) -> None:
+    def __init__(self, half: SentHalf, agreed: Dialect, names: str) -> None:
         self._half = half
         self._agreed = agreed
         self._names = names

@@ -14,7 +14,7 @@ _IPV6_FRAGMENT, _TCP = 44, 6
 
 
 def fragment_places(length: int, mtu: int, ip_version: int) -> Iterator[tuple[int, int]]:
-    """Where a datagram whose IP payload is `length` octets is cut, so that each fragment fits `mtu`."""
+    """Where a datagram whose IP payload is ``length`` octets is cut, so that each fragment fits ``mtu``."""
     header = _IPV4_HEADER if ip_version == 4 else _IPV6_HEADER + _IPV6_FRAGMENT_HEADER
     room = max((mtu - header) // _UNIT * _UNIT, _UNIT)
     for start in range(0, length, room):
@@ -22,7 +22,7 @@ def fragment_places(length: int, mtu: int, ip_version: int) -> Iterator[tuple[in
 
 
 def ip_fragment(frame: bytes, maker: FrameMaker, start: int, end: int, total: int, identification: int) -> bytes:
-    """The fragment of `frame` that carries octets [start, end) of the `total` that follow its IP header."""
+    """The fragment of ``frame`` that carries octets [start, end) of the ``total`` that follow its IP header."""
     link, header = frame[: maker.ip_at], bytearray(frame[maker.ip_at : maker.tcp_at])
     octets = frame[maker.tcp_at + start : maker.tcp_at + end]
     more = end < total

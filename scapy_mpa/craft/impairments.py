@@ -1,8 +1,8 @@
 """Everything that may happen to packets between their sender and a capture file, as one pipeline.
 
 First comes what the network does, in the order given, then acknowledgements are made to fit; then what happens where
-packets are captured. Each impairment draws from its own `random.Random`, so that another one beside it does not
-change what it does. `IMPAIRMENTS` is the table of kinds and their parameters.
+packets are captured. Each impairment draws from its own ``random.Random``, so that another one beside it does not
+change what it does. ``IMPAIRMENTS`` is the table of kinds and their parameters.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _pass(packets: Packets, rng: random.Random, applies: Applies, length: int) -
     return packets
 
 
+#: The kinds of impairments. Besides its own parameters each has ``direction`` and ``connection``.
 IMPAIRMENTS: dict[str, Kind] = {
     "reorder": Kind(reorder, {"probability": 0.1, "distance": 5}, "segments come late, behind up to `distance` others"),
     "duplicate": Kind(duplicate, {"probability": 0.1, "distance": 3}, "segments come twice"),
@@ -97,13 +98,13 @@ IMPAIRMENTS: dict[str, Kind] = {
         by_network=False,
     ),
 }
-"""The kinds of impairments. Besides its own parameters each has `direction` and `connection`."""
 
 _MODES = ("pseudo", "zero")
 
 
 class Impairment(NamedTuple):
-    """An impairment and its parameters; only packets sent in `direction`, and of `connection`, if they are given."""
+    """An impairment and its parameters; only packets sent in ``direction``, and of ``connection``, if they are
+    given."""
 
     kind: str
     parameters: dict[str, Any]
@@ -125,7 +126,8 @@ class Impairment(NamedTuple):
 
 
 def impairment(value: object) -> Impairment:
-    """An impairment from text (`reorder`, `lose:probability=0.1,retransmit=false`), or from a mapping with `kind`.
+    """An impairment from text (``reorder``, ``lose:probability=0.1,retransmit=false``), or from a mapping with
+    ``kind``.
 
     Raises MPAError for what is none.
     """

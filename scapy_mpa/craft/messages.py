@@ -1,7 +1,7 @@
 """RDMAP messages cut in DDP segments (RFC 5041 §5, RFC 5040 §5, RFC 7306 §5 and §6).
 
-A `Message` is what one side says; `segments` makes ULPDUs of it, none longer than what `room` allows at the
-time, with the MSN that the `Queues` of that side are at, MO and TO counting on, and L in the last.
+A ``Message`` is what one side says; ``segments`` makes ULPDUs of it, none longer than what ``room`` allows at the
+time, with the MSN that the ``Queues`` of that side are at, MO and TO counting on, and L in the last.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from scapy_mpa.craft.ulpdus import (
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
 
+#: In place of an opcode: the payload is the ULPDU.
 RAW = -1
-"""In place of an opcode: the payload is the ULPDU."""
 
 _QUEUES = {
     READ_REQUEST: REQUEST_QUEUE,
@@ -41,9 +41,9 @@ _UNDIVIDED = {READ_REQUEST, TERMINATE, ATOMIC_REQUEST, ATOMIC_RESPONSE, 8, 9}
 
 
 class Message(NamedTuple):
-    """One RDMAP message: its opcode (`RAW`: a ULPDU as it is), what it carries, and where that goes.
+    """One RDMAP message: its opcode (``RAW``: a ULPDU as it is), what it carries, and where that goes.
 
-    `stag` and `to` are those of a tagged message; `stag` is also the Invalidate STag of the Sends that have one.
+    ``stag`` and ``to`` are those of a tagged message; ``stag`` is also the Invalidate STag of the Sends that have one.
     """
 
     opcode: int
@@ -64,15 +64,15 @@ class Queues:
         self._last: dict[int, int] = {}
 
     def next(self, queue: int) -> int:
-        """The MSN of the next message on `queue`."""
+        """The MSN of the next message on ``queue``."""
         msn = self._last[queue] = self._last.get(queue, 0) + 1 & 0xFFFFFFFF
         return msn
 
 
 def segments(message: Message, queues: Queues, room: Callable[[], int], version: int = 1) -> Iterator[bytes]:
-    """The ULPDUs of a message. `room` is asked before each how many octets it may have (MULPDU, RFC 5044 §4.5).
+    """The ULPDUs of a message. ``room`` is asked before each how many octets it may have (MULPDU, RFC 5044 §4.5).
 
-    Raises MPAError if `room` is too small for a header and an octet.
+    Raises MPAError if ``room`` is too small for a header and an octet.
     """
     opcode, payload = message.opcode, message.payload
     if opcode == RAW:

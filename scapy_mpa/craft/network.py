@@ -1,11 +1,11 @@
 """What a network does to packets on their way to where they are captured: late, twice, lost, damaged, in fragments.
 
 Each function takes packets in the order in which they were sent and gives those that arrive, in that order; chances
-are drawn from the `random.Random` handed in. Segments of Full Operation are what it happens to: handshake,
+are drawn from the ``random.Random`` handed in. Segments of Full Operation are what it happens to: handshake,
 startup frames and teardown pass. What comes late comes before the peer's next data, which was sent knowing it,
 and before the connection is torn down.
 
-`acknowledged` then corrects acknowledgement numbers: nobody acknowledges what has not arrived.
+``acknowledged`` then corrects acknowledgement numbers: nobody acknowledges what has not arrived.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator
 from scapy_mpa.craft.fragments import fragment_places
 from scapy_mpa.craft.packets import FIN, RST, SYN
 from scapy_mpa.craft.segments import below, random_cuts
-from scapy_mpa.craft.tcppacket import Half, Piece, TcpPacket
+from scapy_mpa.craft.tcppacket import IPFragment, SentHalf, TcpPacket
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 
 Packets = Iterator[TcpPacket]
+#: Whether an impairment is meant for a packet.
 Applies = Callable[[TcpPacket], bool]
-"""Whether an impairment is meant for a packet."""
 
 _RETRANSMITTED = 0x8000  # what the IP identification of a retransmission differs by
 _MOST_RECENT = 4
@@ -39,14 +39,14 @@ class _Late:
     """Packets that come later: behind so many more data packets of their half, or before its peer speaks."""
 
     def __init__(self) -> None:
-        self._held: dict[Half, list[tuple[int, TcpPacket]]] = {}
+        self._held: dict[SentHalf, list[tuple[int, TcpPacket]]] = {}
 
     def hold(self, packet: TcpPacket, count: int) -> None:
-        """Let a packet come behind `count` others."""
+        """Let a packet come behind ``count`` others."""
         self._held.setdefault(packet.half, []).append((count, packet))
 
     def around(self, packet: TcpPacket, passes: bool = True) -> Packets:
-        """The packet (if it `passes`), with what comes before and after it."""
+        """The packet (if it ``passes``), with what comes before and after it."""
         half = packet.half
         if packet.flags & (SYN | FIN | RST):
             yield from self._flush(half)
@@ -65,13 +65,13 @@ class _Late:
         for half in list(self._held):
             yield from self._flush(half)
 
-    def _flush(self, half: Half) -> Packets:
+    def _flush(self, half: SentHalf) -> Packets:
         for _, packet in self._held.pop(half, ()):
             yield packet
 
 
 def reorder(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
-    """A segment comes behind 1 to `distance` of those that follow it."""
+    """A segment comes behind 1 to ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
         is_late = applies(packet) and rng.random() < probability
@@ -82,7 +82,7 @@ def reorder(packets: Packets, rng: random.Random, applies: Applies, probability:
 
 
 def duplicate(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
-    """A segment comes once more, behind at most `distance` of those that follow it."""
+    """A segment comes once more, behind at most ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
         yield from late.around(packet)
@@ -104,9 +104,9 @@ def lose(
     retransmit: bool,
     resegment: bool,
 ) -> Packets:
-    """A segment is lost, and sent again behind `distance` others unless `retransmit` is false.
+    """A segment is lost, and sent again behind ``distance`` others unless ``retransmit`` is false.
 
-    With `resegment` what is sent again is cut elsewhere.
+    With ``resegment`` what is sent again is cut elsewhere.
     """
     late = _Late()
     for packet in packets:
@@ -119,9 +119,9 @@ def lose(
 
 
 def retransmit(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
-    """Octets that have arrived are sent again behind `distance` other segments, cut elsewhere (RFC 5044 §A.1)."""
+    """Octets that have arrived are sent again behind ``distance`` other segments, cut elsewhere (RFC 5044 §A.1)."""
     late = _Late()
-    recent: dict[Half, list[TcpPacket]] = {}
+    recent: dict[SentHalf, list[TcpPacket]] = {}
     for packet in packets:
         yield from late.around(packet)
         if not applies(packet):
@@ -142,12 +142,12 @@ def corrupt(
 ) -> Packets:
     """An octet of a ULPDU, of PAD or of a CRC field is damaged.
 
-    With `repaired` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
+    With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
     forwards, and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again behind
-    `distance` others. DDP headers, lengths and Markers are spared, and so is what was captured before.
+    ``distance`` others. DDP headers, lengths and Markers are spared, and so is what was captured before.
     """
     late = _Late()
-    highest: dict[Half, int] = {}
+    highest: dict[SentHalf, int] = {}
     for packet in packets:
         is_new = packet.start >= highest.get(packet.half, 0)
         highest[packet.half] = max(highest.get(packet.half, 0), packet.end)
@@ -166,7 +166,7 @@ def corrupt(
 
 
 def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, reverse: bool) -> Packets:
-    """IP datagrams above `mtu` octets come in fragments, with `reverse` the last one first (RFC 5044 §A.5.1)."""
+    """IP datagrams above ``mtu`` octets come in fragments, with ``reverse`` the last one first (RFC 5044 §A.5.1)."""
     identification = 0
     for packet in packets:
         frames = packet.half.frames
@@ -175,14 +175,14 @@ def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, r
             yield packet
             continue
         identification += 1
-        pieces = [Piece(*place, total, identification) for place in fragment_places(total, mtu, frames.ip_version)]
+        pieces = [IPFragment(*place, total, identification) for place in fragment_places(total, mtu, frames.ip_version)]
         for piece in reversed(pieces) if reverse else pieces:
             yield packet._replace(piece=piece)
 
 
 def acknowledged(packets: Packets) -> Packets:
     """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4)."""
-    received: dict[Half, _Arrived] = {}
+    received: dict[SentHalf, _Arrived] = {}
     for packet in packets:
         arrived = received.setdefault(packet.half, _Arrived())
         if not packet.is_dropped:

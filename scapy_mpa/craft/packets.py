@@ -33,7 +33,7 @@ class Endpoint:
 
 
 def pseudo_header_sum(frame: bytes, maker: FrameMaker) -> int:
-    """What a host that leaves TCP checksums to its network card puts into the field of `frame` (RFC 9293 §3.1).
+    """What a host that leaves TCP checksums to its network card puts into the field of ``frame`` (RFC 9293 §3.1).
 
     It is the sum over the pseudo-header alone, which the card goes on from.
     """
@@ -53,7 +53,7 @@ def ones_complement_sum(octets: bytes) -> int:
 
 
 class FrameMaker:
-    """Makes the frames that `source` sends to `destination`, in a VLAN if one is given (IEEE 802.1Q).
+    """Makes the frames that ``source`` sends to ``destination``, in a VLAN if one is given (IEEE 802.1Q).
 
     Raises ValueError if the addresses are not both IPv4 or both IPv6, a MAC address has not 6 octets, or there is
     no such VLAN.
@@ -90,8 +90,8 @@ class FrameMaker:
             self._prefix = ethernet + struct.pack("!HBB", _ETHERTYPE_IPV4, 0x45, 0)
         else:
             self._prefix = ethernet + struct.pack("!HI", _ETHERTYPE_IPV6, 6 << 28)
+        #: Where the IP header begins in a frame, and, in ``tcp_at``, the TCP header.
         self.ip_at = len(ethernet) + 2
-        """Where the IP header begins in a frame, and, in `tcp_at`, the TCP header."""
         self.tcp_at = self.ip_at + (_IPV4_HEADER if self.ip_version == 4 else _IPV6_HEADER)
         self._ipv4_tcp = struct.Struct(f"!{len(self._prefix)}s{_IPV4_TCP}")
         self._ipv6_tcp = struct.Struct(f"!{len(self._prefix)}s{_IPV6_TCP}")
@@ -112,9 +112,9 @@ class FrameMaker:
         options: bytes = b"",
         identification: int = 0,
     ) -> bytes:
-        """One frame. `options` is a multiple of four octets, `window` as it stands in the header.
+        """One frame. ``options`` is a multiple of four octets, ``window`` as it stands in the header.
 
-        `identification` (modulo 65536) is IPv4's alone.
+        ``identification`` (modulo 65536) is IPv4's alone.
         """
         length = _TCP_HEADER + len(options) + len(payload)
         offset_flags = (_TCP_HEADER + len(options)) << 10 | flags

@@ -6,8 +6,8 @@ import functools
 import random
 from dataclasses import dataclass
 
+#: Octets after which they repeat.
 POOL = 1 << 17
-"""Octets after which they repeat."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -17,7 +17,7 @@ def pool(seed: int) -> bytes:
 
 
 def generated(seed: int, start: int, length: int) -> bytes:
-    """`length` octets from the endless repetition of the pool, beginning at its octet `start`."""
+    """``length`` octets from the endless repetition of the pool, beginning at its octet ``start``."""
     octets = pool(seed)
     start %= POOL
     if start + length <= POOL:

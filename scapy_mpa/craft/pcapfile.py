@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterable
 from typing import BinaryIO, Literal
 
+#: When it was captured, in nanoseconds since the epoch, and its octets.
 Packet = tuple[int, bytes]
-"""When it was captured, in nanoseconds since the epoch, and its octets."""
 
 LINKTYPE_ETHERNET = 1
 _MAGIC_MICROSECONDS, _MAGIC_NANOSECONDS = 0xA1B2C3D4, 0xA1B23C4D
@@ -21,7 +21,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class PcapWriter:
-    """Writes the file header at once, then one record a packet; octets beyond `snaplen` are cut off."""
+    """Writes the file header at once, then one record a packet; octets beyond ``snaplen`` are cut off."""
 
     def __init__(
         self,

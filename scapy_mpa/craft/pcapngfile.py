@@ -1,6 +1,6 @@
 """Writes pcapng files: one section, one interface or more, enhanced packet blocks (draft-ietf-opsawg-pcapng).
 
-As `pcapfile`, with times in nanoseconds.
+As ``pcapfile``, with times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLOCK_OVERHEAD = 12
 
 
 class PcapngWriter:
-    """Writes the section header and the interface at once, then one block a packet, cut off at `snaplen`."""
+    """Writes the section header and the interface at once, then one block a packet, cut off at ``snaplen``."""
 
     def __init__(
         self,

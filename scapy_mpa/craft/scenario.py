@@ -8,9 +8,9 @@
     m = [1, 1]                              # parameters of craft.setup.Setup
     say = ["initiator send 5000"]           # steps, see craft.steps
 
-What stands at the top of the file beside `title`, `clause`, `seed` and `impair` holds for every connection. A
-connection may also have a `title`, a `count` and `after`, the seconds after which it begins (each further one of
-`count` begins so much later again). The folder `scenarios` ships some.
+What stands at the top of the file beside ``title``, ``clause``, ``seed`` and ``impair`` holds for every connection. A
+connection may also have a ``title``, a ``count`` and ``after``, the seconds after which it begins (each further one of
+``count`` begins so much later again). The folder ``scenarios`` ships some.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Scenario:
     titles: tuple[str, ...] = field(default=(), repr=False)
 
     def traffic(self, impairments: Iterable[object] = (), connection: int | None = None) -> Traffic:
-        """Its traffic, impaired also by `impairments`; only one of its connections, if that is asked for.
+        """Its traffic, impaired also by ``impairments``; only one of its connections, if that is asked for.
 
         Raises MPAError for an impairment, or a connection, that does not exist.
         """
@@ -82,7 +82,7 @@ def load(
 ) -> Scenario:
     """A scenario from a file, or one that is shipped, by its name.
 
-    `seed` and `parameters` replace what the file says, `steps` are said on every connection at its end. Raises
+    ``seed`` and ``parameters`` replace what the file says, ``steps`` are said on every connection at its end. Raises
     MPAError for a file that cannot be read, and for what it should not say.
     """
     if name.endswith(SUFFIX) or "/" in name:
@@ -105,7 +105,7 @@ def parse(
     parameters: Mapping[str, Any] | None = None,
     steps: Iterable[str] = (),
 ) -> Scenario:
-    """A scenario from the text of a file; see `load`."""
+    """A scenario from the text of a file; see ``load``."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -119,7 +119,7 @@ def parse(
 
 
 def toml_value(text: str) -> Any:
-    """A value as a scenario file has it: `1`, `true`, `[1, 0]`, `"text"`; what is none of these is a text."""
+    """A value as a scenario file has it: ``1``, ``true``, ``[1, 0]``, ``"text"``; what is none of these is a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -169,7 +169,7 @@ def _scenario(
 
 
 def _decoded(setup: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of TOML as `Setup` takes them."""
+    """Parameters of TOML as ``Setup`` takes them."""
     if "allow" in setup:
         setup["allow"] = tuple(_texts(setup, "allow"))
     if "private_data" in setup:

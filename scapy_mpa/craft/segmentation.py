@@ -1,7 +1,7 @@
 """How a sender cuts the stream of FPDUs it lays into TCP segments (RFC 5044 §5.1, appendix A.1, A.2, A.4).
 
-`Segmentation` names a way and its sizes; `cuts` applies it to the FPDUs of one turn, that is to what is sent
-without a pause. `SEGMENTATIONS` is the table of ways.
+``Segmentation`` names a way and its sizes; ``cuts`` applies it to the FPDUs of one turn, that is to what is sent
+without a pause. ``SEGMENTATIONS`` is the table of ways.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _SIZE = whole(1, _LARGEST_SEGMENT).or_nothing()
 class Segmentation(NamedTuple):
     """A way to cut, and the fewest and most octets of a segment where that way has a choice (None: its default).
 
-    Where the CRC is alone, `shortest` is the length of the shortest FPDU whose CRC is; a window has `longest` octets.
+    Where the CRC is alone, ``shortest`` is the length of the shortest FPDU whose CRC is; a window has ``longest``
+    octets.
     """
 
     kind: str = "aligned"
@@ -35,11 +36,11 @@ class Segmentation(NamedTuple):
     longest: int | None = None
 
     def cuts(self, fpdus: Sequence[LaidFPDU], emss: int, rng: random.Random) -> list[Cut]:
-        """The segments of these FPDUs, which follow one another; `emss` is that of the path."""
+        """The segments of these FPDUs, which follow one another; ``emss`` is that of the path."""
         return _WAYS[self.kind](self, fpdus, emss, rng)
 
     def startup_cuts(self, length: int, emss: int, rng: random.Random) -> list[Cut]:
-        """The segments of a startup frame, or of streaming data, of `length` octets."""
+        """The segments of a startup frame, or of streaming data, of ``length`` octets."""
         if self.kind in ("random", "tiny"):
             return random_cuts(0, length, rng, *self._sizes(emss))
         return emss_cuts(0, length, emss)
@@ -67,7 +68,7 @@ class Segmentation(NamedTuple):
 
 
 def largest_ulpdu(room: int, offset: int, markers: bool) -> int:
-    """The longest ULPDU whose FPDU, beginning at stream `offset`, takes at most `room` octets; 0 if none does."""
+    """The longest ULPDU whose FPDU, beginning at stream ``offset``, takes at most ``room`` octets; 0 if none does."""
     length = room - _FPDU_OVERHEAD - room % 4
     if markers:
         while length > 0 and wire_length(length, offset) > room:
@@ -76,7 +77,7 @@ def largest_ulpdu(room: int, offset: int, markers: bool) -> int:
 
 
 def dynamic_mulpdu(used: int, emss: int, offset: int, markers: bool) -> int:
-    """MULPDU where `used` octets of the segment are taken and the next FPDU begins at `offset` (RFC 5044 §4.5)."""
+    """MULPDU where ``used`` octets of the segment are taken and the next FPDU begins at ``offset`` (RFC 5044 §4.5)."""
     rest = largest_ulpdu(emss - used, offset, markers)
     return rest if used and rest >= MIN_MULPDU else mulpdu(emss, markers)
 
@@ -146,8 +147,8 @@ _TABLE: dict[str, tuple[_Way, str]] = {
 }
 _WAYS = {kind: way for kind, (way, _) in _TABLE.items()}
 
+#: What each kind does.
 SEGMENTATIONS: dict[str, str] = {kind: meaning for kind, (_, meaning) in _TABLE.items()}
-"""What each kind does."""
 
 
 def segmentation(value: object) -> Segmentation:

@@ -1,8 +1,8 @@
 """Where a stream is cut into TCP segments, and in which order they are seen (RFC 5044 §5.1, A.2, A.4).
 
 A cut is a pair (first octet, octet after the last) of stream offsets. Lists of cuts cover the stream once, in
-order; only `displace` disturbs that order. Random choices draw from a `random.Random` by its `random` and
-`getrandbits` alone, whose results do not change between Python versions.
+order; only ``displace`` disturbs that order. Random choices draw from a ``random.Random`` by its ``random`` and
+``getrandbits`` alone, whose results do not change between Python versions.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 def below(rng: random.Random, limit: int) -> int:
-    """A number from 0 to `limit` - 1."""
+    """A number from 0 to ``limit`` - 1."""
     return rng.getrandbits(32) * limit >> 32
 
 
 def emss_cuts(start: int, end: int, emss: int) -> list[Cut]:
-    """Full segments of `emss` octets and a rest: what TCP makes of a stream it knows nothing about."""
+    """Full segments of ``emss`` octets and a rest: what TCP makes of a stream it knows nothing about."""
     return [(at, min(at + emss, end)) for at in range(start, end, emss)]
 
 
 def aligned_cuts(fpdus: Iterable[LaidFPDU], emss: int) -> list[Cut]:
-    """One FPDU a segment; an FPDU longer than `emss` begins a segment and goes on in further ones."""
+    """One FPDU a segment; an FPDU longer than ``emss`` begins a segment and goes on in further ones."""
     cuts: list[Cut] = []
     for fpdu in fpdus:
         if fpdu.wire_length <= emss:
@@ -39,7 +39,7 @@ def aligned_cuts(fpdus: Iterable[LaidFPDU], emss: int) -> list[Cut]:
 
 
 def packed_cuts(fpdus: Iterable[LaidFPDU], emss: int) -> list[Cut]:
-    """As many whole FPDUs a segment as `emss` has room for; a longer one is cut as in `aligned_cuts`."""
+    """As many whole FPDUs a segment as ``emss`` has room for; a longer one is cut as in ``aligned_cuts``."""
     cuts: list[Cut] = []
     start = end = 0
     for fpdu in fpdus:
@@ -58,7 +58,7 @@ def packed_cuts(fpdus: Iterable[LaidFPDU], emss: int) -> list[Cut]:
 
 
 def random_cuts(start: int, end: int, rng: random.Random, shortest: int, longest: int) -> list[Cut]:
-    """Segments of `shortest` to `longest` octets, the last perhaps shorter, as a middlebox leaves them."""
+    """Segments of ``shortest`` to ``longest`` octets, the last perhaps shorter, as a middlebox leaves them."""
     cuts: list[Cut] = []
     at = start
     while at < end:
@@ -69,7 +69,7 @@ def random_cuts(start: int, end: int, rng: random.Random, shortest: int, longest
 
 
 def displace(items: Sequence[T], rng: random.Random, probability: float, distance: int) -> list[T]:
-    """Reorder locally: an item is late with `probability`, by 1 to `distance` of the items behind it."""
+    """Reorder locally: an item is late with ``probability``, by 1 to ``distance`` of the items behind it."""
     places = [
         index + 1.5 + below(rng, distance) if rng.random() < probability else index for index in range(len(items))
     ]

@@ -1,16 +1,14 @@
 """From a conversation to packets: lays FPDUs in the two streams, cuts them in segments, and has TCP send them.
 
 Packets come out one by one, and no more of the streams is held than one turn. What was laid is noted in the two
-`Half`s as it is laid, before the packets that carry it.
+`SentHalf`s as it is laid, before the packets that carry it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from scapy_mpa.craft.conversation import End, PathMTU, Pause, Say, Start, Step, Streaming
 from scapy_mpa.craft.deviating import DeviatingStream
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FrameMaker
@@ -18,17 +16,15 @@ from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
 from scapy_mpa.craft.setup import Setup, nanoseconds
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
-from scapy_mpa.craft.tcppacket import ROLES, Half, Role, TcpPacket
-from scapy_mpa.framing.ddp import CONTROL_LENGTH
+from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
+from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
+from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.mulpdu import mulpdu
 
-if TYPE_CHECKING:
-    from scapy_mpa.craft.conversation import Conversation
-
 
 class Clock:
-    """Times of packets: each `gap` after the one before, unless somebody waits (nanoseconds)."""
+    """Times of packets: each ``gap`` after the one before, unless somebody waits (nanoseconds)."""
 
     def __init__(self, start: int, gap: int) -> None:
         self._next = start
@@ -50,7 +46,7 @@ class Clock:
 class _PacketTalk(Talk[TcpPacket]):
     """A talk whose packets are values."""
 
-    def __init__(self, halves: dict[Side, Half], setup: Setup, clock: Clock) -> None:
+    def __init__(self, halves: dict[Side, SentHalf], setup: Setup, clock: Clock) -> None:
         super().__init__(
             ip_version=setup.ip_version,
             clock=clock,
@@ -72,7 +68,7 @@ class _PacketTalk(Talk[TcpPacket]):
         return self._parties[side][0].sent - self._halves[side].isn - 1
 
     def hold(self, side: Side) -> None:
-        """The application of `side` does not read: what comes now stays in its small window."""
+        """The application of ``side`` does not read: what comes now stays in its small window."""
         self._edges[side] = self._parties[side][0].received + (self._small[side] or 0)
 
     def read(self, side: Side) -> Iterator[TcpPacket]:
@@ -112,8 +108,7 @@ class _PacketTalk(Talk[TcpPacket]):
 class _Sender:
     """What lays and cuts the stream of one side."""
 
-    def __init__(self, conversation: Conversation, role: Role, half: Half, seed: int, emss: int) -> None:
-        setup = conversation.setup
+    def __init__(self, setup: Setup, role: Role, half: SentHalf, seed: int, emss: int) -> None:
         side = ROLES.index(role)
         self.half = half
         way = setup.segmentation_of(role)
@@ -130,7 +125,7 @@ class _Sender:
         self._mulpdu = setup.mulpdu[side]
 
     def lay(self, messages: list[Message], emss: int) -> tuple[bytes, list[LaidFPDU]]:
-        """The FPDUs of a turn, for segments of `emss` octets; they are noted in the half."""
+        """The FPDUs of a turn, for segments of ``emss`` octets; they are noted in the half."""
         stream, half, opcodes = self.stream, self.half, self.half.opcodes
         limit = self._mulpdu or mulpdu(emss, half.markers)
         # Where the segment begins that the next FPDU may share.
@@ -142,7 +137,7 @@ class _Sender:
             return dynamic_mulpdu(stream.offset - segment, emss, stream.offset, half.markers)
 
         def noted(ulpdu: bytes) -> bytes:
-            opcodes.append(ulpdu[1] & 0x0F if len(ulpdu) >= CONTROL_LENGTH else None)
+            opcodes.append(opcode_of(ulpdu))
             return ulpdu
 
         ulpdus = (noted(one) for message in messages for one in segments(message, self.queues, room, self.version))
@@ -162,18 +157,18 @@ class _Sender:
 
 
 class Sending:
-    """One connection with this number; `halves` are the Initiator's and the Responder's."""
+    """One connection with this number; ``halves`` are the Initiator's and the Responder's."""
 
-    def __init__(self, conversation: Conversation, number: int = 0) -> None:
-        setup = self._setup = conversation.setup
-        self._conversation = conversation
+    def __init__(self, setup: Setup, steps: Sequence[Step], number: int = 0) -> None:
+        self._setup = setup
+        self._steps = steps
         seed = setup.seed << 24 | number
         rng = random.Random(seed)
         ends = {role: setup.endpoint(role, number) for role in ROLES}
         made = []
         for role, peer in (ROLES, ROLES[::-1]):
             frames = FrameMaker(ends[role], ends[peer], setup.vlan)
-            half = Half(number, role, frames, setup.sequence_number(role, rng))
+            half = SentHalf(number, role, frames, setup.sequence_number(role, rng))
             half.markers, half.crc = setup.has_markers(role), setup.crc
             made.append(half)
         self.halves = made[0], made[1]
@@ -184,7 +179,7 @@ class Sending:
         self._clock = Clock(nanoseconds(setup.time), nanoseconds(setup.gap))
         self._delay = nanoseconds(setup.delay)
         self._talk = _PacketTalk({self._sides[half.role]: half for half in made}, setup, self._clock)
-        self._senders = {half.role: _Sender(conversation, half.role, half, seed, self._talk.emss) for half in made}
+        self._senders = {half.role: _Sender(setup, half.role, half, seed, self._talk.emss) for half in made}
         self._posted_emss: int | None = None
 
     def packets(self) -> Iterator[TcpPacket]:
@@ -192,7 +187,7 @@ class Sending:
         talk = self._talk
         end = End(self._setup.close, self._setup.closes)
         yield from talk.open()
-        for first, messages in self._turns():
+        for first, messages in turns(self._steps):
             if isinstance(first, Say):
                 yield from self._take_turn(first.role, messages)
             elif isinstance(first, Start):
@@ -213,21 +208,6 @@ class Sending:
             yield from talk.close(self._sides[end.role])
         elif end.how == "rst":
             yield from talk.reset(self._sides[end.role])
-
-    def _turns(self) -> Iterator[tuple[Step, list[Message]]]:
-        """The steps, those that say something put together to turns."""
-        steps = self._conversation.steps
-        at = 0
-        while at < len(steps):
-            step = steps[at]
-            messages: list[Message] = []
-            if isinstance(step, Say):
-                while at < len(steps) and isinstance(said := steps[at], Say) and said.role == step.role:
-                    messages.append(said.message)
-                    at += 1
-            else:
-                at += 1
-            yield step, messages
 
     def _start(self) -> Iterator[TcpPacket]:
         """Request and Reply (RFC 5044 §7.1)."""

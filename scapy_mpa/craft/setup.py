@@ -1,6 +1,6 @@
 """What two sides of a conversation are before the first of them speaks: addresses, MPA's parameters, TCP's habits.
 
-`Setup` is what may be chosen, with defaults; its properties are what follows of it by the specifications: the
+``Setup`` is what may be chosen, with defaults; its properties are what follows of it by the specifications: the
 startup frames (RFC 5044 §7.1.1, RFC 6581 §9), in which direction there are Markers, whether CRCs are in use,
 what FPDUPTR counts from, and the version of DDP and RDMAP (RFC 5044 §C.1).
 
@@ -26,13 +26,14 @@ from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.senders import BY_NAME
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame, startup_frame
 
 Close = Literal["fin", "rst", "none"]
 CLOSES: tuple[Close, ...] = ("fin", "rst", "none")
 RTR = Literal["write", "read", "send"]
+#: Ready-to-receive messages and their Control Flags (RFC 6581 §9.2); where several will do, the first is sent.
 RTRS: dict[RTR, str] = {"write": "c", "read": "d", "send": "b"}
-"""Ready-to-receive messages and their Control Flags (RFC 6581 §9.2); where several will do, the first is sent."""
 
 SMALLEST_MTU = 128
 _MICROSECOND = 1000
@@ -45,60 +46,67 @@ class ConversationError(MPAError, ValueError):
 
 @dataclass(frozen=True)
 class Setup:
-    """The parameters of a conversation; pairs are (the Initiator's, the Responder's).
+    """The parameters of a conversation; pairs are (the Initiator's, the Responder's)."""
 
-    `initiator`, `responder`: IPv4 or IPv6 addresses; `ports` (None: 40000 and the number of the connection,
-    7471); `macs`, as text; `vlan`. `profile` names the specification (see `framing.profiles`); `m` and `c` are
-    the flags of Request and Reply, `rev` their Rev (None: the profile's), `private_data` the ULP's own, which
-    follows the `enhanced` data of RFC 6581: one mapping for both, or a pair (None: in the Request, IRD and ORD 8
-    where the profile has it; in the Reply, what fits the Request. False: none).
-    `reject`: the Reply rejects. `rtr`: which ready-to-receive message the Initiator sends if both sides have A
-    (None: the first that both offer).
-
-    What follows of these may be told otherwise: `markers` of the direction each side sends in, `version` of DDP
-    and RDMAP, `frames` the octets that are sent in place of Request and Reply (b"": none). `alter` may change the
-    octets of each side's FPDUs before they are cut in segments; `deviation` names what each side does wrong (see
-    `framing.senders`), two of them joined by +.
-
-    `opens` is who sends the SYN; `segmentation` how each side cuts its stream (one for both, or a pair); `mtu`
-    of the path, in octets; `mulpdu` the longest ULPDU of each side (None: as EMSS has it, §4.5); `timestamps`:
-    the TCP option; `isn` the initial sequence numbers (None: by the seed); `time` the seconds since the epoch at
-    which it begins, `gap` those between two packets, `delay` those it takes an answer to come. `close` and
-    `closes`: how it ends and by whom.
-
-    `seed` decides about all that is random. `allow` names rules that may be broken (see `conversation.RULES`).
-    """
-
+    #: IPv4 or IPv6 addresses.
     initiator: str = "10.0.0.1"
     responder: str = "10.0.0.2"
+    #: None: 40000 and the number of the connection, 7471.
     ports: tuple[int | None, int | None] = (None, None)
+    #: As text.
     macs: tuple[str, str] = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     vlan: int | None = None
+    #: The specification, by its name in ``framing.profiles``.
     profile: str = "rfc5044"
+    #: The flags of Request and Reply.
     m: tuple[int, int] = (0, 0)
     c: tuple[int, int] = (1, 1)
+    #: Rev of Request and Reply; None: the profile's.
     rev: tuple[int | None, int | None] = (None, None)
+    #: The ULP's own, which follows the enhanced data.
     private_data: tuple[bytes, bytes] = (b"", b"")
+    #: RFC 6581's, one mapping for both or a pair. None: in the Request, IRD and ORD 8 where the profile has it; in the
+    #: Reply, what fits the Request. False: none.
     enhanced: Any = (None, None)
+    #: The Reply rejects.
     reject: bool = False
+    #: Which ready-to-receive message the Initiator sends if both sides have A; None: the first that both offer.
     rtr: RTR | None = None
+    #: Of the direction each side sends in; None: as M has it.
     markers: tuple[bool | None, bool | None] = (None, None)
+    #: Of DDP and RDMAP; None: 0 with an RNIC of the RDMA Consortium, else 1.
     version: int | None = None
+    #: The octets that are sent in place of Request and Reply; b"": none.
     frames: tuple[bytes | None, bytes | None] = (None, None)
+    #: May change the octets of each side's FPDUs before they are cut in segments.
     alter: tuple[Alter | None, Alter | None] = (None, None)
+    #: What each side does wrong, by its name in ``framing.senders``, two of them joined by +.
     deviation: tuple[str, str] = ("", "")
+    #: Who sends the SYN.
     opens: Role = "initiator"
+    #: How each side cuts its stream, one for both or a pair.
     segmentation: Any = "aligned"
+    #: Of the path, in octets.
     mtu: int = 1500
+    #: The longest ULPDU of each side; None: as EMSS has it (RFC 5044 §4.5).
     mulpdu: tuple[int | None, int | None] = (None, None)
+    #: The TCP option is in use.
     timestamps: bool = True
+    #: The initial sequence numbers; None: by the seed.
     isn: tuple[int | None, int | None] = (None, None)
+    #: Seconds since the epoch at which it begins.
     time: float = 1_700_000_000.0
+    #: Seconds between two packets.
     gap: float = 12e-6
+    #: Seconds that it takes an answer to come.
     delay: float = 50e-6
+    #: How it ends.
     close: Close = "fin"
+    #: Who ends it.
     closes: Role = "initiator"
+    #: Decides about all that is random.
     seed: int = 0
+    #: Rules that may be broken, by their names in ``conversation.RULES``.
     allow: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -311,7 +319,7 @@ _PAIRS = {
     "frames": Wanted("octets", lambda value: isinstance(value, bytes)).or_nothing(),
     "alter": Wanted("a function", callable).or_nothing(),
     "deviation": Wanted(f"one of {', '.join(BY_NAME)}, or two joined by +,", _is_deviation),
-    "isn": whole(0, 0xFFFFFFFF).or_nothing(),
+    "isn": whole(0, SEQ_MASK).or_nothing(),
     "mulpdu": whole(MIN_MULPDU, MAX_MULPDU).or_nothing(),
 }
 _SINGLE = {
@@ -333,8 +341,8 @@ _SINGLE = {
     "seed": Wanted("a whole number", is_number),
 }
 
+#: The parameters by name.
 SETUP_NAMES = tuple(field.name for field in fields(Setup))
-"""The parameters by name."""
 
 
 def nanoseconds(seconds: float) -> int:

@@ -5,7 +5,7 @@
     responder send hex:00ff times=3         octets in hexadecimal, three times
     pause 0.01    path-mtu 600    start    close rst responder
 
-The verbs of a side are methods of `Conversation`.
+The verbs of a side are methods of ``Conversation``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from scapy_mpa.craft.tcppacket import ROLES
 
 _HEX = "hex:"
 _MOST_TIMES = 1_000_000
+#: What a side can do.
 VERBS = (
     "stream",
     "send",
@@ -33,7 +34,6 @@ VERBS = (
     "terminate",
     "ulpdu",
 )
-"""What a side can do."""
 _OTHERS = ("pause", "path-mtu", "start", "close")
 
 
@@ -49,7 +49,7 @@ def say(conversation: Conversation, step: str) -> None:
 
 
 def octets(text: str) -> bytes:
-    """Octets from a text, or from `hex:` and hexadecimal digits. Raises ValueError."""
+    """Octets from a text, or from ``hex:`` and hexadecimal digits. Raises ValueError."""
     return bytes.fromhex(text[len(_HEX) :]) if text.startswith(_HEX) else text.encode()
 
 
@@ -138,6 +138,7 @@ def _text(name: str, text: str) -> str:
     return text
 
 
+#: What reads a value, by the annotation of the parameter that it is for.
 READERS: dict[str, Callable[[str, str], Any]] = {
     "Payload": _payload,
     "Payload | MadeUp": _payload,
@@ -147,4 +148,3 @@ READERS: dict[str, Callable[[str, str], Any]] = {
     "bool": _truth,
     "str": _text,
 }
-"""What reads a value, by the annotation of the parameter that it is for."""

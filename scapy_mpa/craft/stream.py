@@ -17,13 +17,13 @@ from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, header_offset, plai
 class LaidFPDU(NamedTuple):
     """Where one FPDU lies in its half connection, in octets."""
 
+    #: Its first octet, a leading Marker included.
     offset: int
-    """Its first octet, a leading Marker included."""
+    #: The first octet of its ULPDU_Length.
     header_offset: int
-    """The first octet of its ULPDU_Length."""
     ulpdu_length: int
+    #: Markers, PAD and CRC included.
     wire_length: int
-    """Markers, PAD and CRC included."""
     markers: int
 
     @property
@@ -32,15 +32,15 @@ class LaidFPDU(NamedTuple):
         return self.offset + self.wire_length
 
 
+#: Given where an FPDU lies, its ULPDU and its octets, what is sent in its place; perhaps more octets, or fewer.
 Alter = Callable[[LaidFPDU, bytes, bytes], bytes]
-"""Given where an FPDU lies, its ULPDU and its octets, what is sent in its place; perhaps more octets, or fewer."""
 
 
 class HalfStream:
     """The stream of one half connection, laid piece by piece so that no more of it is held than one wants.
 
-    `markers`: this direction carries Markers, the first of them at offset 0. `crc`: the CRC is in use; if
-    not, its field is zero. `origin`: what FPDUPTR counts from, as in `framing.fpdu.encode_fpdu`. `alter` may
+    ``markers``: this direction carries Markers, the first of them at offset 0. ``crc``: the CRC is in use; if
+    not, its field is zero. ``origin``: what FPDUPTR counts from, as in ``framing.fpdu.encode_fpdu``. ``alter`` may
     replace the octets of each FPDU, for traffic that is to be malformed.
     """
 
@@ -82,10 +82,3 @@ class HalfStream:
             at += total
         self.offset = at
         return b"".join(pieces), laid
-
-
-def lay_stream(
-    ulpdus: Iterable[bytes], *, markers: bool, crc: bool = True, origin: Origin = "header"
-) -> tuple[bytes, list[LaidFPDU]]:
-    """A whole half connection at once: its octets and the places of its FPDUs (see `HalfStream`)."""
-    return HalfStream(markers=markers, crc=crc, origin=origin).lay(ulpdus)

@@ -5,7 +5,7 @@ timestamps (RFC 7323) and acknowledgements a real connection has: one for every 
 at once for a segment out of order and for one that fills a hole (RFC 5681 §4.2). Times are drawn from an
 iterator that the caller gives, one a packet, so that many talks can share it.
 
-`Talk` leaves open what a packet is: `TcpTalk` makes its octets at once, `conversation` a description of it.
+``Talk`` leaves open what a packet is: ``TcpTalk`` makes its octets at once, ``conversation`` a description of it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from typing import Generic, Literal, TypeVar
 from scapy_mpa.craft.packets import ACK, FIN, PSH, RST, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.segments import Cut
+from scapy_mpa.framing.sequence import SEQ_MASK
 
 Side = Literal["client", "server"]
 P = TypeVar("P")
 
-_MODULO = 0xFFFFFFFF
+#: What the window field says, in units of 2**WINDOW_SHIFT octets.
 WINDOW = 2048
-"""What the window field says, in units of 2**WINDOW_SHIFT octets."""
+#: What a side says in its SYN (RFC 7323 §2.2), unless its window is small.
 WINDOW_SHIFT = 7
-"""What a side says in its SYN (RFC 7323 §2.2), unless its window is small."""
 _NANOSECONDS_PER_TICK = 1_000_000
+#: TSval has 32 bits (RFC 7323 §3.2).
+_LAST_TICK = 0xFFFFFFFF
 _TIMESTAMPS = struct.Struct("!BBBBII")
 _TCP_HEADER, _IPV4_HEADER, _IPV6_HEADER, _ETHERNET_MTU = 20, 20, 40, 1500
 
@@ -35,7 +37,7 @@ _TCP_HEADER, _IPV4_HEADER, _IPV6_HEADER, _ETHERNET_MTU = 20, 20, 40, 1500
 class Party:
     """What one side knows: what it has sent, and what it has received of the other.
 
-    `sent` and `received` are sequence numbers not reduced modulo 2**32.
+    ``sent`` and ``received`` are sequence numbers not reduced modulo 2**32.
     """
 
     __slots__ = ("held", "identification", "received", "sent", "side", "tick", "unacknowledged")
@@ -51,11 +53,15 @@ class Party:
 
 
 class Talk(ABC, Generic[P]):
-    """A TCP connection between `client`, who opens it, and `server`.
+    """A TCP connection between ``client``, who opens it, and ``server``.
 
-    `clock` gives the time of each packet in nanoseconds since the epoch, `itertools.count(start, step)` for
-    one. `client_isn` and `server_isn` are the initial sequence numbers; `timestamps`: the TCP option is in
-    use, which costs 12 octets of each segment (`emss` is what is left of the `mtu`).
+    Args:
+        ip_version: 4 or 6.
+        clock: Gives the time of each packet in nanoseconds since the epoch, as ``itertools.count(start, step)`` does.
+        client_isn: The initial sequence number of the client.
+        server_isn: That of the server.
+        timestamps: The TCP option is in use, which costs 12 octets of each segment.
+        mtu: Of the path, in octets; ``emss`` is what headers leave of it.
     """
 
     def __init__(
@@ -82,7 +88,7 @@ class Talk(ABC, Generic[P]):
         return self._mss - (_TIMESTAMPS.size if self._timestamps else 0)
 
     def set_mtu(self, mtu: int) -> None:
-        """The path takes packets of at most `mtu` octets from now on (RFC 1191)."""
+        """The path takes packets of at most ``mtu`` octets from now on (RFC 1191)."""
         self._mss = mtu - self._headers
 
     def open(self) -> Iterator[P]:
@@ -101,9 +107,9 @@ class Talk(ABC, Generic[P]):
         return self.transfer(side, octets, [(0, len(octets))])
 
     def transfer(self, side: Side, octets: bytes, cuts: Iterable[Cut], start: int = 0) -> Iterator[P]:
-        """Send `octets` in the segments that `cuts` names, in the order in which it names them.
+        """Send ``octets`` in the segments that ``cuts`` names, in the order in which it names them.
 
-        The cuts count from `start` at the first of `octets` and cover all of them; those out of order are
+        The cuts count from ``start`` at the first of ``octets`` and cover all of them; those out of order are
         held by the receiver and acknowledged as such. Acknowledgements come in between.
         """
         sender, receiver = self._parties[side]
@@ -118,13 +124,13 @@ class Talk(ABC, Generic[P]):
                 yield self._packet(receiver, sender, flags=ACK, seq=receiver.sent)
 
     def acknowledge(self, side: Side) -> Iterator[P]:
-        """What a delayed-acknowledgement timer does: `side` acknowledges what it has not yet, if anything."""
+        """What a delayed-acknowledgement timer does: ``side`` acknowledges what it has not yet, if anything."""
         party, peer = self._parties[side]
         if party.unacknowledged:
             yield self._packet(party, peer, flags=ACK, seq=party.sent)
 
     def finish(self, side: Side) -> Iterator[P]:
-        """`side` sends FIN."""
+        """``side`` sends FIN."""
         party, peer = self._parties[side]
         yield self._packet(party, peer, flags=FIN | ACK, seq=party.sent)
         party.sent += 1
@@ -132,13 +138,13 @@ class Talk(ABC, Generic[P]):
         peer.unacknowledged += 1
 
     def close(self, side: Side = "client") -> Iterator[P]:
-        """`side` sends FIN, the other acknowledges with its own, which is acknowledged."""
+        """``side`` sends FIN, the other acknowledges with its own, which is acknowledged."""
         yield from self.finish(side)
         yield from self.finish("server" if side == "client" else "client")
         yield from self.acknowledge(side)
 
     def reset(self, side: Side) -> Iterator[P]:
-        """`side` sends RST (RFC 9293 §3.5.1)."""
+        """``side`` sends RST (RFC 9293 §3.5.1)."""
         party, peer = self._parties[side]
         yield self._packet(party, peer, flags=RST | ACK, seq=party.sent)
 
@@ -166,11 +172,11 @@ class Talk(ABC, Generic[P]):
 
     @abstractmethod
     def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> P:
-        """A packet of `sender`, who acknowledges what it has received if `flags` has ACK."""
+        """A packet of ``sender``, who acknowledges what it has received if ``flags`` has ACK."""
 
     def _options(self, sender: Party, receiver: Party, flags: int, time: int) -> bytes:
         if self._timestamps:
-            sender.tick = time // _NANOSECONDS_PER_TICK & _MODULO
+            sender.tick = time // _NANOSECONDS_PER_TICK & _LAST_TICK
             stamps = _TIMESTAMPS.pack(1, 1, 8, 10, sender.tick, receiver.tick if flags & ACK else 0)
         else:
             stamps = b""
@@ -211,8 +217,8 @@ class TcpTalk(Talk[Packet]):
     def _make(self, sender: Party, time: int, payload: bytes, flags: int, seq: int, options: bytes) -> Packet:
         octets = self._frames[sender.side].frame(
             payload,
-            seq=seq & _MODULO,
-            ack=sender.received & _MODULO if flags & ACK else 0,
+            seq=seq & SEQ_MASK,
+            ack=sender.received & SEQ_MASK if flags & ACK else 0,
             flags=flags,
             window=WINDOW,
             options=options,

@@ -1,7 +1,7 @@
 """A TCP packet as values, before it is octets: what impairments change, what the truth is computed from.
 
-`TcpPacket` says whose it is, which octets of the stream it carries, and what happened to it on the way; `octets_of`
-makes the frame. `Half` is the half connection as it was sent.
+``TcpPacket`` says whose it is, which octets of the stream it carries, and what happened to it on the way; ``octets_of``
+makes the frame. ``SentHalf`` is the half connection as it was sent.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple
 from scapy_mpa.craft.fragments import ip_fragment
 from scapy_mpa.craft.packets import ACK, FrameMaker, pseudo_header_sum
 from scapy_mpa.craft.stream import LaidFPDU
+from scapy_mpa.framing.sequence import wrap
 
 Role = Literal["initiator", "responder"]
 ROLES: tuple[Role, Role] = ("initiator", "responder")
 
 _end = attrgetter("end")
-_MODULO = 0xFFFFFFFF
 _CHECKSUM_AT = 16
 _TCP_HEADER = 20
 
@@ -30,12 +30,12 @@ def other(role: Role) -> Role:
     return "responder" if role == "initiator" else "initiator"
 
 
-class Half:
+class SentHalf:
     """One half connection as its sender made it.
 
-    Offsets count octets of the TCP stream from 0, the octet after SYN. `startup` is where the startup frame lies
-    and `origin` where Full Operation begins (None: not, or not yet); `laid` are the FPDUs, their offsets counted
-    from `origin`, and `opcodes` what each carries (None: no opcode).
+    Offsets count octets of the TCP stream from 0, the octet after SYN. ``startup`` is where the startup frame lies
+    and ``origin`` where Full Operation begins (None: not, or not yet); ``laid`` are the FPDUs, their offsets counted
+    from ``origin``, and ``opcodes`` what each carries (None: no opcode).
     """
 
     def __init__(self, connection: int, role: Role, frames: FrameMaker, isn: int) -> None:
@@ -54,17 +54,17 @@ class Half:
         self.peer = self
 
     def fpdus_from(self, offset: int) -> Iterator[LaidFPDU]:
-        """The FPDUs that hold octets from `offset` of Full Operation on."""
+        """The FPDUs that hold octets from ``offset`` of Full Operation on."""
         for index in range(bisect_right(self.laid, offset, key=_end), len(self.laid)):
             yield self.laid[index]
 
     def seq(self, offset: int) -> int:
-        """The sequence number of the octet at `offset`."""
-        return (self.isn + 1 + offset) & _MODULO
+        """The sequence number of the octet at ``offset``."""
+        return wrap(offset, self.isn + 1)
 
 
-class Piece(NamedTuple):
-    """A fragment of an IP datagram: octets [start, end) of what follows the IP header, of `total`."""
+class IPFragment(NamedTuple):
+    """A fragment of an IP datagram: octets [start, end) of what follows the IP header, of ``total``."""
 
     start: int
     end: int
@@ -75,13 +75,13 @@ class Piece(NamedTuple):
 class TcpPacket(NamedTuple):
     """One packet, or one fragment of it.
 
-    `time` is in nanoseconds since the epoch. `start` is the stream offset of the first payload octet (-1 in a
-    SYN), `ack` how much of the peer's stream is acknowledged (None: no ACK; a SYN and a FIN count one octet).
-    `in_operation`: the payload belongs to Full Operation.
+    ``time`` is in nanoseconds since the epoch. ``start`` is the stream offset of the first payload octet (-1 in a
+    SYN), ``ack`` how much of the peer's stream is acknowledged (None: no ACK; a SYN and a FIN count one octet).
+    ``in_operation``: the payload belongs to Full Operation.
     """
 
     time: int
-    half: Half
+    half: SentHalf
     start: int
     payload: bytes
     ack: int | None
@@ -90,11 +90,11 @@ class TcpPacket(NamedTuple):
     options: bytes
     identification: int
     in_operation: bool = False
+    #: (index in the payload, what is XORed with that octet).
     damage: tuple[tuple[int, int], ...] = ()
-    """(index in the payload, what is XORed with that octet)."""
+    #: Of the octets as they are; of those before the damage; not filled in, in the two ways of hosts that offload.
     checksum: Literal["right", "before", "zero", "pseudo"] = "right"
-    """Of the octets as they are; of those before the damage; not filled in, in the two ways of hosts that offload."""
-    piece: Piece | None = None
+    piece: IPFragment | None = None
 
     @property
     def end(self) -> int:

@@ -1,7 +1,7 @@
 """Several conversations at once, what happens to their packets, the capture file, and the truth about it.
 
-`Traffic` joins everything: conversations in, the packets of all of them merged by time and impaired out, one by
-one. `write` makes a capture of them and, if asked, notes what is to be found in it.
+``Traffic`` joins everything: conversations in, the packets of all of them merged by time and impaired out, one by
+one. ``write`` makes a capture of them and, if asked, notes what is to be found in it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scapy_mpa.craft.truth import Truth
 from scapy_mpa.errors import MPAError
 
 Format = Literal["pcap", "pcapng"]
+#: Nanoseconds since the epoch that the seconds of a pcap file do not hold any more.
 END_OF_TIME = (1 << 32) * 10**9
-"""Nanoseconds since the epoch that the seconds of a pcap file do not hold any more."""
 FORMATS: tuple[Format, ...] = ("pcap", "pcapng")
 
 
@@ -41,7 +41,7 @@ class Traffic:
         return self.pipeline.apply(merge(*streams, key=_time) if len(streams) > 1 else streams[0] if streams else ())
 
     def write(self, file: BinaryIO, format: Format = "pcap", truth: Truth | None = None) -> int:
-        """Write a capture to a binary file, and note in `truth` what is in it; return the number of packets."""
+        """Write a capture to a binary file, and note in ``truth`` what is in it; return the number of packets."""
         snaplen = self.pipeline.snaplen
         writer = (PcapWriter if format == "pcap" else PcapngWriter)(file, snaplen=snaplen or SNAPLEN)
 

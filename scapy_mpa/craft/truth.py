@@ -1,8 +1,8 @@
 """What is to be found in a capture, computed from what was sent and from the packets as they were written to it.
 
 The receiver has no part in this: where each FPDU lies is known from its sender, which octets each frame brought
-from the packets. `Truth` takes note of the packets one by one and gives, at the end, a record with the keys of
-`scapy-mpa fpdus` for every FPDU that can be found. The definitions:
+from the packets. ``Truth`` takes note of the packets one by one and gives, at the end, a record with the keys of
+``scapy-mpa fpdus`` for every FPDU that can be found. The definitions:
 
 * complete(k): the first frame by which every octet of FPDU k, and both startup frames, have been captured.
 * placed(k): complete(k) if it is the first one, or holds a Marker; if not, also not before placed(k - 1). Where the
@@ -19,7 +19,7 @@ Behind octets that no frame brings, in a stream with neither Markers nor CRCs, F
 lengths and headers that agree. All that are there are listed; how long a chain must be is for a receiver to choose,
 and so is how many FPDUs it takes to believe in a connection whose startup frames were not captured.
 
-The damage of `impairments` falls on ULPDUs and CRC fields alone. Where a length or a Marker is damaged, what a
+The damage of ``impairments`` falls on ULPDUs and CRC fields alone. Where a length or a Marker is damaged, what a
 receiver can find is nothing that a sender could know. Nor is anything known of FPDUs that were altered on purpose.
 """
 
@@ -30,7 +30,7 @@ from typing import Any
 
 from scapy_mpa.craft.capturedhalf import NEVER, Captured, CapturedHalf
 from scapy_mpa.craft.packets import SYN
-from scapy_mpa.craft.tcppacket import ROLES, Half, Piece, Role, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, IPFragment, Role, SentHalf, TcpPacket
 
 
 class Truth:
@@ -38,15 +38,15 @@ class Truth:
 
     def __init__(self) -> None:
         self._times: list[int] = []
-        self._captured: dict[Half, list[Captured]] = {}
+        self._captured: dict[SentHalf, list[Captured]] = {}
         #: The half that sent the first data segment, by connection.
-        self._first: dict[int, Half] = {}
+        self._first: dict[int, SentHalf] = {}
         #: The halves whose SYN was captured.
-        self._synchronized: set[Half] = set()
-        self._fragments: dict[tuple[Half, int, int], dict[int, tuple[Piece, int]]] = {}
+        self._synchronized: set[SentHalf] = set()
+        self._fragments: dict[tuple[SentHalf, int, int], dict[int, tuple[IPFragment, int]]] = {}
 
     def note(self, packet: TcpPacket, captured: int | None = None) -> None:
-        """A packet is the next frame of the capture, which kept `captured` octets of it (None: all)."""
+        """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all)."""
         self._times.append(packet.time)
         if packet.flags & SYN:
             self._synchronized.add(packet.half)
@@ -58,7 +58,7 @@ class Truth:
                 kept = min(kept, captured - packet.headers)
             self._note_segment(packet, kept)
 
-    def _note_fragment(self, packet: TcpPacket, piece: Piece, captured: int | None) -> None:
+    def _note_fragment(self, packet: TcpPacket, piece: IPFragment, captured: int | None) -> None:
         """Count a datagram at the fragment that completes it."""
         key = packet.half, piece.identification, packet.start
         pieces = self._fragments.setdefault(key, {})
@@ -93,7 +93,7 @@ class Truth:
             )
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The FPDUs that are to be found, ordered as `scapy-mpa fpdus` orders them."""
+        """The FPDUs that are to be found, ordered as ``scapy-mpa fpdus`` orders them."""
         found = []
         for connection, first in self._first.items():
             told = _ConnectionTruth(first, self._captured, self._synchronized)
@@ -106,10 +106,10 @@ class Truth:
 
 
 class _ConnectionTruth:
-    """One connection; `order` is the frame that it is numbered by."""
+    """One connection; ``order`` is the frame that it is numbered by."""
 
-    def __init__(self, first: Half, captured: dict[Half, list[Captured]], synchronized: set[Half]) -> None:
-        sides: dict[Role, Half] = {half.role: half for half in (first, first.peer)}
+    def __init__(self, first: SentHalf, captured: dict[SentHalf, list[Captured]], synchronized: set[SentHalf]) -> None:
+        sides: dict[Role, SentHalf] = {half.role: half for half in (first, first.peer)}
         self.halves: dict[Role, CapturedHalf] = {}
         has_startup = any(half.startup is not None for half in sides.values())
         frames = {role: _startup_frame(sides[role], captured.get(sides[role], [])) for role in ROLES}
@@ -138,7 +138,7 @@ class _ConnectionTruth:
             self.order = min((half.first_placed for half in self.halves.values()), default=NEVER)
 
 
-def _startup_frame(half: Half, captured: list[Captured]) -> int:
+def _startup_frame(half: SentHalf, captured: list[Captured]) -> int:
     """The frame by which the startup frame of a half was captured."""
     if half.startup is None:
         return NEVER

@@ -1,6 +1,6 @@
 """ULPDUs as RDMAP's senders make them: one DDP segment each, header and payload (RFC 5041 §4, RFC 5040 §4).
 
-Values in, octets out. `version` is that of DDP and of RDMAP, which do not differ: 1 in the RFCs, 0 in the
+Values in, octets out. ``version`` is that of DDP and of RDMAP, which do not differ: 1 in the RFCs, 0 in the
 protocols of the RDMA Consortium and in the drafts (RFC 5044 §C.1).
 """
 
@@ -9,32 +9,27 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER, control_octets
 
-_TAGGED = struct.Struct("!BBIQ")
-_UNTAGGED = struct.Struct("!BBIIII")
 _READ_REQUEST = struct.Struct("!IQIIQ")
 _ATOMIC_REQUEST = struct.Struct("!IIIQQQQQ")
 _ATOMIC_RESPONSE = struct.Struct("!IQ")
 _TERMINATE_CONTROL = struct.Struct("!BBH")
 
-_DDP_TAGGED, _DDP_LAST = 0x80, 0x40
-_RDMAP_VERSION_SHIFT = 6
-
 RDMA_WRITE, READ_REQUEST, READ_RESPONSE, SEND, SEND_INVALIDATE, SEND_SE, SEND_SE_INVALIDATE = range(7)
 TERMINATE, IMMEDIATE, IMMEDIATE_SE, ATOMIC_REQUEST, ATOMIC_RESPONSE = range(7, 12)
 
+#: The queues of untagged messages (RFC 5040 §4.2, RFC 7306 §4).
 SEND_QUEUE, REQUEST_QUEUE, TERMINATE_QUEUE, ATOMIC_RESPONSE_QUEUE = range(4)
-"""The queues of untagged messages (RFC 5040 §4.2, RFC 7306 §4)."""
 
+#: Atomic operations (RFC 7306 §5.1).
 FETCH_ADD, CMP_SWAP = 0, 2
-"""Atomic operations (RFC 7306 §5.1)."""
 
 
 def tagged(opcode: int, stag: int, tagged_offset: int, payload: bytes, *, last: bool = True, version: int = 1) -> bytes:
-    """One tagged DDP segment; `last` sets L."""
-    control = _DDP_TAGGED | version | (_DDP_LAST if last else 0)
-    return _TAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, stag, tagged_offset) + payload
+    """One tagged DDP segment; ``last`` sets L."""
+    control = control_octets(opcode, tagged=True, last=last, version=version)
+    return TAGGED_HEADER.pack(*control, stag, tagged_offset) + payload
 
 
 def untagged(
@@ -48,16 +43,13 @@ def untagged(
     last: bool = True,
     version: int = 1,
 ) -> bytes:
-    """One untagged DDP segment; `invalidate` is the STag in the Sends that have one."""
-    control = version | (_DDP_LAST if last else 0)
-    return (
-        _UNTAGGED.pack(control, version << _RDMAP_VERSION_SHIFT | opcode, invalidate, queue, msn, message_offset)
-        + payload
-    )
+    """One untagged DDP segment; ``invalidate`` is the STag in the Sends that have one."""
+    control = control_octets(opcode, tagged=False, last=last, version=version)
+    return UNTAGGED_HEADER.pack(*control, invalidate, queue, msn, message_offset) + payload
 
 
 def rdma_write(stag: int, tagged_offset: int, payload: bytes, *, last: bool = True) -> bytes:
-    """One tagged DDP segment of an RDMA Write message; `last` sets L."""
+    """One tagged DDP segment of an RDMA Write message; ``last`` sets L."""
     return tagged(RDMA_WRITE, stag, tagged_offset, payload, last=last)
 
 
@@ -67,7 +59,7 @@ def send(msn: int, payload: bytes, *, message_offset: int = 0, last: bool = True
 
 
 def rdma_write_message(stag: int, tagged_offset: int, payload: bytes, mulpdu: int) -> Iterator[bytes]:
-    """An RDMA Write message in ULPDUs of at most `mulpdu` octets, all but the last of them full."""
+    """An RDMA Write message in ULPDUs of at most ``mulpdu`` octets, all but the last of them full."""
     room = mulpdu - TAGGED_HEADER_LENGTH
     for start in range(0, max(1, len(payload)), room):
         part = payload[start : start + room]
@@ -75,14 +67,14 @@ def rdma_write_message(stag: int, tagged_offset: int, payload: bytes, mulpdu: in
 
 
 def read_request_body(sink_stag: int, sink_to: int, size: int, source_stag: int, source_to: int) -> bytes:
-    """What an RDMA Read Request says (RFC 5040 §4.4): `size` octets from the source to the sink."""
+    """What an RDMA Read Request says (RFC 5040 §4.4): ``size`` octets from the source to the sink."""
     return _READ_REQUEST.pack(sink_stag, sink_to, size, source_stag, source_to)
 
 
 def atomic_request_body(
     operation: int, request_id: int, stag: int, to: int, data: int, mask: int, compare: int, compare_mask: int
 ) -> bytes:
-    """What an Atomic Request says (RFC 7306 §5.2); `data` is what is added or put in place."""
+    """What an Atomic Request says (RFC 7306 §5.2); ``data`` is what is added or put in place."""
     return _ATOMIC_REQUEST.pack(operation, request_id, stag, to, data, mask, compare, compare_mask)
 
 

@@ -1,4 +1,4 @@
-"""What parameters may be: each `Wanted` says it in words, and whether a value is that.
+"""What parameters may be: each ``Wanted`` says it in words, and whether a value is that.
 
 Parameters come from people, by way of TOML, the command line and the Scapy prompt: anything may stand there.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard
 
+#: Seconds of the longest pause, delay or gap: eleven days.
 LONGEST_WAIT = 1_000_000
-"""Seconds of the longest pause, delay or gap: eleven days."""
 
 
 class Wanted(NamedTuple):
     """A kind of values."""
 
+    #: As in: a whole number from 0 to 65535.
     what: str
-    """As in: a whole number from 0 to 65535."""
     fits: Callable[[Any], bool]
 
     def complaint(self, name: str, value: object) -> str | None:
@@ -34,12 +34,12 @@ def is_number(value: object) -> TypeGuard[int]:
 
 
 def whole(least: int, most: int) -> Wanted:
-    """Whole numbers from `least` to `most`."""
+    """Whole numbers from ``least`` to ``most``."""
     return Wanted(f"a whole number from {least} to {most}", lambda value: is_number(value) and least <= value <= most)
 
 
 def up_to(most: float) -> Wanted:
-    """Numbers from 0 to `most`."""
+    """Numbers from 0 to ``most``."""
 
     def fits(value: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most

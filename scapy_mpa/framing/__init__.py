@@ -1,8 +1,8 @@
 """Octets to startup frames, FPDUs, Markers and CRCs, and back.
 
-Nothing here knows a file, a socket, a clock or Scapy. `profiles` holds what the specifications say
-differently, `startup` the MPA Request and Reply, `fpdu` and `markers` Full Operation, `ddp` a look inside. To be
-imported by name, since few need them: `negotiation`, what must come of two endpoints, and `judgement`, what two
+Nothing here knows a file, a socket, a clock or Scapy. ``profiles`` holds what the specifications say
+differently, ``startup`` the MPA Request and Reply, ``fpdu`` and ``markers`` Full Operation, ``ddp`` a look inside. To
+be imported by name, since few need them: ``negotiation``, what must come of two endpoints, and ``judgement``, what two
 captured startup frames tell.
 """
 
@@ -14,9 +14,9 @@ from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
     TAGGED_HEADER_LENGTH,
     UNTAGGED_HEADER_LENGTH,
-    DDPTagged,
-    DDPUntagged,
+    TaggedHeader,
     Terminate,
+    UntaggedHeader,
     decode_ddp,
     decode_terminate,
     error_meaning,
@@ -43,7 +43,7 @@ from scapy_mpa.framing.markers import (
     wire_length,
 )
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
-from scapy_mpa.framing.profiles import PROFILES, TOPICS, Profile, clause, profile_of_revision
+from scapy_mpa.framing.profiles import PROFILES, Profile, clause, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MOD, seq_add, seq_diff, unwrap, wrap
 from scapy_mpa.framing.startup import (
     ENHANCED_DATA_LENGTH,
@@ -86,11 +86,8 @@ __all__ = [
     "SEQ_MOD",
     "STARTUP_HEADER_LENGTH",
     "TAGGED_HEADER_LENGTH",
-    "TOPICS",
     "UNTAGGED_HEADER_LENGTH",
     "C",
-    "DDPTagged",
-    "DDPUntagged",
     "EnhancedData",
     "Fpdu",
     "Kind",
@@ -102,7 +99,9 @@ __all__ = [
     "R",
     "S",
     "StartupFrame",
+    "TaggedHeader",
     "Terminate",
+    "UntaggedHeader",
     "check_markers",
     "clause",
     "crc32c",

@@ -1,6 +1,6 @@
 """What two startup frames mean for Full Operation: versions, Markers, CRC, IRD and ORD, the RTR message.
 
-These are the facts that `negotiation` (what two sides must send) and `judgement` (what two captured frames tell)
+These are the facts that ``negotiation`` (what two sides must send) and ``judgement`` (what two captured frames tell)
 have in common: RFC 5044 §7.1.1, appendix C and RFC 6581 §9.
 """
 
@@ -11,36 +11,36 @@ from typing import Literal, NamedTuple, TypeAlias
 from scapy_mpa.framing.profiles import Profile, profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame
 
+#: Upgraded RDMAC RNIC, non-permissive IETF RNIC, permissive IETF RNIC (RFC 5044 appendix C.1).
 RnicKind: TypeAlias = Literal["rdmac", "ietf", "ietf-permissive"]
-"""Upgraded RDMAC RNIC, non-permissive IETF RNIC, permissive IETF RNIC (RFC 5044 appendix C.1)."""
 RNIC_KINDS: tuple[RnicKind, ...] = ("rdmac", "ietf", "ietf-permissive")
 
 Endpoint: TypeAlias = Literal["initiator", "responder"]
+#: A ready-to-receive message: a zero-length Send, RDMA Write or RDMA Read (RFC 6581 §9.2, flags B, C, D).
 RtrType: TypeAlias = Literal["send", "write", "read"]
-"""A ready-to-receive message: a zero-length Send, RDMA Write or RDMA Read (RFC 6581 §9.2, flags B, C, D)."""
 RTR_TYPES: tuple[RtrType, ...] = ("send", "write", "read")
 
+#: DDP and RDMAP version on the wire, the same for both (RFC 5044 appendix C.1).
 RDMAC_VERSION, IETF_VERSION = 0, 1
-"""DDP and RDMAP version on the wire, the same for both (RFC 5044 appendix C.1)."""
+#: Rev of a frame that uses any enhanced feature (RFC 6581 §6).
 MINIMUM_ENHANCED_REVISION = 2
-"""Rev of a frame that uses any enhanced feature (RFC 6581 §6)."""
 
 
 class Close(NamedTuple):
     """The end of a connection that cannot work."""
 
     by: Endpoint
+    #: The frame on whose reception it closes.
     on: Kind
-    """The frame on whose reception it closes."""
+    #: RFC 5044 §8, RFC 6581 §8.
     code: int
-    """RFC 5044 §8, RFC 6581 §8."""
+    #: For ``profiles.clause``.
     topic: str
-    """For `profiles.clause`."""
     reason: str
+    #: The code is sent in a Terminate as the first FPDU; otherwise it is reported locally.
     terminate: bool = False
-    """The code is sent in a Terminate as the first FPDU; otherwise it is reported locally."""
+    #: It must come. False: it depends on what the frames do not show.
     certain: bool = True
-    """It must come. False: it depends on what the frames do not show."""
 
 
 class ReadDepths(NamedTuple):
@@ -56,15 +56,15 @@ class Operation(NamedTuple):
     """Full Operation as it must be; None is what a frame that is missing would say."""
 
     profile: Profile
+    #: DDP and RDMAP version, the same for both and in both directions; several if the frames leave it open.
     versions: tuple[int, ...]
-    """DDP and RDMAP version, the same for both and in both directions; several if the frames leave it open."""
     markers_from_initiator: bool | None
     markers_from_responder: bool | None
     crc: bool | None
+    #: None if IRD and ORD were not exchanged.
     depths: ReadDepths | None
-    """None if IRD and ORD were not exchanged."""
+    #: The types of which one must be the Initiator's first FPDU; None: no RTR message, () : none in common.
     rtr: tuple[RtrType, ...] | None
-    """The types of which one must be the Initiator's first FPDU; None: no RTR message, () : none in common."""
 
 
 def rtr_types(enhanced: EnhancedData) -> tuple[RtrType, ...]:
@@ -101,27 +101,36 @@ def agreed(request: StartupFrame | None, reply: StartupFrame | None) -> Operatio
     if last is None:
         raise ValueError("neither a Request nor a Reply")
     adapts = request is not None and reply is not None and request.rev > 0 and is_rdmac(reply)
-    versions: tuple[int, ...] = (IETF_VERSION,)
-    if last.rev == 0:
-        # Rev 0 without M or C is no RNIC of Figure 14, and the drafts do not tie DDP's version to Rev.
-        rdmac = is_rdmac(last) and (adapts or request is None or is_rdmac(request))
-        versions = (RDMAC_VERSION,) if rdmac else (RDMAC_VERSION, IETF_VERSION)
     crc = any(frame is not None and frame.c for frame in (request, reply))
     depths, rtr = None, None
     if request is not None and reply is not None and request.enhanced and reply.enhanced:
         depths = read_depths(request.enhanced, reply.enhanced)
-        if request.enhanced.a and reply.enhanced.a:
-            theirs = rtr_types(reply.enhanced)
-            rtr = tuple(name for name in rtr_types(request.enhanced) if name in theirs)
+        rtr = _common_rtr_types(request.enhanced, reply.enhanced)
     return Operation(
         profile_of_revision(last.rev),
-        versions,
+        _versions(last, may_be_rdmac=adapts or request is None or is_rdmac(request)),
         None if reply is None else bool(reply.m),
         None if request is None else adapts or bool(request.m),
         crc if crc or (request is not None and reply is not None) else None,
         depths,
         rtr,
     )
+
+
+def _versions(last: StartupFrame, *, may_be_rdmac: bool) -> tuple[int, ...]:
+    """DDP and RDMAP versions that go with the Reply, else the Request; ``may_be_rdmac``: as far as the Request says."""
+    if last.rev > 0:
+        return (IETF_VERSION,)
+    # Rev 0 without M or C is no RNIC of Figure 14, and the drafts do not tie DDP's version to Rev.
+    return (RDMAC_VERSION,) if is_rdmac(last) and may_be_rdmac else (RDMAC_VERSION, IETF_VERSION)
+
+
+def _common_rtr_types(request: EnhancedData, reply: EnhancedData) -> tuple[RtrType, ...] | None:
+    """The RTR types that both name, None if the model is not peer-to-peer (RFC 6581 §9.2)."""
+    if not (request.a and reply.a):
+        return None
+    theirs = rtr_types(reply)
+    return tuple(name for name in rtr_types(request) if name in theirs)
 
 
 def no_matching_rtr() -> Close:

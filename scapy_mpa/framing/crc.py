@@ -1,11 +1,11 @@
 """CRC32c, the check value of an FPDU, and its field.
 
-`crc32c(octets, crc=0)` is the function of the `crc32c` package itself, without a layer of Python around it:
+``crc32c(octets, crc=0)`` is the function of the ``crc32c`` package itself, without a layer of Python around it:
 the receiver calls it once an FPDU. The field holds the value least significant octet first, as iSCSI sends
 its digests (RFC 5044 §4.4).
 
 Where the processor has no CRC32c instruction the package computes in software, three times slower or worse.
-Only if the environment variable CRC32C_SW_MODE is `none` does it refuse, and then so does this module, when
+Only if the environment variable CRC32C_SW_MODE is ``none`` does it refuse, and then so does this module, when
 called.
 """
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from scapy_mpa.framing.markers import Octets
 
+#: Octets of the CRC field, present whether CRCs are in use or not (RFC 5044 §4.1).
 CRC_LENGTH = 4
-"""Octets of the CRC field, present whether CRCs are in use or not (RFC 5044 §4.1)."""
 
 CRC_RESIDUE = 0x48674BC7
 """The CRC32c of any octets followed by their own CRC field, least significant octet first."""
 
 
 def _load_crc32c() -> Any:
-    """Take `crc32c` out of the package's extension module.
+    """Take ``crc32c`` out of the package's extension module.
 
-    `import crc32c` also imports a command line and `importlib.metadata`, 50 ms in all; the extension takes
+    ``import crc32c`` also imports a command line and ``importlib.metadata``, 50 ms in all; the extension takes
     1 ms. Its name is not a promise of the package, so anything unexpected falls back to the plain import.
     """
     if "crc32c" not in sys.modules:
@@ -68,9 +68,9 @@ if not TYPE_CHECKING:
 
 
 def crc_field(crc: int) -> bytes:
-    """The 4 octets of a CRC field with the value `crc`, least significant octet first (RFC 5044 §4.4).
+    """The 4 octets of a CRC field with the value ``crc``, least significant octet first (RFC 5044 §4.4).
 
-    Raises FramingError if `crc` is no unsigned number of 32 bits.
+    Raises FramingError if ``crc`` is no unsigned number of 32 bits.
     """
     try:
         return crc.to_bytes(CRC_LENGTH, "little")

@@ -6,7 +6,7 @@ DDP headers are RFC 5041 §4, RDMAP's control octet RFC 5040 §4.1, its message 
 The control word of a Terminate is: layer 4 bits, error type 4 bits, error code 8 bits, M, D, R. The Linux siw
 driver lays it out from the least significant bit, so that in the first octet layer and error type change
 places and M, D, R are 0x01, 0x02, 0x04 of the third instead of 0x80, 0x40, 0x20. Nothing in the message says
-which is meant, so `decode_terminate` takes what is a defined error; if both are, or neither is, M, D, R
+which is meant, so ``decode_terminate`` takes what is a defined error; if both are, or neither is, M, D, R
 decide, since RFC 5040 has siw's three bits reserved. Without any of the six bits it is RFC 5040's.
 """
 
@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from scapy_mpa.framing.markers import Octets
 
+#: Name of each of the 16 opcodes, None where there is none (RFC 5040 §4.2, RFC 7306 §4).
 OPCODE_NAMES: tuple[str | None, ...] = (
     "RDMA Write",
     "RDMA Read Request",
@@ -35,26 +36,25 @@ OPCODE_NAMES: tuple[str | None, ...] = (
     None,
     None,
 )
-"""Name of each of the 16 opcodes, None where there is none (RFC 5040 §4.2, RFC 7306 §4)."""
 
+#: Octets of the DDP and RDMAP control fields; a shorter ULPDU has no opcode.
 CONTROL_LENGTH = 2
-"""Octets of the DDP and RDMAP control fields; a shorter ULPDU has no opcode."""
+#: Octets of a tagged DDP header (RFC 5041 §4.2).
 TAGGED_HEADER_LENGTH = 14
-"""Octets of a tagged DDP header (RFC 5041 §4.2)."""
+#: Octets of an untagged DDP header (RFC 5041 §4.3).
 UNTAGGED_HEADER_LENGTH = 18
-"""Octets of an untagged DDP header (RFC 5041 §4.3)."""
 
+#: RDMA Write and RDMA Read Response (RFC 5040 §4.2).
 TAGGED_OPCODES = (0, 2)
-"""RDMA Write and RDMA Read Response (RFC 5040 §4.2)."""
+#: The queue of each untagged message, by opcode (RFC 5040 §4.2, RFC 7306 §4).
 QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 0, 10: 1, 11: 3}
-"""The queue of each untagged message, by opcode (RFC 5040 §4.2, RFC 7306 §4)."""
 TERMINATE_OPCODE = 7
+#: Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1).
 WHOLE_WRITES = (0xC000, 0xC140)
-"""Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1)."""
 _TERMINATE_CONTROL_LENGTH = 4
 
+#: What the layer numbers mean (RFC 5040 §4.8).
 LAYER_NAMES = ("RDMAP", "DDP", "LLP")
-"""What the layer numbers mean (RFC 5040 §4.8)."""
 
 _ANY_CODE: dict[int, str] = {}
 
@@ -124,11 +124,16 @@ _ERRORS: dict[tuple[int, int], tuple[str, dict[int, str]]] = {
     ),
 }
 
-_TAGGED = Struct(">BBIQ")
-_UNTAGGED = Struct(">BBIIII")
+#: The headers: DDP control, RDMAP control; STag, TO; or RsvdULP, QN, MSN, MO (RFC 5041 §4.2, §4.3).
+TAGGED_HEADER = Struct(">BBIQ")
+UNTAGGED_HEADER = Struct(">BBIIII")
+#: The bits T and L of DDP's control octet (RFC 5041 §4.1).
+TAGGED, LAST = 0x80, 0x40
+_DDP_VERSION, _OPCODE = 0x03, 0x0F
+_RDMAP_VERSION_SHIFT = 6
 
 
-class DDPTagged(NamedTuple):
+class TaggedHeader(NamedTuple):
     """A tagged DDP header (RFC 5041 §4.2) and the length in octets of what follows it."""
 
     last: bool
@@ -140,56 +145,74 @@ class DDPTagged(NamedTuple):
     payload_length: int
 
 
-class DDPUntagged(NamedTuple):
+class UntaggedHeader(NamedTuple):
     """An untagged DDP header (RFC 5041 §4.3) and the length in octets of what follows it."""
 
     last: bool
     dv: int
     rv: int
     opcode: int
+    #: Invalidate STag in the Sends that invalidate.
     rsvdulp: int
-    """Invalidate STag in the Sends that invalidate."""
     qn: int
     msn: int
     mo: int
     payload_length: int
 
 
+def opcode_of(ulpdu: Octets) -> int | None:
+    """The opcode in a ULPDU; None if it has under 2 octets (RFC 5040 §4.1)."""
+    return ulpdu[1] & _OPCODE if len(ulpdu) >= CONTROL_LENGTH else None
+
+
 def opcode_name(ulpdu: Octets) -> str | None:
     """The RDMAP message a ULPDU belongs to; None if it has under 2 octets or an opcode without a name."""
-    return OPCODE_NAMES[ulpdu[1] & 0x0F] if len(ulpdu) >= CONTROL_LENGTH else None
+    opcode = opcode_of(ulpdu)
+    return None if opcode is None else OPCODE_NAMES[opcode]
 
 
-def decode_ddp(ulpdu: Octets) -> DDPTagged | DDPUntagged | None:
+def is_tagged(ulpdu: Octets) -> bool:
+    """Whether its T bit makes a ULPDU a tagged DDP segment; an empty one is none."""
+    return bool(ulpdu) and bool(ulpdu[0] & TAGGED)
+
+
+def header_length(ulpdu: Octets) -> int:
+    """Octets of the DDP header that a ULPDU must have by its T bit."""
+    return TAGGED_HEADER_LENGTH if is_tagged(ulpdu) else UNTAGGED_HEADER_LENGTH
+
+
+def control_octets(opcode: int, *, tagged: bool, last: bool, version: int) -> tuple[int, int]:
+    """DDP's and RDMAP's control octet of a segment; both protocols have the same version (RFC 5044 §C.1)."""
+    return (TAGGED if tagged else 0) | (LAST if last else 0) | version, version << _RDMAP_VERSION_SHIFT | opcode
+
+
+def decode_ddp(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
     """The DDP header of a ULPDU, tagged or untagged by its T bit; None if the ULPDU is too short for it."""
-    if not ulpdu:
+    payload_length = len(ulpdu) - header_length(ulpdu)
+    if payload_length < 0:
         return None
-    last, dv = bool(ulpdu[0] & 0x40), ulpdu[0] & 0x03
-    if ulpdu[0] & 0x80:
-        if len(ulpdu) < TAGGED_HEADER_LENGTH:
-            return None
-        _, control, stag, to = _TAGGED.unpack_from(ulpdu)
-        return DDPTagged(last, dv, control >> 6, control & 0x0F, stag, to, len(ulpdu) - TAGGED_HEADER_LENGTH)
-    if len(ulpdu) < UNTAGGED_HEADER_LENGTH:
-        return None
-    _, control, rsvdulp, qn, msn, mo = _UNTAGGED.unpack_from(ulpdu)
-    payload_length = len(ulpdu) - UNTAGGED_HEADER_LENGTH
-    return DDPUntagged(last, dv, control >> 6, control & 0x0F, rsvdulp, qn, msn, mo, payload_length)
+    last, dv = bool(ulpdu[0] & LAST), ulpdu[0] & _DDP_VERSION
+    rv, opcode = ulpdu[1] >> _RDMAP_VERSION_SHIFT, ulpdu[1] & _OPCODE
+    if is_tagged(ulpdu):
+        _, _, stag, to = TAGGED_HEADER.unpack_from(ulpdu)
+        return TaggedHeader(last, dv, rv, opcode, stag, to, payload_length)
+    _, _, rsvdulp, qn, msn, mo = UNTAGGED_HEADER.unpack_from(ulpdu)
+    return UntaggedHeader(last, dv, rv, opcode, rsvdulp, qn, msn, mo, payload_length)
 
 
 class Terminate(NamedTuple):
     """The control word of a Terminate message, and what it says."""
 
+    #: 0 RDMAP, 1 DDP, 2 LLP.
     layer: int
-    """0 RDMAP, 1 DDP, 2 LLP."""
     etype: int
     code: int
+    #: DDP Segment Length is valid.
     m: int
-    """DDP Segment Length is valid."""
+    #: The DDP header of what was in error follows.
     d: int
-    """The DDP header of what was in error follows."""
+    #: Its RDMAP header follows.
     r: int
-    """Its RDMAP header follows."""
     layout: Literal["rfc5040", "siw"]
     meaning: str
 
@@ -197,7 +220,7 @@ class Terminate(NamedTuple):
 def decode_terminate(ulpdu: Octets) -> Terminate | None:
     """Read the Terminate message in a ULPDU; None if it is another message or lacks the control word."""
     ddp = decode_ddp(ulpdu)
-    if not isinstance(ddp, DDPUntagged) or ddp.opcode != TERMINATE_OPCODE:
+    if not isinstance(ddp, UntaggedHeader) or ddp.opcode != TERMINATE_OPCODE:
         return None
     if ddp.payload_length < _TERMINATE_CONTROL_LENGTH:
         return None

@@ -1,7 +1,7 @@
 """What can be wrong with a Request, a Reply, their pair, and the first FPDU after them.
 
-One function for each; `judgement` gathers them. Each `Deviation` has whose fault it is and an id, which is that of
-a rule: `scapy_mpa.rules` has its clause, how grave it is and its error code. RFC 5044 §7.1.1 and §7.1.2; RFC 6581 §6,
+One function for each; ``judgement`` gathers them. Each ``Deviation`` has whose fault it is and an id, which is that of
+a rule: ``scapy_mpa.rules`` has its clause, how grave it is and its error code. RFC 5044 §7.1.1 and §7.1.2; RFC 6581 §6,
 §9 and §10.
 """
 
@@ -13,8 +13,8 @@ from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION, Close, Endpoi
 from scapy_mpa.framing.ddp import (
     TERMINATE_OPCODE,
     UNTAGGED_HEADER_LENGTH,
-    DDPTagged,
-    DDPUntagged,
+    TaggedHeader,
+    UntaggedHeader,
     decode_ddp,
     decode_terminate,
 )
@@ -51,7 +51,7 @@ def rtr_type(ulpdu: bytes) -> RtrType | None:
     ddp = decode_ddp(ulpdu)
     if ddp is None or not ddp.last:
         return None
-    if isinstance(ddp, DDPTagged):
+    if isinstance(ddp, TaggedHeader):
         return "write" if ddp.opcode == _WRITE and not ddp.payload_length else None
     if ddp.opcode == _SEND and not ddp.payload_length:
         return "send"
@@ -66,7 +66,7 @@ def is_enhanced(frame: StartupFrame) -> bool:
 
 
 def problems_to(frame: StartupFrame, peer: StartupFrame | None) -> tuple[Problem, ...]:
-    """Why `peer`'s sender must call `frame` improperly formatted (RFC 5044 §7.1.2, rule 9)."""
+    """Why ``peer``'s sender must call ``frame`` improperly formatted (RFC 5044 §7.1.2, rule 9)."""
     # The newer of the two specifications: a receiver of RFC 5044 takes 512 octets from a sender of the draft too,
     # and Rev 0 alone does not tell a draft's receiver, which would refuse Rev 1, from an upgraded RDMAC RNIC.
     profile = profile_of_revision(max(frame.rev, peer.rev if peer is not None else 0))
@@ -129,7 +129,7 @@ def _other_order(depth: int) -> int:
 
 
 def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | None) -> list[Deviation]:
-    """What the Reply breaks, given the Request; `close` is the end that the Request alone must have come to."""
+    """What the Reply breaks, given the Request; ``close`` is the end that the Request alone must have come to."""
     found = []
     if close is not None:
         text = f"a Reply to an improperly formatted Request ({close.reason})"
@@ -203,30 +203,15 @@ def operation_violations(
     """Whether Full Operation begins as the frames say."""
     first = decode_ddp(seen.initiator) if seen.initiator is not None else None
     second = decode_ddp(seen.responder) if seen.responder is not None else None
-    ends: tuple[tuple[Endpoint, bytes | None, DDPTagged | DDPUntagged | None], ...] = (
+    ends: tuple[tuple[Endpoint, bytes | None, TaggedHeader | UntaggedHeader | None], ...] = (
         ("initiator", seen.initiator, first),
         ("responder", seen.responder, second),
     )
     found = []
     for by, ulpdu, header in ends:
-        if ulpdu is None:
-            continue
-        terminates = header is not None and header.opcode == TERMINATE_OPCODE
-        if rejected:
-            text = "an FPDU after a Reply with R"
-            found.append(Deviation("startup-fpdu-after-rejection", by, text))
-        elif close is not None and close.certain and close.by == by and not (close.terminate and terminates):
-            text = f"an FPDU from who must close: {close.reason}"
-            rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
-            found.append(Deviation(rule, by, text))
-        elif close is not None and close.by == by and close.terminate and terminates:
-            found += _terminate_violations(close, by, ulpdu)
-        elif operation is not None and by == "initiator" and operation.rtr and not terminates:
-            sent = rtr_type(ulpdu)
-            if sent not in operation.rtr:
-                wanted = " or ".join(operation.rtr)
-                text = f"the Initiator's first FPDU is {f'an RTR {sent}' if sent else 'no RTR message'}, not {wanted}"
-                found.append(Deviation("rtr", by, text))
+        if ulpdu is not None:
+            terminates = header is not None and header.opcode == TERMINATE_OPCODE
+            found += _first_fpdu_violations(close, rejected, operation, by, ulpdu, terminates)
         if operation is not None and header is not None and not header.dv == header.rv in operation.versions:
             versions = " or ".join(map(str, operation.versions))
             text = f"DDP version {header.dv} and RDMAP version {header.rv}, not {versions}"
@@ -238,6 +223,27 @@ def operation_violations(
         whose: Endpoint = "initiator" if second.dv in agreed_on and first.dv not in agreed_on else "responder"
         found.append(Deviation("rnic-version-mixed", whose, text))
     return found
+
+
+def _first_fpdu_violations(
+    close: Close | None, rejected: bool, operation: Operation | None, by: Endpoint, ulpdu: bytes, terminates: bool
+) -> list[Deviation]:
+    """Whether an endpoint may begin Full Operation, and does so with the FPDU that it must."""
+    if rejected:
+        return [Deviation("startup-fpdu-after-rejection", by, "an FPDU after a Reply with R")]
+    if close is not None and close.certain and close.by == by and not (close.terminate and terminates):
+        text = f"an FPDU from who must close: {close.reason}"
+        rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
+        return [Deviation(rule, by, text)]
+    if close is not None and close.by == by and close.terminate and terminates:
+        return _terminate_violations(close, by, ulpdu)
+    if operation is not None and by == "initiator" and operation.rtr and not terminates:
+        sent = rtr_type(ulpdu)
+        if sent not in operation.rtr:
+            wanted = " or ".join(operation.rtr)
+            text = f"the Initiator's first FPDU is {f'an RTR {sent}' if sent else 'no RTR message'}, not {wanted}"
+            return [Deviation("rtr", by, text)]
+    return []
 
 
 def _terminate_violations(close: Close, by: Endpoint, ulpdu: bytes) -> list[Deviation]:

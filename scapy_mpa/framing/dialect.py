@@ -1,17 +1,16 @@
 """How a sender lays FPDUs in a stream, right or wrong: a dialect, what reads it and what writes it (RFC 5044 §4).
 
 A :class:`Dialect` holds, for each thing that senders get wrong, what one does; by default all is as RFC 5044 has it.
-:class:`DialectWriter` lays ULPDUs out as such a sender does, :func:`read_fpdu` goes back.  Both go from FPDU to FPDU: a
-*place* in the stream is an offset and how many octets are still counted before a Marker is due.  They are exact and
+:class:`DialectWriter` lays ULPDUs out as such a sender does, :func:`read_fpdu` goes back. Both go from FPDU to FPDU: a
+*place* in the stream is an offset and how many octets are still counted before a Marker is due. They are exact and
 plain, not fast; conformant streams have :mod:`~scapy_mpa.framing.fpdu` and the receiver.
 
-Offsets are octets from SeqStart, Markers included.  In a dialect FPDUs need not be multiples of four octets, and a
+Offsets are octets from SeqStart, Markers included. In a dialect FPDUs need not be multiples of four octets, and a
 Marker may stand in the middle of any field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
@@ -23,34 +22,34 @@ _FPDUPTR_MOD = 1 << 16
 
 
 class Dialect(NamedTuple):
-    """What one sender does.  The first two were agreed on, all others are RFC 5044's unless changed."""
+    """What one sender does. The first two were agreed on, all others are RFC 5044's unless changed."""
 
     markers: bool
+    #: CRCs are in use; if not, nobody looks at the field.
     crc: bool
-    """CRCs are in use; if not, nobody looks at the field."""
+    #: What FPDUPTR counts from: both origins were specified, so that neither is a deviation here.
     origin: Origin = "header"
-    """What FPDUPTR counts from: both origins were specified, so that neither is a deviation here."""
+    #: Octets from the place where Markers are counted from to SeqStart (§4.3).
     base: int = 0
-    """Octets from the place where Markers are counted from to SeqStart (§4.3)."""
+    #: Markers count in the distance from one to the next (§4.3).
     markers_count: bool = True
-    """Markers count in the distance from one to the next (§4.3)."""
+    #: So do CRC fields.
     crc_counts: bool = True
-    """So do CRC fields."""
     fpduptr_order: Literal["big", "little"] = "big"
+    #: There is one, in use or not (§4.1).
     crc_field: bool = True
-    """There is one, in use or not (§4.1)."""
     crc_order: Literal["big", "little"] = "little"
     crc_covers_markers: bool = True
     crc_covers_pad: bool = True
     crc_is_zero: bool = False
+    #: PAD is what is missing to a multiple of four (§4.1), or (ULPDU_Length + 2) mod 4 octets, or none.
     pad_rule: Literal["multiple", "plus-2", "none"] = "multiple"
-    """PAD is what is missing to a multiple of four (§4.1), or (ULPDU_Length + 2) mod 4 octets, or none."""
+    #: ULPDU_Length counts its own two octets.
     length_counts_itself: bool = False
-    """ULPDU_Length counts its own two octets."""
+    #: ULPDU_Length counts PAD.
     length_counts_pad: bool = False
-    """ULPDU_Length counts PAD."""
+    #: ULPDU_Length counts the CRC field.
     length_counts_crc: bool = False
-    """ULPDU_Length counts the CRC field."""
     length_order: Literal["big", "little"] = "big"
 
     @property
@@ -106,17 +105,17 @@ class SpokenFPDU(NamedTuple):
     """Where an FPDU of a dialect lies, in octets of the stream."""
 
     offset: int
+    #: The first octet of its ULPDU_Length.
     header: int
-    """The first octet of its ULPDU_Length."""
     ulpdu_length: int
     pad: int
+    #: The offsets of its Markers.
     markers: tuple[int, ...]
-    """The offsets of its Markers."""
+    #: The first octet of its CRC field, or of what follows it if it has none.
     crc_at: int
-    """The first octet of its CRC field, or of what follows it if it has none."""
     end: int
+    #: Octets that are counted behind its end before the next Marker.
     due: int
-    """Octets that are counted behind its end before the next Marker."""
 
 
 class _Way:
@@ -289,11 +288,6 @@ class DialectWriter:
             octets = self._with_markers(fpdu, plain[:-CRC_LENGTH] + crc)
         self.offset, self._due = fpdu.end, fpdu.due
         return octets, fpdu
-
-    def write_all(self, ulpdus: Iterable[Octets]) -> tuple[bytes, list[SpokenFPDU]]:
-        """FPDUs for all of these: their octets, and where they lie."""
-        written = [self.write(ulpdu) for ulpdu in ulpdus]
-        return b"".join(octets for octets, _ in written), [fpdu for _, fpdu in written]
 
     def _with_markers(self, fpdu: SpokenFPDU, plain: bytes) -> bytes:
         """The octets of an FPDU with its Markers put in."""

@@ -1,7 +1,7 @@
 """FPDUs: ULPDU_Length, ULPDU, PAD and CRC, with the Markers that fall among them (RFC 5044 §4.1 to §4.4).
 
-`encode_fpdu` goes from a ULPDU to octets of the stream, `decode_fpdu` back. Both take the stream offset at
-which the FPDU begins (see `markers`), or None in a stream without Markers.
+``encode_fpdu`` goes from a ULPDU to octets of the stream, ``decode_fpdu`` back. Both take the stream offset at
+which the FPDU begins (see ``markers``), or None in a stream without Markers.
 
 The CRC covers everything of the FPDU that comes before the CRC field, Markers included: a leading Marker, and
 one that falls between PAD and CRC, are both part of this FPDU (RFC 5044 §4.4).
@@ -28,11 +28,11 @@ from scapy_mpa.framing.markers import (
     require_fpdu_offset,
 )
 
+#: The largest ULPDU that may be handed to MPA, in octets (RFC 5044 §3).
 MAX_ULPDU_LENGTH = 64768
-"""The largest ULPDU that may be handed to MPA, in octets (RFC 5044 §3)."""
 
+#: Octets of the ULPDU_Length field (RFC 5044 §4.1).
 LENGTH_FIELD_LENGTH = 2
-"""Octets of the ULPDU_Length field (RFC 5044 §4.1)."""
 
 _MAX_FIELD = 0xFFFF
 
@@ -43,18 +43,18 @@ class Fpdu(NamedTuple):
     ulpdu_length: int
     ulpdu: bytes
     pad: bytes
+    #: The value in the CRC field.
     crc: int
-    """The value in the CRC field."""
+    #: None if it was not checked.
     crc_good: bool | None
-    """None if it was not checked."""
+    #: (stream offset, RESERVED, FPDUPTR) of each Marker, as sent.
     markers: tuple[tuple[int, int, int], ...]
-    """(stream offset, RESERVED, FPDUPTR) of each Marker, as sent."""
+    #: Markers, PAD and CRC included.
     wire_length: int
-    """Markers, PAD and CRC included."""
 
 
 def pad_length(ulpdu_length: int) -> int:
-    """Octets of PAD (0 to 3) after a ULPDU of `ulpdu_length` octets (RFC 5044 §4.1)."""
+    """Octets of PAD (0 to 3) after a ULPDU of ``ulpdu_length`` octets (RFC 5044 §4.1)."""
     return -(LENGTH_FIELD_LENGTH + ulpdu_length) % 4
 
 
@@ -68,15 +68,24 @@ def encode_fpdu(
     ulpdu_length: int | None = None,
     allow_oversize: bool = False,
 ) -> bytes:
-    """The octets of an FPDU that carries `ulpdu` and begins at stream `offset` (None: no Markers).
+    """The octets of an FPDU that carries ``ulpdu`` and begins at stream ``offset`` (None: no Markers).
 
-    What is None is computed; what is given is sent as it is, right or wrong. `crc`: True computes it, False
-    leaves the field zero (CRCs not in use), a number is sent as the value. `pad` and `ulpdu_length` replace
-    the right ones; the CRC covers what is sent.
+    What is None is computed; what is given is sent as it is, right or wrong (RFC 5044 §3, §4.1 to §4.4).
 
-    Raises FramingError for a ULPDU above 64768 octets, or Markers whose FPDUPTR would pass 65535, unless
-    `allow_oversize` (FPDUPTR is then sent modulo 2^16); for a length that does not fit the ULPDU_Length
-    field; and for an `offset` inside a Marker. RFC 5044 §3, §4.1 to §4.4.
+    Args:
+        ulpdu: What it carries.
+        offset: Octets from SeqStart to its first; None: no Markers.
+        origin: What FPDUPTR counts from.
+        crc: True computes it over what is sent, False leaves the field zero (CRCs not in use), a number is sent as
+            the value.
+        pad: In place of the right one.
+        ulpdu_length: In place of the right one.
+        allow_oversize: Whether a ULPDU may be above MAX_ULPDU_LENGTH, and FPDUPTR, which is then sent modulo 2^16,
+            above 65535.
+
+    Raises:
+        FramingError: The ULPDU is too long or FPDUPTR too large, a length does not fit the ULPDU_Length field, or
+            ``offset`` is inside a Marker.
     """
     length = len(ulpdu) if ulpdu_length is None else ulpdu_length
     if not 0 <= length <= _MAX_FIELD:
@@ -114,10 +123,10 @@ def _crc_value(crc: bool | int, covered: Octets) -> int:
 
 
 def decode_fpdu(octets: Octets, offset: int | None = None, *, check_crc: bool = True) -> Fpdu | None:
-    """The FPDU at the beginning of `octets`, which begin at stream `offset` (None: no Markers).
+    """The FPDU at the beginning of ``octets``, which begin at stream ``offset`` (None: no Markers).
 
     None if more octets are needed; octets after the FPDU are not looked at. PAD, RESERVED and FPDUPTR are
-    returned as sent, and judged elsewhere. Raises FramingError only for an `offset` at which no FPDU can
+    returned as sent, and judged elsewhere. Raises FramingError only for an ``offset`` at which no FPDU can
     begin. RFC 5044 §4.
     """
     if offset is None:
@@ -155,7 +164,7 @@ def decode_fpdu(octets: Octets, offset: int | None = None, *, check_crc: bool = 
 
 
 def _splits_crc(end: int) -> bool:
-    """Does a Marker stand inside the CRC field that ends before `end`? Only off the 4-octet grid."""
+    """Does a Marker stand inside the CRC field that ends before ``end``? Only off the 4-octet grid."""
     return MARKER_LENGTH < end % MARKER_INTERVAL < MARKER_LENGTH + CRC_LENGTH
 
 

@@ -1,7 +1,7 @@
 """What two captured startup frames tell: the kinds of the endpoints, what must come out, and what is wrong.
 
-`judge` takes the Request and the Reply, either of which may not have been captured, and the first ULPDU of each
-direction if there was one. It states facts; which of them is an error is for the rules to say. A `Deviation`
+``judge`` takes the Request and the Reply, either of which may not have been captured, and the first ULPDU of each
+direction if there was one. It states facts; which of them is an error is for the rules to say. A ``Deviation``
 among the violations breaks a requirement; a remark breaks none, but decides whether the two can work together.
 
 An RNIC's kind follows from Rev, M and C as far as RFC 5044 appendix C (informative) ties them together: an IETF
@@ -45,14 +45,14 @@ from scapy_mpa.framing.startup import Kind, StartupFrame
 class Judgement(NamedTuple):
     """What is known about a pair of startup frames."""
 
+    #: What it can be; none: no RNIC of RFC 5044 Figure 14 sends this.
     initiator_kinds: tuple[RnicKind, ...]
-    """What it can be; none: no RNIC of RFC 5044 Figure 14 sends this."""
     responder_kinds: tuple[RnicKind, ...]
+    #: The end that must come, or may where ``certain`` is False.
     close: Close | None
-    """The end that must come, or may where `certain` is False."""
     rejected: bool
+    #: What must come out otherwise; None after a rejection, a certain close, and without any frame.
     operation: Operation | None
-    """What must come out otherwise; None after a rejection, a certain close, and without any frame."""
     violations: tuple[Deviation, ...]
     remarks: tuple[Deviation, ...]
 
@@ -155,7 +155,7 @@ def _incompatible(request: StartupFrame, reply: StartupFrame) -> Close | None:
 def _kinds_that_speak(
     kinds: tuple[RnicKind, ...], peer: StartupFrame | None, ulpdu: bytes | None
 ) -> tuple[RnicKind, ...]:
-    """Those of `kinds` that would send the DDP version of `ulpdu` to `peer` (RFC 5044 Figures 15 to 17)."""
+    """Those of ``kinds`` that would send the DDP version of ``ulpdu`` to ``peer`` (RFC 5044 Figures 15 to 17)."""
     header = decode_ddp(ulpdu) if ulpdu is not None else None
     if header is None:
         return kinds

@@ -6,7 +6,7 @@ octets of FPDUs lie between two of them. An FPDU's own offset is that of its fir
 Marker, where it has one, because a Marker between two FPDUs belongs to the second (RFC 5044 §4.2, §4.3).
 
 FPDUPTR counts back from the Marker to the FPDU it stands in. The specifications disagree about where that
-begins if the FPDU has a leading Marker: `origin` is "header" (the ULPDU_Length field: RFC 5044) or
+begins if the FPDU has a leading Marker: ``origin`` is "header" (the ULPDU_Length field: RFC 5044) or
 "first-octet" (the leading Marker: both drafts).
 """
 
@@ -17,17 +17,17 @@ from typing import Literal, NamedTuple
 
 from scapy_mpa.errors import FramingError
 
+#: Anything octets are read from.
 Octets = bytes | bytearray | memoryview
-"""Anything octets are read from."""
 
+#: What FPDUPTR counts from.
 Origin = Literal["header", "first-octet"]
-"""What FPDUPTR counts from."""
 
+#: Octets from one Marker to the next (RFC 5044 §4.3).
 MARKER_INTERVAL = 512
-"""Octets from one Marker to the next (RFC 5044 §4.3)."""
 
+#: Octets of a Marker (RFC 5044 §4.2).
 MARKER_LENGTH = 4
-"""Octets of a Marker (RFC 5044 §4.2)."""
 
 _BETWEEN = MARKER_INTERVAL - MARKER_LENGTH
 _FPDUPTR_MOD = 1 << 16
@@ -49,12 +49,12 @@ class MarkerCheck(NamedTuple):
 
 
 def header_offset(offset: int) -> int:
-    """The offset of ULPDU_Length in an FPDU that begins at `offset`: past its leading Marker, if any."""
+    """The offset of ULPDU_Length in an FPDU that begins at ``offset``: past its leading Marker, if any."""
     return offset if offset % MARKER_INTERVAL else offset + MARKER_LENGTH
 
 
 def marker_count(offset: int, body: int) -> int:
-    """How many Markers stand in an FPDU of `body` octets (Markers not counted) that begins at `offset`.
+    """How many Markers stand in an FPDU of ``body`` octets (Markers not counted) that begins at ``offset``.
 
     A Marker right after the last octet is not one of them: it belongs to the next FPDU (RFC 5044 §4.3).
     """
@@ -68,18 +68,18 @@ def plain_length(ulpdu_length: int) -> int:
 
 
 def wire_length(ulpdu_length: int, offset: int) -> int:
-    """Octets of an FPDU that begins at `offset` of a stream with Markers, its leading Marker included."""
+    """Octets of an FPDU that begins at ``offset`` of a stream with Markers, its leading Marker included."""
     body = 4 + (2 + ulpdu_length + 3 & ~3)
     return body + MARKER_LENGTH * marker_count(offset, body)
 
 
 def marker_positions(start: int, end: int) -> range:
-    """The offsets of all Markers whose first octet is at `start` or later and before `end`."""
+    """The offsets of all Markers whose first octet is at ``start`` or later and before ``end``."""
     return range(start + -start % MARKER_INTERVAL, end, MARKER_INTERVAL)
 
 
 def expected_fpduptr(marker_offset: int, fpdu_offset: int, origin: Origin = "header") -> int:
-    """The FPDUPTR of the Marker at `marker_offset` in the FPDU that begins at `fpdu_offset`, modulo 2^16.
+    """The FPDUPTR of the Marker at ``marker_offset`` in the FPDU that begins at ``fpdu_offset``, modulo 2^16.
 
     0 in a leading Marker, whatever the origin (RFC 5044 §4.3).
     """
@@ -106,7 +106,7 @@ def fpdu_start_of(marker_offset: int, fpduptr: int) -> tuple[tuple[int, int], ..
 
 
 def _fpdu_at(target: int) -> tuple[int, int]:
-    """The FPDU that a back-pointer to `target` means, as (offset, offset of ULPDU_Length)."""
+    """The FPDU that a back-pointer to ``target`` means, as (offset, offset of ULPDU_Length)."""
     beyond_marker = target % MARKER_INTERVAL
     if beyond_marker == 0:
         return target, target + MARKER_LENGTH
@@ -131,9 +131,9 @@ def decode_marker(octets: Octets) -> tuple[int, int]:
 
 
 def insert_markers(body: Octets, offset: int, origin: Origin = "header") -> bytes:
-    """Put Markers into `body`, an FPDU without them that begins at stream offset `offset`.
+    """Put Markers into ``body``, an FPDU without them that begins at stream offset ``offset``.
 
-    FPDUPTR is reckoned modulo 2^16. Raises FramingError if `offset` lies inside a Marker.
+    FPDUPTR is reckoned modulo 2^16. Raises FramingError if ``offset`` lies inside a Marker.
     """
     require_fpdu_offset(offset)
     pieces: list[Octets] = []
@@ -152,7 +152,7 @@ def insert_markers(body: Octets, offset: int, origin: Origin = "header") -> byte
 
 
 def remove_markers(octets: Octets, offset: int) -> bytes:
-    """Take the Markers out of any `octets` of the stream, the first of which is at stream offset `offset`.
+    """Take the Markers out of any ``octets`` of the stream, the first of which is at stream offset ``offset``.
 
     Octets of a Marker cut by either end are taken out too.
     """
@@ -168,9 +168,9 @@ def remove_markers(octets: Octets, offset: int) -> bytes:
 
 
 def check_markers(octets: Octets, offset: int, origin: Origin = "header") -> tuple[MarkerCheck, ...]:
-    """Compare each Marker in `octets`, the FPDU that begins at stream offset `offset`, with its start.
+    """Compare each Marker in ``octets``, the FPDU that begins at stream offset ``offset``, with its start.
 
-    "good": FPDUPTR counts from `origin`; "other-origin": it is right counted from the other one; "bad":
+    "good": FPDUPTR counts from ``origin``; "other-origin": it is right counted from the other one; "bad":
     neither. Its low two bits are not compared, and RESERVED is only reported (RFC 5044 §4.2, §4.3).
     """
     other: Origin = "first-octet" if origin == "header" else "header"
@@ -189,6 +189,6 @@ def check_markers(octets: Octets, offset: int, origin: Origin = "header") -> tup
 
 
 def require_fpdu_offset(offset: int) -> None:
-    """Raise FramingError if no FPDU can begin at `offset` of a stream with Markers."""
+    """Raise FramingError if no FPDU can begin at ``offset`` of a stream with Markers."""
     if offset < 0 or 0 < offset % MARKER_INTERVAL < MARKER_LENGTH:
         raise FramingError(f"no FPDU can begin at offset {offset}: inside a Marker, or before SeqStart")

@@ -1,13 +1,13 @@
 """What must come out of the Startup Phase: two sides' properties in, frames and Full Operation, or a close, out.
 
-`negotiate` follows RFC 5044 §7.1 and §8, its appendix C (RDMAC and IETF RNICs; informative) and RFC 6581 §6 to
-§10. `agreement` says what the frames then mean, `judgement` what frames that were captured tell. Where a
-specification leaves a choice, `Side` has a field for it.
+``negotiate`` follows RFC 5044 §7.1 and §8, its appendix C (RDMAC and IETF RNICs; informative) and RFC 6581 §6 to
+§10. ``agreement`` says what the frames then mean, ``judgement`` what frames that were captured tell. Where a
+specification leaves a choice, ``Side`` has a field for it.
 
 Choices made where the text can be read in more than one way:
 
 * Appendix C.2.1 has the non-permissive Responder answer an RDMAC RNIC with its own Rev and then close; §7.1.1
-  only asks for the close. `Side.replies_before_close` chooses. R stays 0 in that Reply, as R tells what the ULP
+  only asks for the close. ``Side.replies_before_close`` chooses. R stays 0 in that Reply, as R tells what the ULP
   thinks of the Private Data (§7.1.1), and neither clause names an error code: code 4 (§8) is the nearest.
 * RFC 6581 §9.1 has both a SHOULD and a MUST for Responder ORD <= Initiator IRD: taken as MUST. It calls
   Responder IRD >= Initiator ORD what holds "for successful negotiations" and yet has the Initiator lower its
@@ -35,42 +35,42 @@ from scapy_mpa.framing.agreement import (
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame, startup_frame, startup_frame_problems
 
+#: Why R is set: the ULP, or an Initiator IRD that is too low.
 Rejection: TypeAlias = Literal["ulp", "ird"]
-"""Why R is set: the ULP, or an Initiator IRD that is too low."""
 
 
 class Side(NamedTuple):
     """What one endpoint is, wants and may do. The defaults are a non-permissive IETF RNIC that asks for nothing."""
 
+    #: For an RDMAC RNIC, M, C, revision and enhanced are Figure 14's, whatever is given here.
     kind: RnicKind = "ietf"
-    """For an RDMAC RNIC, M, C, revision and enhanced are Figure 14's, whatever is given here."""
     m: int = 0
     c: int = 0
+    #: The highest Rev it speaks, 1 or above; an Initiator sends it.
     revision: int = 1
-    """The highest Rev it speaks, 1 or above; an Initiator sends it."""
+    #: None: no RFC 6581. ``ird`` is the most it can hold, ``ord`` what its ULP wants; ``b``, ``c``, ``d`` are the RTR
+    #: types it supports. ``a`` is the Initiator's wish, and of no meaning in a Responder. Needs revision 2.
     enhanced: EnhancedData | None = None
-    """None: no RFC 6581. `ird` is the most it can hold, `ord` what its ULP wants; `b`, `c`, `d` are the RTR types
-    it supports. `a` is the Initiator's wish, and of no meaning in a Responder. Needs revision 2."""
+    #: The ULP's own, without enhanced data.
     private_data: bytes = b""
-    """The ULP's own, without enhanced data."""
 
     # An Initiator's choices.
+    #: Which of the common RTR types it sends is for it alone to choose (RFC 6581 §1.1).
     rtr_preference: tuple[RtrType, ...] = ("write", "read", "send")
-    """Which of the common RTR types it sends is for it alone to choose (RFC 6581 §1.1)."""
+    #: The IRD it still can provide when the Reply arrives; None: what it said (RFC 6581 §9.1).
     ird_resources: int | None = None
-    """The IRD it still can provide when the Reply arrives; None: what it said (RFC 6581 §9.1)."""
 
     # A Responder's choices.
+    #: Its ULP does not accept the Private Data (RFC 5044 §7.1.2, rules 2 and 6).
     rejects: bool = False
-    """Its ULP does not accept the Private Data (RFC 5044 §7.1.2, rules 2 and 6)."""
+    #: Its ULP cannot do with a lower ORD, so it rejects: MAY (RFC 6581 §9.1).
     requires_ord: bool = False
-    """Its ULP cannot do with a lower ORD, so it rejects: MAY (RFC 6581 §9.1)."""
+    #: It gives an IRD of 1 for an RTR Read although the Initiator's ORD is 0: MAY (RFC 6581 §9.1).
     raises_ird: bool = True
-    """It gives an IRD of 1 for an RTR Read although the Initiator's ORD is 0: MAY (RFC 6581 §9.1)."""
+    #: It interoperates with a plain Request of a Rev above its own (RFC 5044 §7.1.1).
     accepts_newer: bool = True
-    """It interoperates with a plain Request of a Rev above its own (RFC 5044 §7.1.1)."""
+    #: It tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1).
     replies_before_close: bool = True
-    """It tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1)."""
 
     @property
     def enhances(self) -> bool:
@@ -78,26 +78,26 @@ class Side(NamedTuple):
         return self.kind != "rdmac" and self.revision >= MINIMUM_ENHANCED_REVISION and self.enhanced is not None
 
 
-class Outcome(NamedTuple):
+class NegotiationOutcome(NamedTuple):
     """What must be seen between two sides."""
 
     request: StartupFrame
     reply: StartupFrame | None
     close: Close | None
+    #: R is set: MPA ends, and the TCP connection stays open for the ULP (RFC 5044 §7.1.2).
     rejected: Rejection | None
-    """R is set: MPA ends, and the TCP connection stays open for the ULP (RFC 5044 §7.1.2)."""
+    #: None after a close and a rejection.
     operation: Operation | None
-    """None after a close and a rejection."""
+    #: The RTR message that the Initiator sends as its first FPDU.
     rtr: RtrType | None
-    """The RTR message that the Initiator sends as its first FPDU."""
+    #: The plain Request with which the Initiator MAY try again on a new connection (RFC 6581 §10).
     retry: StartupFrame | None
-    """The plain Request with which the Initiator MAY try again on a new connection (RFC 6581 §10)."""
 
 
-def negotiate(initiator: Side, responder: Side) -> Outcome:
+def negotiate(initiator: Side, responder: Side) -> NegotiationOutcome:
     """The frames, and Full Operation or the end, that must come of two sides that follow the specifications.
 
-    Raises FramingError if an IRD or ORD of `enhanced` does not fit 14 bits.
+    Raises FramingError if an IRD or ORD of ``enhanced`` does not fit 14 bits.
     """
     request = _request(initiator)
     close = _responder_closes(request, responder)
@@ -108,7 +108,7 @@ def negotiate(initiator: Side, responder: Side) -> Outcome:
         retry = None
         if request.s and close.topic == "interoperability":
             retry = startup_frame("request", m=initiator.m, c=initiator.c, private_data=initiator.private_data)
-        return Outcome(request, reply, close, None, None, None, retry)
+        return NegotiationOutcome(request, reply, close, None, None, None, retry)
     rejected: Rejection | None = None
     if responder.rejects:
         rejected = "ulp"
@@ -117,10 +117,10 @@ def negotiate(initiator: Side, responder: Side) -> Outcome:
     reply = _reply(request, responder, rejected)
     close = _initiator_closes(request, reply, initiator)
     if close is not None or rejected is not None:
-        return Outcome(request, reply, close, None if close else rejected, None, None, None)
+        return NegotiationOutcome(request, reply, close, None if close else rejected, None, None, None)
     operation = agreed(request, reply)
     rtr = next((name for name in (*initiator.rtr_preference, *RTR_TYPES) if name in (operation.rtr or ())), None)
-    return Outcome(request, reply, None, None, operation, rtr, None)
+    return NegotiationOutcome(request, reply, None, None, operation, rtr, None)
 
 
 def _request(side: Side) -> StartupFrame:

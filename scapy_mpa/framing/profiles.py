@@ -1,4 +1,4 @@
-"""Where the specifications differ: one row of `PROFILES` for each, and the clause that says what.
+"""Where the specifications differ: one row of ``PROFILES`` for each, and the clause that says what.
 
 Code asks the profile; nothing else compares revisions. The columns are facts of draft-culley-iwarp-mpa-02,
 draft-ietf-rddp-mpa-01, RFC 5044 and RFC 6581.
@@ -14,36 +14,24 @@ class Profile(NamedTuple):
 
     name: str
     title: str
+    #: What Rev says in its startup frames; None if it has none.
     revision: int | None
-    """What Rev says in its startup frames; None if it has none."""
+    #: Full Operation is entered by an MPA Request and an MPA Reply.
     startup_frames: bool
-    """Full Operation is entered by an MPA Request and an MPA Reply."""
+    #: Octets; None if there are no startup frames.
     private_data_limit: int | None
-    """Octets; None if there are no startup frames."""
+    #: Markers are used in a direction if its receiver asked by M; otherwise always.
     markers_negotiated: bool
-    """Markers are used in a direction if its receiver asked by M; otherwise always."""
+    #: CRCs are used if either side asked by C; otherwise always.
     crc_negotiated: bool
-    """CRCs are used if either side asked by C; otherwise always."""
+    #: FPDUPTR counts from ULPDU_Length, or from the first octet, a leading Marker's included.
     fpduptr_origin: Literal["header", "first-octet"]
-    """FPDUPTR counts from ULPDU_Length, or from the first octet, a leading Marker's included."""
-    second_marker_fpduptr: int
-    """FPDUPTR of the second Marker in an FPDU that begins with one: there the origins differ."""
-    error_codes: tuple[int, ...]
-    """The codes of MPA itself, and those it sends in a Terminate."""
-    closing_codes: tuple[int, ...]
-    """The codes after which MPA itself closes the connection at once; after others the ULP does."""
+    #: What a receiver does with another Rev: there is none, close, close if it must, take Rev 1.
     foreign_revision: Literal["none", "close", "close-if-incompatible", "accept-1"]
-    """What a receiver does with another Rev: there is none, close, close if it must, take Rev 1."""
+    #: The Responder sends no FPDU before it has received one.
     initiator_first: bool
-    """The Responder sends no FPDU before it has received one."""
-    both_directions_start: bool
-    """An endpoint starts MPA in both directions at once; otherwise each half connection by itself."""
-    segment_alignment: Literal["SHOULD", "informative"]
-    """How strongly segments are asked to begin with FPDUs and to hold whole ones."""
-    mulpdu_without_markers: bool
-    """It has a formula for MULPDU without Markers."""
+    #: S, IRD, ORD and the ready-to-receive message exist.
     enhanced: bool
-    """S, IRD, ORD and the ready-to-receive message exist."""
 
 
 _CULLEY_02 = Profile(
@@ -55,14 +43,8 @@ _CULLEY_02 = Profile(
     markers_negotiated=False,
     crc_negotiated=False,
     fpduptr_origin="first-octet",
-    second_marker_fpduptr=512,
-    error_codes=(1, 2, 3),
-    closing_codes=(),
     foreign_revision="none",
     initiator_first=False,
-    both_directions_start=False,
-    segment_alignment="SHOULD",
-    mulpdu_without_markers=False,
     enhanced=False,
 )
 
@@ -74,12 +56,8 @@ _RDDP_01 = _CULLEY_02._replace(
     private_data_limit=65535,
     markers_negotiated=True,
     crc_negotiated=True,
-    error_codes=(1, 2, 3, 4),
-    closing_codes=(4,),
     foreign_revision="close",
     initiator_first=True,
-    both_directions_start=True,
-    mulpdu_without_markers=True,
 )
 
 _RFC5044 = _RDDP_01._replace(
@@ -88,22 +66,19 @@ _RFC5044 = _RDDP_01._replace(
     revision=1,
     private_data_limit=512,
     fpduptr_origin="header",
-    second_marker_fpduptr=508,
     foreign_revision="close-if-incompatible",
-    segment_alignment="informative",
 )
 
 _RFC6581 = _RFC5044._replace(
     name="rfc6581",
     title="RFC 6581",
     revision=2,
-    error_codes=(1, 2, 3, 4, 5, 6, 7),
     foreign_revision="accept-1",
     enhanced=True,
 )
 
+#: The profiles by name, oldest first.
 PROFILES: dict[str, Profile] = {p.name: p for p in (_CULLEY_02, _RDDP_01, _RFC5044, _RFC6581)}
-"""The profiles by name, oldest first."""
 
 
 def profile_of_revision(rev: int) -> Profile:
@@ -139,9 +114,6 @@ _CLAUSES: dict[str, tuple[str, str, str, str]] = {
     "rnic-kinds": ("", "", "C.1", ""),
     "rnic-negotiation": ("", "", "C.2", ""),
 }
-
-TOPICS: tuple[str, ...] = tuple(_CLAUSES)
-"""What `clause` can be asked for."""
 
 _COLUMN = {name: column for column, name in enumerate(PROFILES)}
 

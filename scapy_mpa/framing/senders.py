@@ -19,12 +19,12 @@ class SenderDeviation(NamedTuple):
 
     name: str
     text: str
+    #: For ``profiles.clause``.
     topic: str
-    """For `profiles.clause`."""
+    #: Fields of ``Dialect``; a base of None is filled in for the half connection.
     changes: dict[str, Any]
-    """Fields of `Dialect`; a base of None is filled in for the half connection."""
+    #: What must be in use for it to show: "markers", "no markers", "crc", "no crc", or "" for nothing.
     needs: str = ""
-    """What must be in use for it to show: "markers", "no markers", "crc", "no crc", or "" for nothing."""
 
 
 class Bases(NamedTuple):
@@ -34,6 +34,7 @@ class Bases(NamedTuple):
     startup_frame: int | None = None
 
 
+#: All that are tried. ``length-with-pad`` alone makes FPDUs that conform, with a longer ULPDU: nothing of it shows.
 DEVIATIONS: tuple[SenderDeviation, ...] = (
     SenderDeviation(
         "fpduptr-little-endian",
@@ -97,7 +98,6 @@ DEVIATIONS: tuple[SenderDeviation, ...] = (
         "length-little-endian", "ULPDU_Length in little-endian order", "fpdu-format", {"length_order": "little"}, "crc"
     ),
 )
-"""All that are tried.  `length-with-pad` alone makes FPDUs that conform, with a longer ULPDU: nothing of it shows."""
 
 BY_NAME: dict[str, SenderDeviation] = {deviation.name: deviation for deviation in DEVIATIONS}
 

@@ -1,8 +1,8 @@
 """The startup frames: MPA Request Frame and MPA Reply Frame (RFC 5044 §7.1.1, RFC 6581 §6 and §9).
 
-`StartupFrame` holds a frame as it is on the wire and encodes exactly what it is given, right or wrong; the
-builder `startup_frame` computes what it is not given. `decode_startup_frame` reads one;
-`startup_frame_problems` says what makes it one that a receiver must refuse (error code 4).
+``StartupFrame`` holds a frame as it is on the wire and encodes exactly what it is given, right or wrong; the
+builder ``startup_frame`` computes what it is not given. ``decode_startup_frame`` reads one;
+``startup_frame_problems`` says what makes it one that a receiver must refuse (error code 4).
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from scapy_mpa.framing.profiles import Profile, profile_of_revision
 
 REQUEST_KEY = b"MPA ID Req Frame"
 REPLY_KEY = b"MPA ID Rep Frame"
+#: What the two Keys begin with.
 KEY_PREFIX = b"MPA ID Re"
-"""What the two Keys begin with."""
 KEY_LENGTH = 16
+#: Octets before the Private Data (RFC 5044 §7.1.1).
 STARTUP_HEADER_LENGTH = 20
-"""Octets before the Private Data (RFC 5044 §7.1.1)."""
 
+#: In the flags octet: the sender requires Markers in what it receives.
 M = 0x80
-"""In the flags octet: the sender requires Markers in what it receives."""
+#: The sender prefers CRCs.
 C = 0x40
-"""The sender prefers CRCs."""
+#: In a Reply: rejected.
 R = 0x20
-"""In a Reply: rejected."""
+#: Private Data begins with enhanced data (RFC 6581 §6); reserved before Rev 2.
 S = 0x10
-"""Private Data begins with enhanced data (RFC 6581 §6); reserved before Rev 2."""
+#: Reserved, with S taken out of it.
 RES = 0x0F
-"""Reserved, with S taken out of it."""
 
+#: Octets of the enhanced data at the beginning of the Private Data (RFC 6581 §9).
 ENHANCED_DATA_LENGTH = 4
-"""Octets of the enhanced data at the beginning of the Private Data (RFC 6581 §9)."""
+#: An IRD or ORD with this value is left to the ULP (RFC 6581 §9.1).
 NOT_NEGOTIATED = 0x3FFF
-"""An IRD or ORD with this value is left to the ULP (RFC 6581 §9.1)."""
 
 Kind = Literal["request", "reply"]
 
@@ -48,18 +48,18 @@ _HIGH, _SECOND, _DEPTH = 0x8000, 0x4000, 0x3FFF
 class EnhancedData(NamedTuple):
     """Enhanced RDMA connection establishment data: four Control Flags and two queue depths (RFC 6581 §9)."""
 
+    #: Peer-to-peer connection model.
     a: int = 0
-    """Peer-to-peer connection model."""
+    #: RTR message: a zero-length Send.
     b: int = 0
-    """RTR message: a zero-length Send."""
+    #: RTR message: a zero-length RDMA Write.
     c: int = 0
-    """RTR message: a zero-length RDMA Write."""
+    #: RTR message: a zero-length RDMA Read.
     d: int = 0
-    """RTR message: a zero-length RDMA Read."""
+    #: Inbound RDMA Read Queue Depth, 14 bits.
     ird: int = 0
-    """Inbound RDMA Read Queue Depth, 14 bits."""
+    #: Outbound RDMA Read Queue Depth, 14 bits.
     ord: int = 0
-    """Outbound RDMA Read Queue Depth, 14 bits."""
 
     def encode(self) -> bytes:
         """The 4 octets. Raises FramingError if IRD or ORD does not fit 14 bits."""
@@ -80,7 +80,7 @@ class EnhancedData(NamedTuple):
 
 
 class StartupFrame(NamedTuple):
-    """A Request or Reply as it is on the wire: flags 0 or 1, `res` the low four bits, lengths in octets."""
+    """A Request or Reply as it is on the wire: flags 0 or 1, ``res`` the low four bits, lengths in octets."""
 
     kind: Kind
     m: int
@@ -89,8 +89,8 @@ class StartupFrame(NamedTuple):
     s: int
     res: int
     rev: int
+    #: What the PD_Length field says.
     pd_length: int
-    """What the PD_Length field says."""
     private_data: bytes
 
     @property
@@ -103,7 +103,7 @@ class StartupFrame(NamedTuple):
 
     @property
     def wire_length(self) -> int:
-        """Octets of the frame as `encode` gives it."""
+        """Octets of the frame as ``encode`` gives it."""
         return STARTUP_HEADER_LENGTH + len(self.private_data)
 
     def encode(self) -> bytes:
@@ -134,8 +134,8 @@ def startup_frame(
 ) -> StartupFrame:
     """Build a frame; what is None is computed, what is given is kept.
 
-    `enhanced` is put in front of `private_data`, the ULP's own; S then becomes 1 and Rev 2, otherwise 0 and
-    1. PD_Length becomes the length of both, and if that passes 65535 FramingError is raised by `encode`.
+    ``enhanced`` is put in front of ``private_data``, the ULP's own; S then becomes 1 and Rev 2, otherwise 0 and
+    1. PD_Length becomes the length of both, and if that passes 65535 FramingError is raised by ``encode``.
     """
     data = private_data if enhanced is None else enhanced.encode() + private_data
     if s is None:
@@ -146,7 +146,7 @@ def startup_frame(
 
 
 def decode_startup_frame(octets: Octets) -> StartupFrame | None:
-    """The startup frame at the beginning of `octets`; None if more octets are needed.
+    """The startup frame at the beginning of ``octets``; None if more octets are needed.
 
     Private Data is as many octets as PD_Length says; what follows is not looked at. Raises FramingError as
     soon as the octets can be neither Key (RFC 5044 §7.1.1).
@@ -167,14 +167,14 @@ def decode_startup_frame(octets: Octets) -> StartupFrame | None:
 
 
 class Problem(NamedTuple):
-    """What makes a startup frame invalid: the id of the rule it breaks (`scapy_mpa.rules`), and a short phrase."""
+    """What makes a startup frame invalid: the id of the rule it breaks (``scapy_mpa.rules``), and a short phrase."""
 
     rule: str
     text: str
 
 
 def startup_frame_problems(frame: StartupFrame, profile: Profile | None = None) -> tuple[Problem, ...]:
-    """What makes `frame` invalid to a receiver that follows `profile` (None: the one its own Rev names).
+    """What makes ``frame`` invalid to a receiver that follows ``profile`` (None: the one its own Rev names).
 
     Any of them is error code 4 (RFC 5044 §8). Reserved bits, and R in a Request,
     are not checked on reception and no problem here (RFC 5044 §7.1.1).

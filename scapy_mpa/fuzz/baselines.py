@@ -18,7 +18,7 @@ from scapy_mpa.fuzz.exchange import Exchange, Exchanges, read_exchanges
 
 
 class Source(ABC):
-    """Somewhere exchanges come from; `name` is what logs call it."""
+    """Somewhere exchanges come from; ``name`` is what logs call it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Source(ABC):
         """Read it, once."""
 
 
-class Scenario(Source):
+class ScenarioSource(Source):
     """A scenario that is shipped, or a file of one."""
 
     def _read(self) -> Exchanges:
@@ -66,8 +66,8 @@ class Baselines(NamedTuple):
     """All that cases of a run may begin from."""
 
     sources: tuple[Source, ...]
+    #: Cases may also begin from cases of the catalogue.
     with_catalogue: bool = False
-    """Cases may also begin from cases of the catalogue."""
 
     def exchanges(self) -> list[Exchange]:
         """All of them, in order."""
@@ -79,8 +79,8 @@ def baselines(
 ) -> Baselines:
     """Those of captures and scenarios that are named; if none is, of all that are shipped and of the catalogue."""
     if not captures and not scenarios:
-        return Baselines(tuple(map(Scenario, shipped())), with_catalogue=True)
-    return Baselines((*(Capture(name, connection) for name in captures), *map(Scenario, scenarios)))
+        return Baselines(tuple(map(ScenarioSource, shipped())), with_catalogue=True)
+    return Baselines((*(Capture(name, connection) for name in captures), *map(ScenarioSource, scenarios)))
 
 
 @cache

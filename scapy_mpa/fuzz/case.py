@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.fuzz.catalogue import Change, malform
-from scapy_mpa.fuzz.draft import Draft, Place, Side, drafted
+from scapy_mpa.fuzz.draft import Draft, DraftSide, LaidUnit, drafted
 from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.fuzz.laying import lay
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.recipe import Recipe, in_area
 
+#: Mutations that come to a draft of more packets than this are left out, so that their products stay small.
 _MOST_PACKETS = 1000
-"""Mutations that come to a draft of more packets than this are left out, so that their products stay small."""
 _TRIES = 12
 
 
@@ -28,16 +28,16 @@ class Done(NamedTuple):
     what: str
 
 
-class Case(NamedTuple):
+class FuzzCase(NamedTuple):
     """What came of a recipe: packets as they are captured, and what was changed."""
 
     recipe: Recipe
     packets: tuple[Packet, ...]
     snaplen: int | None
     done: tuple[Done, ...]
-    sides: tuple[Side, Side]
-    places: tuple[Place, ...]
-    """What was sent, unit by unit."""
+    sides: tuple[DraftSide, DraftSide]
+    #: What was sent, unit by unit.
+    places: tuple[LaidUnit, ...]
 
     @property
     def octets(self) -> int:
@@ -61,7 +61,7 @@ class Case(NamedTuple):
         }
 
 
-def make(recipe: Recipe) -> Case:
+def make(recipe: Recipe) -> FuzzCase:
     """Make a case."""
     draft = drafted(
         recipe.exchange,
@@ -87,7 +87,7 @@ def make(recipe: Recipe) -> Case:
     packets = [(packet.time, octets_of(_fitting(packet))) for packet in draft.packets]
     for change in changes:
         packets = change(packets)
-    return Case(recipe, tuple(packets), draft.snaplen, tuple(done), draft.sides, tuple(draft.places))
+    return FuzzCase(recipe, tuple(packets), draft.snaplen, tuple(done), draft.sides, tuple(draft.places))
 
 
 def _fitting(packet: TcpPacket) -> TcpPacket:

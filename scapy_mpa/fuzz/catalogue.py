@@ -8,12 +8,11 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from scapy_mpa.catalogue.case import AREAS
-from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.packets import FrameMaker
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet
 from scapy_mpa.craft.setup import Setup
-from scapy_mpa.craft.tcppacket import Half
+from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.exchange import Exchange
 from scapy_mpa.fuzz.laying import initiator_address, later
@@ -47,7 +46,7 @@ def malform(draft: Draft, name: str) -> Sequence[Change]:
 
     Returns what is still to be done to the frames.
     """
-    plan = Plan(CASES[name])
+    plan = CASES[name].plan()
     packets = plan.sent()
     draft.halves = _moved(packets[0].half, Setup(**plan.setup), draft.case)
     draft.packets = [packet._replace(time=packet.time + later(draft.case)) for packet in packets]
@@ -55,7 +54,7 @@ def malform(draft: Draft, name: str) -> Sequence[Change]:
     return plan.wire
 
 
-def _moved(one: Half, setup: Setup, case: int) -> tuple[Half, Half]:
+def _moved(one: SentHalf, setup: Setup, case: int) -> tuple[SentHalf, SentHalf]:
     """Both halves of a connection, the Initiator at another address."""
     halves = (one, one.peer) if one.role == "initiator" else (one.peer, one)
     ends = [setup.endpoint(half.role, half.connection) for half in halves]

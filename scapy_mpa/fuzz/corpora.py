@@ -1,7 +1,7 @@
 """The messages of baselines and cases one by one, as other fuzzers take them.
 
 * libFuzzer: a folder of files, each an input, here one folder for each kind of message, and a dictionary;
-* AFLNet: a folder of files, each all that a client sends on a connection; for `aflnet-replay` the same with a length
+* AFLNet: a folder of files, each all that a client sends on a connection; for ``aflnet-replay`` the same with a length
   (32 bits, in the order of the machine) before each message;
 * boofuzz: it has no format for messages; a module that defines its requests, from a file of their fields.
 
@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scapy_mpa.craft.tcppacket import ROLES, Role
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import header_length, is_tagged
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.run import Fuzzer
-from scapy_mpa.fuzz.units import FPDU, Startup, Way
+from scapy_mpa.fuzz.units import FPDUUnit, Startup, Way
 from scapy_mpa.report.words import plural
 
+#: Octets of a session: AFL takes files up to 1 MiB.
 _MOST_OCTETS = 1 << 18
-"""Octets of a session: AFL takes files up to 1 MiB."""
-_TAGGED = 0x80
 _TAGGED_FIELDS = (("stag", 4), ("to", 8))
 _UNTAGGED_FIELDS = (("rsvdulp", 4), ("qn", 4), ("msn", 4), ("mo", 4))
 _BOOFUZZ_MODULE = "mpa_messages.py"
 
+#: What a dictionary has of MPA, DDP and RDMAP.
 _WORDS = {
     "request_key": REQUEST_KEY,
     "reply_key": REPLY_KEY,
@@ -51,7 +51,6 @@ _WORDS = {
     "terminate": b"\x41\x47",
     "marker_512": b"\x00\x00\x01\xfc",
 }
-"""What a dictionary has of MPA, DDP and RDMAP."""
 
 _README = """\
 # Seeds for other fuzzers
@@ -77,8 +76,8 @@ class Session(NamedTuple):
     name: str
     role: Role
     way: Way
-    messages: tuple[tuple[Startup | FPDU | None, bytes], ...]
-    """Each unit (None: neither of these) and its octets."""
+    #: Each unit (None: neither of these) and its octets.
+    messages: tuple[tuple[Startup | FPDUUnit | None, bytes], ...]
 
 
 def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> str:
@@ -110,7 +109,7 @@ def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in Path(name).name)
 
 
-def _sessions(name: str, case: Case) -> Iterator[Session]:
+def _sessions(name: str, case: FuzzCase) -> Iterator[Session]:
     """What either side sent."""
     for role, side in zip(ROLES, case.sides, strict=True):
         messages, size = [], 0
@@ -119,7 +118,7 @@ def _sessions(name: str, case: Case) -> Iterator[Session]:
                 size += len(place.octets)
                 if size > _MOST_OCTETS:
                     break
-                unit = place.unit if isinstance(place.unit, (Startup, FPDU)) else None
+                unit = place.unit if isinstance(place.unit, (Startup, FPDUUnit)) else None
                 messages.append((unit, place.octets))
         if messages:
             yield Session(name, role, side.way, tuple(messages))
@@ -149,13 +148,13 @@ def _inputs(session: Session) -> Iterator[tuple[str, object, bytes]]:
     for unit, octets in session.messages:
         if isinstance(unit, Startup):
             yield ("reply" if unit.key == REPLY_KEY else "request"), octets, octets
-        elif isinstance(unit, FPDU):
+        elif isinstance(unit, FPDUUnit):
             yield "fpdu", (session.way.crc, *_shape(unit)), unit.encode(plain, 0)
             yield "ulpdu", _shape(unit), unit.ulpdu
     yield "stream", session.name + session.role, b"".join(octets for _, octets in session.messages)
 
 
-def _shape(fpdu: FPDU) -> tuple[object, ...]:
+def _shape(fpdu: FPDUUnit) -> tuple[object, ...]:
     """What an FPDU is but for its numbers: control octets, about how long, PAD, and what is wrong with it."""
     size = len(fpdu.ulpdu)
     return fpdu.ulpdu[:2], size.bit_length(), size % 4, fpdu.ulpdu_length, fpdu.pad, fpdu.crc == "right", fpdu.cut
@@ -194,7 +193,7 @@ def _write_requests(folder: Path, sessions: Iterable[Session]) -> int:
     for session in sessions:
         fpdus = []
         for unit, _ in session.messages:
-            if isinstance(unit, FPDU) and (key := (session.role, session.way, *_shape(unit))) not in seen:
+            if isinstance(unit, FPDUUnit) and (key := (session.role, session.way, *_shape(unit))) not in seen:
                 seen.add(key)
                 fpdus.append({"name": unit.name.replace(" ", "-"), "fields": _fields(unit.ulpdu)})
         startup = next((unit for unit, _ in session.messages if isinstance(unit, Startup)), None)
@@ -220,11 +219,10 @@ def _told(session: Session, startup: Startup, fpdus: list[dict[str, Any]]) -> di
 
 def _fields(ulpdu: bytes) -> list[tuple[str, str]]:
     """The fields of a ULPDU, each with its octets; what is too short for a header is one."""
-    is_tagged = bool(ulpdu[:1]) and bool(ulpdu[0] & _TAGGED)
-    if len(ulpdu) < (TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH):
+    if len(ulpdu) < header_length(ulpdu):
         return [("payload", ulpdu.hex())]
     fields, at = [], 0
-    layout = (("ddp_control", 1), ("rdmap_control", 1), *(_TAGGED_FIELDS if is_tagged else _UNTAGGED_FIELDS))
+    layout = (("ddp_control", 1), ("rdmap_control", 1), *(_TAGGED_FIELDS if is_tagged(ulpdu) else _UNTAGGED_FIELDS))
     for name, size in layout:
         fields.append((name, ulpdu[at : at + size].hex()))
         at += size

@@ -1,6 +1,6 @@
 """A case while it is being made: first what the two sides say, unit by unit, then the packets that carry it.
 
-`drafted` takes a window of an exchange; mutations change the units; `laying` makes packets of them; more mutations
+``drafted`` takes a window of an exchange; mutations change the units; ``laying`` makes packets of them; more mutations
 change the packets.
 """
 
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from scapy_mpa.craft.segmentation import Segmentation
 from scapy_mpa.craft.setup import Close
-from scapy_mpa.craft.tcppacket import ROLES, Half, Role, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
 from scapy_mpa.framing.startup import C, M
 from scapy_mpa.fuzz.exchange import Exchange, Said
-from scapy_mpa.fuzz.units import FPDU, Startup, Unit, Way, startup_of
+from scapy_mpa.fuzz.units import FPDUUnit, Startup, Unit, Way, startup_of
 
 
 class Window(NamedTuple):
@@ -33,7 +33,7 @@ class Agreed(NamedTuple):
 
 
 @dataclass
-class Side:
+class DraftSide:
     """One side: how it lays FPDUs, cuts its stream, and what its sequence numbers begin with."""
 
     role: Role
@@ -41,8 +41,8 @@ class Side:
     isn: int
     cutting: Segmentation
     deviation: str | None = None
+    #: Octets by which its Markers stand too early.
     grid: int = 0
-    """Octets by which its Markers stand too early."""
 
 
 @dataclass
@@ -53,8 +53,8 @@ class Turn:
     units: list[Unit]
 
 
-class Place(NamedTuple):
-    """Where a unit was laid, in octets of the TCP stream of its side; `markers` are where Markers begin."""
+class LaidUnit(NamedTuple):
+    """Where a unit was laid, in octets of the TCP stream of its side; ``markers`` are where Markers begin."""
 
     role: Role
     unit: Unit
@@ -75,16 +75,16 @@ class Place(NamedTuple):
     @property
     def is_fpdu(self) -> bool:
         """Whether it is an FPDU."""
-        return isinstance(self.unit, FPDU)
+        return isinstance(self.unit, FPDUUnit)
 
 
 @dataclass
 class Draft:
-    """A case that is being made; `packets` and `places` are there when it has been laid."""
+    """A case that is being made; ``packets`` and ``places`` are there when it has been laid."""
 
     exchange: Exchange
     case: int
-    sides: tuple[Side, Side]
+    sides: tuple[DraftSide, DraftSide]
     turns: list[Turn]
     emss: int
     timestamps: bool = False
@@ -92,15 +92,15 @@ class Draft:
     close: Close = "fin"
     closes: Role = "initiator"
     packets: list[TcpPacket] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    halves: tuple[Half, ...] = ()
+    places: list[LaidUnit] = field(default_factory=list)
+    halves: tuple[SentHalf, ...] = ()
     snaplen: int | None = None
 
-    def side(self, role: Role) -> Side:
+    def side(self, role: Role) -> DraftSide:
         """One of the two."""
         return self.sides[ROLES.index(role)]
 
-    def half(self, role: Role) -> Half:
+    def half(self, role: Role) -> SentHalf:
         """The half connection that a side sent, when it has been laid."""
         return self.halves[ROLES.index(role)]
 
@@ -110,9 +110,11 @@ class Draft:
             for index, unit in enumerate(turn.units):
                 yield turn, index, unit
 
-    def fpdus(self, role: Role | None = None) -> list[tuple[Turn, FPDU]]:
+    def fpdus(self, role: Role | None = None) -> list[tuple[Turn, FPDUUnit]]:
         """The FPDUs, of one side or of both."""
-        return [(turn, unit) for turn, _, unit in self.units() if isinstance(unit, FPDU) and role in (None, turn.role)]
+        return [
+            (turn, unit) for turn, _, unit in self.units() if isinstance(unit, FPDUUnit) and role in (None, turn.role)
+        ]
 
     def startups(self) -> list[tuple[Turn, Startup]]:
         """The startup frames."""
@@ -146,7 +148,7 @@ def drafted(
             assert isinstance(startup, Startup)
             startup.flags = startup.flags & ~(M | C) | (M if asks else 0) | (C if agreed.crc else 0)
     sides = [
-        Side(role, way, isn, cutting, deviation)
+        DraftSide(role, way, isn, cutting, deviation)
         for role, way, isn, cutting, deviation in zip(ROLES, ways, isns, cuttings, exchange.deviations, strict=True)
     ]
     turns = [*frames, *_turns(exchange.said, window)]
@@ -168,7 +170,7 @@ def _turns(said: tuple[Said, ...], window: Window) -> Iterator[Turn]:
                 break
             ulpdu = ulpdu[:room]
             room -= len(ulpdu)
-        unit = FPDU(f"{one.role} FPDU {numbers[one.role]}", ulpdu, ulpdu, pad=one.pad)
+        unit = FPDUUnit(f"{one.role} FPDU {numbers[one.role]}", ulpdu, ulpdu, pad=one.pad)
         if one.crc is not None:
             unit = replace(unit, crc=one.crc)
         numbers[one.role] += 1

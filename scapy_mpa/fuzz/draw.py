@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from scapy_mpa.craft.segments import below
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 
 T = TypeVar("T")
 
+#: Numbers of cases are below this.
 MOST_CASES = 1 << 32
-"""Numbers of cases are below this."""
 
 #: Numbers that MPA, DDP and TCP have limits at, and those that programs like to get wrong.
-_EDGES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 20, 127, 128, 255, 256, 508, 512, 64768, 64769)
+_EDGES = (0, 1, 2, 3, 4, 7, 8, 15, 16, 20, 127, 128, 255, 256, 508, 512, MAX_ULPDU_LENGTH, MAX_ULPDU_LENGTH + 1)
 
 
 def generator(seed: int, case: int) -> random.Random:
@@ -38,7 +39,7 @@ def weighted(rng: random.Random, among: Sequence[T], weights: Sequence[int]) -> 
 
 
 def edge(rng: random.Random, bits: int, value: int = 0) -> int:
-    """A number of so many bits that programs like to get wrong, `value` being the right one."""
+    """A number of so many bits that programs like to get wrong, ``value`` being the right one."""
     top = 1 << bits
     edges = (*_EDGES, top // 2 - 1, top // 2)
     choice = below(rng, 4)
@@ -52,7 +53,7 @@ def edge(rng: random.Random, bits: int, value: int = 0) -> int:
 
 
 def other_than(rng: random.Random, bits: int, value: int) -> int:
-    """An `edge` that is not `value`."""
+    """An ``edge`` that is not ``value``."""
     drawn = edge(rng, bits, value)
     return drawn if drawn != value else value ^ 1 << below(rng, bits)
 

@@ -1,8 +1,8 @@
 """The messages of an MPA connection, as a capture has them: what cases begin from.
 
-`read_exchanges` reads a capture by the analysis of this package: startup frames, and every FPDU in the order in which a
-receiver could deliver it. How it was cut in segments, what was lost and came again is left behind; cases draw that
-anew. The octets of a capture are hostile: what is taken of one is bounded (`MOST_OCTETS`).
+``read_exchanges`` reads a capture by the analysis of this package: startup frames, and every FPDU in the order in which
+a receiver could deliver it. How it was cut in segments, what was lost and came again is left behind; cases draw that
+anew. The octets of a capture are hostile: what is taken of one is bounded (``MOST_OCTETS``).
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.dialect import read_fpdu, ulpdu_of
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.fuzz.units import Way
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.analysis import analyze
-from scapy_mpa.report.model import Connection, HalfConnection, Report
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.model import Report
 from scapy_mpa.wireshark.found import FoundFPDUs, marker_phase
 
+#: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.
 MOST_OCTETS = 64 << 20
-"""Octets of ULPDUs that are taken of a capture; each FPDU counts some more."""
 _OCTETS_AN_FPDU = 200
 _IPV4_KEY = 12
 
@@ -51,14 +53,14 @@ class Exchange(NamedTuple):
     request: StartupFrame | None
     reply: StartupFrame | None
     ways: tuple[Way, Way]
+    #: What the senders do wrong, by name.
     deviations: tuple[str | None, str | None]
-    """What the senders do wrong, by name."""
     begins_with_syn: bool
     said: tuple[Said, ...]
 
 
 class Exchanges(NamedTuple):
-    """Those of a capture; `is_whole`: all of its FPDUs are there; `damage`: where it cannot be read, and why."""
+    """Those of a capture; ``is_whole``: all of its FPDUs are there; ``damage``: where it cannot be read, and why."""
 
     exchanges: tuple[Exchange, ...]
     is_whole: bool
@@ -68,9 +70,9 @@ class Exchanges(NamedTuple):
 def read_exchanges(
     capture: CaptureSource | Sequence[CaptureSource], source: str, *, most_octets: int = MOST_OCTETS
 ) -> Exchanges:
-    """What was said on the MPA connections of a capture; `source` is what it is called in logs.
+    """What was said on the MPA connections of a capture; ``source`` is what it is called in logs.
 
-    The capture is read twice. Raises CaptureError as `scapy_mpa.analyze` does, and for one that cannot be read again.
+    The capture is read twice. Raises CaptureError as ``scapy_mpa.analyze`` does, and for one that cannot be read again.
     """
     report = analyze(capture)
     halves = [half for one in report.connections for half in (one.initiator, one.responder)]

@@ -14,16 +14,16 @@ from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
 from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, Party, Side, Talk
-from scapy_mpa.craft.tcppacket import ROLES, Half, Role, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import MARKER_LENGTH, header_offset, marker_positions
-from scapy_mpa.fuzz.draft import Draft, Place
-from scapy_mpa.fuzz.units import FPDU, Unit, first_free
+from scapy_mpa.fuzz.draft import Draft, LaidUnit
+from scapy_mpa.fuzz.units import FPDUUnit, Unit, first_free
 
 _SIDES: dict[Role, Side] = {"initiator": "client", "responder": "server"}
 _GAP = 12_000
+#: Nanoseconds between the first packets of two cases, longer than a case takes.
 _BETWEEN_CASES = 100_000_000
-"""Nanoseconds between the first packets of two cases, longer than a case takes."""
 _MACS = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
 _HEADERS = {4: 40, 6: 60}
 _TIMESTAMPS = 12
@@ -34,8 +34,8 @@ _RESPONDER = {4: "192.168.0.2", 6: "fd00:1::2"}
 class _PacketTalk(Talk[TcpPacket]):
     """A talk whose packets are values."""
 
-    def __init__(self, halves: tuple[Half, Half], draft: Draft, clock: Iterator[int]) -> None:
-        self._halves: dict[Side, Half] = {_SIDES[half.role]: half for half in halves}
+    def __init__(self, halves: tuple[SentHalf, SentHalf], draft: Draft, clock: Iterator[int]) -> None:
+        self._halves: dict[Side, SentHalf] = {_SIDES[half.role]: half for half in halves}
         super().__init__(
             ip_version=draft.exchange.ip_version,
             clock=clock,
@@ -54,7 +54,7 @@ class _PacketTalk(Talk[TcpPacket]):
 
 
 def lay(draft: Draft, rng: random.Random) -> None:
-    """Make the packets of a draft; `rng` decides where streams are cut."""
+    """Make the packets of a draft; ``rng`` decides where streams are cut."""
     halves = _halves(draft)
     draft.halves = halves
     talk = _PacketTalk(halves, draft, count(nanoseconds(Setup.time) + later(draft.case), _GAP))
@@ -78,13 +78,13 @@ def lay(draft: Draft, rng: random.Random) -> None:
     draft.packets = packets
 
 
-def _halves(draft: Draft) -> tuple[Half, Half]:
+def _halves(draft: Draft) -> tuple[SentHalf, SentHalf]:
     """Both half connections; the Initiator has an address that no other case has."""
     ports = draft.exchange.ports
     addresses = initiator_address(draft.case, draft.exchange.ip_version), _RESPONDER[draft.exchange.ip_version]
     ends = [Endpoint(address, port, mac) for address, port, mac in zip(addresses, ports, _MACS, strict=True)]
     made = [
-        Half(0, side.role, FrameMaker(end, peer), side.isn)
+        SentHalf(0, side.role, FrameMaker(end, peer), side.isn)
         for side, end, peer in zip(draft.sides, ends, ends[::-1], strict=True)
     ]
     for half, peer, side in zip(made, made[::-1], draft.sides, strict=True):
@@ -106,9 +106,9 @@ def later(case: int) -> int:
 
 
 class _Stream:
-    """Lays the units of one side; `at` is the offset behind the last of them."""
+    """Lays the units of one side; ``at`` is the offset behind the last of them."""
 
-    def __init__(self, draft: Draft, half: Half) -> None:
+    def __init__(self, draft: Draft, half: SentHalf) -> None:
         self._draft = draft
         self._half = half
         self._side = draft.side(half.role)
@@ -119,18 +119,18 @@ class _Stream:
         """The octets of units, and where they are, to be cut."""
         pieces, laid = [], []
         for unit in units:
-            octets = self._fpdu(unit) if isinstance(unit, FPDU) else unit.encode()
-            if not isinstance(unit, FPDU):
+            octets = self._fpdu(unit) if isinstance(unit, FPDUUnit) else unit.encode()
+            if not isinstance(unit, FPDUUnit):
                 if self._half.origin is None:
                     self._half.startup = self.at, self.at + len(octets)
-                self._draft.places.append(Place(self._half.role, unit, self.at, octets))
+                self._draft.places.append(LaidUnit(self._half.role, unit, self.at, octets))
             if octets:
                 laid.append(LaidFPDU(self.at, self.at, 0, len(octets), 0))
                 pieces.append(octets)
             self.at += len(octets)
         return b"".join(pieces), laid
 
-    def _fpdu(self, unit: FPDU) -> bytes:
+    def _fpdu(self, unit: FPDUUnit) -> bytes:
         half, side = self._half, self._side
         if half.origin is None:
             half.origin = self.at
@@ -158,10 +158,10 @@ class _Stream:
         self._note(unit, offset, octets, tuple(half.origin + place - side.grid for place in places))
         return octets
 
-    def _note(self, unit: FPDU, offset: int, octets: bytes, markers: tuple[int, ...]) -> None:
+    def _note(self, unit: FPDUUnit, offset: int, octets: bytes, markers: tuple[int, ...]) -> None:
         half = self._half
         assert half.origin is not None
         header = header_offset(offset) if half.markers else offset
         half.laid.append(LaidFPDU(offset, header, len(unit.ulpdu), len(octets), len(markers)))
         half.opcodes.append(None)
-        self._draft.places.append(Place(half.role, unit, half.origin + offset, octets, markers))
+        self._draft.places.append(LaidUnit(half.role, unit, half.origin + offset, octets, markers))

@@ -20,8 +20,8 @@ from scapy_mpa.fuzz.draw import generator, pick, weighted
 from scapy_mpa.fuzz.exchange import Exchange
 from scapy_mpa.fuzz.mutations import MUTATIONS
 
+#: As many as a case has at most, unless told otherwise.
 MOST_MUTATIONS = 8
-"""As many as a case has at most, unless told otherwise."""
 _HOW_MANY = (1, 1, 1, 1, 2, 2, 3, 4, 6, 8)
 _SMALL, _LARGE, _HUGE = 1_500, 6_000, 70_000
 _HUGE_SHARE = 0.01
@@ -51,16 +51,16 @@ class Recipe(NamedTuple):
     timestamps: bool = False
     close: tuple[Close, Role] = ("fin", "initiator")
     cutting_seed: int = 0
+    #: Names and seeds.
     mutations: tuple[tuple[str, int], ...] = ()
-    """Names and seeds."""
+    #: The case of the catalogue whose packets it begins from in place of messages.
     malformed: str | None = None
-    """The case of the catalogue whose packets it begins from in place of messages."""
 
 
 def recipe(
     seed: int, case: int, baselines: Baselines, weights: Mapping[str, int], most: int = MOST_MUTATIONS
 ) -> Recipe:
-    """The case of this number; `weights` say how often each area is drawn, `most` how many mutations there may be.
+    """The case of this number; ``weights`` say how often each area is drawn, ``most`` how many mutations there may be.
 
     With none, case N is connection N of the baselines (counted round and round), as a whole and as it was.
     """

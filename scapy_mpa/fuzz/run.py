@@ -6,13 +6,13 @@ from collections.abc import Collection
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
-from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Recipe, recipe
 
 
 class Fuzzer:
-    """The cases of a seed over some baselines, with mutations of `areas` (none: all).
+    """The cases of a seed over some baselines, with mutations of ``areas`` (none: all).
 
     Without baselines they are the shipped scenarios and the catalogue. A case is made when it is asked for, from its
     number alone. Raises MPAError for a seed below 0 and for an area that does not exist.
@@ -41,6 +41,6 @@ class Fuzzer:
         """What is drawn for a case."""
         return recipe(self.seed, number, self.baselines, self._weights, self._most)
 
-    def case(self, number: int) -> Case:
+    def case(self, number: int) -> FuzzCase:
         """A case."""
         return make(self.recipe(number))

@@ -66,25 +66,26 @@ def startup_of(frame: StartupFrame, name: str) -> Startup:
 
 
 @dataclass
-class FPDU:
-    """An FPDU (RFC 5044 §4).
-
-    `was` is its ULPDU before it was mutated. `crc` is `right`, `stale` (that of what it was), or a value; what the
-    Markers say is by their number in `markers`: (RESERVED, FPDUPTR), None as computed; the Marker `missing` is not
-    there. `damage` are octets changed behind the sender's back, (index, mask); `cut` is how many octets are sent,
-    `tail` what follows.
-    """
+class FPDUUnit:
+    """An FPDU (RFC 5044 §4)."""
 
     name: str
     ulpdu: bytes
+    #: Its ULPDU before it was mutated.
     was: bytes
     ulpdu_length: int | None = None
     pad: bytes | None = None
+    #: ``right``, ``stale`` (that of what it was), or a value.
     crc: Literal["right", "stale"] | int = "right"
+    #: What Markers say, by their number: (RESERVED, FPDUPTR), None as computed.
     markers: dict[int, tuple[int, int | None]] | None = None
+    #: The number of a Marker that is not there.
     missing: int | None = None
+    #: Octets changed behind the sender's back: (index, mask).
     damage: tuple[tuple[int, int], ...] = ()
+    #: How many octets are sent.
     cut: int | None = None
+    #: What follows.
     tail: bytes = b""
 
     def encode(self, way: Way, offset: int) -> bytes:
@@ -134,7 +135,7 @@ class FPDU:
         return bytes(laid)
 
 
-Unit = Plain | Startup | FPDU
+Unit = Plain | Startup | FPDUUnit
 
 
 def first_free(offset: int) -> int:

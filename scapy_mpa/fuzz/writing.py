@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scapy_mpa.craft.pcapfile import PcapWriter
-from scapy_mpa.fuzz.case import Case
+from scapy_mpa.fuzz.case import FuzzCase
 
 LOG = "cases.jsonl"
 
@@ -22,14 +22,14 @@ class Written(NamedTuple):
     captures: int
 
 
-def write_capture(file: BinaryIO, cases: Iterable[Case]) -> int:
+def write_capture(file: BinaryIO, cases: Iterable[FuzzCase]) -> int:
     """One capture of cases, in their order; returns the number of packets."""
     writer = PcapWriter(file)
     return sum(writer.write(case.packets, case.snaplen) for case in cases)
 
 
-def write_cases(folder: Path, cases: Iterable[Case], *, per_file: int = 1) -> Written:
-    """Captures in a folder, `per_file` cases in each (those whose numbers divided by it are the same), and the log.
+def write_cases(folder: Path, cases: Iterable[FuzzCase], *, per_file: int = 1) -> Written:
+    """Captures in a folder, ``per_file`` cases in each (those whose numbers divided by it are the same), and the log.
 
     A capture is called after the numbers of its first and its last case. A run that is ended leaves no capture without
     its line in the log but the last. Raises OSError.
@@ -47,7 +47,7 @@ def write_cases(folder: Path, cases: Iterable[Case], *, per_file: int = 1) -> Wr
     return Written(count, packets, captures)
 
 
-def file_name(cases: list[Case]) -> str:
+def file_name(cases: list[FuzzCase]) -> str:
     """What a capture of these is called."""
     first, last = (f"{case.recipe.case:06}" for case in (cases[0], cases[-1]))
     return f"case-{first}.pcap" if first == last else f"cases-{first}-{last}.pcap"

@@ -1,7 +1,7 @@
 """MPA, DDP and RDMAP as Scapy layers, their binding to TCP, and a socket.
 
 Importing this imports Scapy. It changes nothing in Scapy for other protocols: TCP payloads that begin with the
-Key of a startup frame are dissected as such, and that is all (see `binding`).
+Key of a startup frame are dissected as such, and that is all (see ``binding``).
 """
 
 from __future__ import annotations

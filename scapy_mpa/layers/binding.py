@@ -1,11 +1,11 @@
 """How MPA is found in TCP payloads (RFC 5044 §7.1.1), without getting in anybody's way.
 
-Startup frames are told by their 16-octet Key on any port. A `bind_layers(TCP, ...)` without conditions would
-shadow whatever is bound later, and one by port would miss most connections, so TCP's `guess_payload_class` is
+Startup frames are told by their 16-octet Key on any port. A ``bind_layers(TCP, ...)`` without conditions would
+shadow whatever is bound later, and one by port would miss most connections, so TCP's ``guess_payload_class`` is
 overloaded: nine octets are compared, and if they differ Scapy goes on as before, on every port.
 
-FPDUs have nothing to be told by. `MPASession` follows connections from their startup frames; for a quick look
-at streams without Markers `bind_mpa(port)` has the payload of each segment of a port dissected by itself.
+FPDUs have nothing to be told by. ``MPASession`` follows connections from their startup frames; for a quick look
+at streams without Markers ``bind_mpa(port)`` has the payload of each segment of a port dissected by itself.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import (
     KEY_LENGTH,
     KEY_PREFIX,
-    OPCODE_NAMES,
     REPLY_KEY,
     REQUEST_KEY,
     STARTUP_HEADER_LENGTH,
     TAGGED_HEADER_LENGTH,
     decode_fpdu,
 )
+from scapy_mpa.framing.ddp import TAGGED_OPCODES, is_tagged, opcode_name, opcode_of
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.fpdu import FPDU
 from scapy_mpa.layers.startup import MPAReply, MPARequest
@@ -37,7 +37,6 @@ _KEYS: dict[bytes, type[Packet]] = {REQUEST_KEY: MPARequest, REPLY_KEY: MPAReply
 _MAX_PORT = 0xFFFF
 # Rsvd and DV 2 or 3 in DDP's first octet, RV 2 and Rsv in the second: in no segment that conforms.
 _NEVER_IN_DDP, _NEVER_IN_RDMAP = 0x3E, 0xB0
-_TAGGED_OPCODES = {OPCODE_NAMES.index("RDMA Write"), OPCODE_NAMES.index("RDMA Read Response")}
 
 
 def _install() -> None:
@@ -71,7 +70,7 @@ class FPDUs(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
-        """One FPDU and nothing else is an `FPDU`; what does not begin with one is Raw."""
+        """One FPDU and nothing else is an ``FPDU``; what does not begin with one is Raw."""
         octets = bytes(_pkt or b"")
         if not octets:
             return cls
@@ -99,8 +98,7 @@ def _begins_fpdu(octets: bytes) -> bool:
         return False
     if control[0] & _NEVER_IN_DDP or control[1] & _NEVER_IN_RDMAP:
         return False
-    opcode = control[1] & 0x0F
-    return OPCODE_NAMES[opcode] is not None and bool(control[0] & 0x80) == (opcode in _TAGGED_OPCODES)
+    return opcode_name(control) is not None and is_tagged(control) == (opcode_of(control) in TAGGED_OPCODES)
 
 
 def bind_mpa(*ports: int) -> None:
@@ -114,7 +112,7 @@ def bind_mpa(*ports: int) -> None:
 
 
 def unbind_mpa(*ports: int) -> None:
-    """Undo `bind_mpa` for these ports. Raises MPAError for what is no port."""
+    """Undo ``bind_mpa`` for these ports. Raises MPAError for what is no port."""
     for port in ports:
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
             raise MPAError(f"{port!r} is no TCP port")

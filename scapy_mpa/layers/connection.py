@@ -1,10 +1,10 @@
-"""`MPAConnection`: a whole MPA connection at the Scapy prompt, told step by step, packet by packet when iterated.
+"""``MPAConnection``: a whole MPA connection at the Scapy prompt, told step by step, packet by packet when iterated.
 
     c = MPAConnection(initiator="10.0.0.1", responder="10.0.0.2", m=(1, 1))
     c.send("initiator", b"hello").write("responder", 9000)
     wrpcap("c.pcap", c); sendp(c); c.summary(); c[4].show()
 
-`craft` lays it out and knows nothing of Scapy; here its octets become packets, with an `FPDU` layer for each FPDU
+``craft`` lays it out and knows nothing of Scapy; here its octets become packets, with an ``FPDU`` layer for each FPDU
 that a segment begins with.
 """
 
@@ -35,13 +35,13 @@ _NANOSECONDS = 1_000_000_000
 class MPAConnection(Conversation, Gen[Packet]):
     """A connection to be told; it yields its packets each time it is iterated, the same ones for the same seed.
 
-    Its parameters are those of `craft.setup.Setup`, as in ``m=(1, 0), segmentation="packed", vlan=7``; pairs are the
+    Its parameters are those of ``craft.setup.Setup``, as in ``m=(1, 0), segmentation="packed", vlan=7``; pairs are the
     Initiator's value and the Responder's. ``impair`` is what happens to the packets on their way, as in
-    ``["reorder", "lose:probability=0.1"]`` (see `craft.impairments`).
+    ``["reorder", "lose:probability=0.1"]`` (see ``craft.impairments``).
 
-    Say what is said in order: `stream`, `start`, `send`, `write`, `read` (`read_request`, `read_response`), `atomic`,
-    `immediate`, `terminate`, `ulpdu`, `pause`, `path_mtu`, `close`. What breaks a rule of MPA raises
-    ConversationError, unless ``allow`` names the rule.
+    Say what is said in order: ``stream``, ``start``, ``send``, ``write``, ``read`` (``read_request``,
+    ``read_response``), ``atomic``, ``immediate``, ``terminate``, ``ulpdu``, ``pause``, ``path_mtu``, ``close``. What
+    breaks a rule of MPA raises ConversationError, unless ``allow`` names the rule.
     """
 
     def __init__(self, *, impair: str | Iterable[object] = (), **parameters: Any) -> None:
@@ -82,7 +82,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         self.packets().show(*args, **kwargs)
 
     def truth(self) -> list[dict[str, Any]]:
-        """What is to be found in a capture of it, with the keys of `scapy-mpa fpdus`; see `craft.truth`."""
+        """What is to be found in a capture of it, with the keys of ``scapy-mpa fpdus``; see ``craft.truth``."""
         traffic, truth = self._traffic(), Truth()
         for packet in traffic.packets():
             truth.note(packet, traffic.pipeline.snaplen)
@@ -125,7 +125,7 @@ class MPAConnection(Conversation, Gen[Packet]):
         return upper
 
 
-#: `help` and completion tell the parameters by name.
+#: ``help`` and completion tell the parameters by name.
 MPAConnection.__signature__ = Signature(  # type: ignore[attr-defined]
     [
         one.replace(kind=Parameter.KEYWORD_ONLY)

@@ -1,8 +1,8 @@
 # scapy.contrib.description = Marker PDU Aligned framing (MPA, iWARP)
 # scapy.contrib.status = loads
-"""What `load_contrib("mpa")` loads once `conf.exts.load("scapy-mpa")` has registered it as scapy.contrib.mpa.
+"""What ``load_contrib("mpa")`` loads once ``conf.exts.load("scapy-mpa")`` has registered it as scapy.contrib.mpa.
 
-It defines nothing: whoever comes this way gets the same objects as `from scapy_mpa import ...`.
+It defines nothing: whoever comes this way gets the same objects as ``from scapy_mpa import ...``.
 """
 
 from scapy_mpa.layers import *  # noqa: F403

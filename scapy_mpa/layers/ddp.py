@@ -1,8 +1,8 @@
-"""DDP segments as Scapy packets: `DDPTagged` and `DDPUntagged` (RFC 5041 §4), with RDMAP's control octet.
+"""DDP segments as Scapy packets: ``DDPTagged`` and ``DDPUntagged`` (RFC 5041 §4), with RDMAP's control octet.
 
 The second octet of either header is RDMAP's (RFC 5040 §4.1): RV, Rsv and Opcode, which say which message the
-segment belongs to. So `opcode` is a field here, and the RDMAP layers (`rdmap`), which have the rest, set it:
-`DDPUntagged()/RDMAPTerminate()` has opcode 7 and QN 2. DV and RV are 1; the RDMA Consortium's are 0.
+segment belongs to. So ``opcode`` is a field here, and the RDMAP layers (``rdmap``), which have the rest, set it:
+``DDPUntagged()/RDMAPTerminate()`` has opcode 7 and QN 2. DV and RV are 1; the RDMA Consortium's are 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OPCODES = {opcode: name for opcode, name in enumerate(OPCODE_NAMES) if name}
 
 
 def raw_if_short(minimum: int) -> Any:
-    """A `dispatch_hook`: octets fewer than `minimum` are no such header but Raw."""
+    """A ``dispatch_hook``: octets fewer than ``minimum`` are no such header but Raw."""
 
     def hook(cls: type[Packet], _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
         return conf.raw_layer if _pkt and len(_pkt) < minimum else cls
@@ -77,7 +77,7 @@ class DDPTagged(_DDP):
 
 
 class DDPUntagged(_DDP):
-    """An untagged DDP segment (RFC 5041 §4.3). `rsvdulp` is the Invalidate STag of the Sends that have one."""
+    """An untagged DDP segment (RFC 5041 §4.3). ``rsvdulp`` is the Invalidate STag of the Sends that have one."""
 
     name = "DDP untagged"
     fields_desc = [

@@ -1,7 +1,7 @@
 """Kinds of Scapy fields that MPA needs and Scapy lacks.
 
 MPA puts PAD and CRC behind what it carries and Markers into it, where none of Scapy's own fields can stand.
-So a `FPDU` lays its octets out itself, and these fields hold the values: they have names, are shown, copied,
+So a ``FPDU`` lays its octets out itself, and these fields hold the values: they have names, are shown, copied,
 pickled and compared like all others, but add nothing to the octets on their own account.
 """
 

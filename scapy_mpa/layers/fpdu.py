@@ -5,15 +5,15 @@
 What is None is computed when the packet is built, what is given is kept: ULPDU_Length, PAD, CRC, and FPDUPTR
 of each Marker. Four fields are not on the wire:
 
-* `marker_offset`: octets from the FPDU's first octet to the first Marker position, 0 to 508 (0: it begins with a
+* ``marker_offset``: octets from the FPDU's first octet to the first Marker position, 0 to 508 (0: it begins with a
   Marker, 508: one stands right after 508 octets); None in a stream without Markers.
-* `markers`: the Markers in their order; None, or fewer than there are positions: the others are computed.
-* `origin`: what a computed FPDUPTR counts from, "header" (RFC 5044) or "first-octet" (both drafts).
-* `crc_in_use`: False leaves a computed CRC zero and an FPDU's CRC unjudged; None if that is not known.
+* ``markers``: the Markers in their order; None, or fewer than there are positions: the others are computed.
+* ``origin``: what a computed FPDUPTR counts from, "header" (RFC 5044) or "first-octet" (both drafts).
+* ``crc_in_use``: False leaves a computed CRC zero and an FPDU's CRC unjudged; None if that is not known.
 
-An FPDU behind another, as in `FPDU()/b"one"/FPDU()/b"two"`, is the next of the stream, not its ULPDU.
+An FPDU behind another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
 
-Octets alone do not tell where Markers stand, so `FPDU(octets, marker_offset=...)` has to be told.
+Octets alone do not tell where Markers stand, so ``FPDU(octets, marker_offset=...)`` has to be told.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
 from scapy_mpa.layers.fields import CRCField, OffWire, OffWireList, TrailingOctets
 
+#: No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away.
 LAST_MARKER_OFFSET = MARKER_INTERVAL - MARKER_LENGTH
-"""No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away."""
 
 _TAGGED = 0x80
 
@@ -156,7 +156,7 @@ class FPDU(Packet):
     # Fields -> octets
 
     def do_build_payload(self) -> bytes:
-        """Build the ULPDU, and keep the FPDU that `/` has put behind this one apart."""
+        """Build the ULPDU, and keep the FPDU that ``/`` has put behind this one apart."""
         self._following = b""
         below: Packet = self
         following = self.payload
@@ -223,7 +223,7 @@ class FPDU(Packet):
 
     @property
     def crc_good(self) -> bool | None:
-        """Is the CRC right? None where CRCs are not in use, as far as is known (`crc_in_use`)."""
+        """Is the CRC right? None where CRCs are not in use, as far as is known (``crc_in_use``)."""
         crc = self.getfieldval("crc")
         if self.getfieldval("crc_in_use") is False:
             return None
@@ -270,5 +270,5 @@ class FPDU(Packet):
 
 
 def fpdu_of(octets: bytes, marker_offset: int | None, origin: Origin, crc_in_use: bool | None) -> Packet:
-    """Dissect octets with all that a `FPDU` has to be told about them (how it is pickled)."""
+    """Dissect octets with all that a ``FPDU`` has to be told about them (how it is pickled)."""
     return FPDU(octets, marker_offset=marker_offset, origin=origin, crc_in_use=crc_in_use)

@@ -1,6 +1,6 @@
 """IP datagrams out of their fragments, whatever order they come in (RFC 791 §3.2, RFC 8200 §4.5).
 
-Scapy's `IPSession` gives up a datagram whose last fragment comes early, knows IPv4 only and keeps for ever what is
+Scapy's ``IPSession`` gives up a datagram whose last fragment comes early, knows IPv4 only and keeps for ever what is
 never completed.
 """
 
@@ -14,15 +14,15 @@ from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, ipv6nhcls
 from scapy.packet import NoPayload, Packet, Padding
 
+#: Octets of fragments held back; the oldest datagram goes first.
 FRAGMENTS_LIMIT = 4 * 1024 * 1024
-"""Octets of fragments held back; the oldest datagram goes first."""
 
+#: Fragment offsets count units of 8 octets.
 _UNIT = 8
-"""Fragment offsets count units of 8 octets."""
+#: In IPv4's flags.
 _MORE_FRAGMENTS = 1
-"""In IPv4's flags."""
+#: Octets of memory that a fragment takes besides those it brings, and a dissected packet, near enough.
 _PIECE_WEIGHT, _PACKET_WEIGHT = 512, 8192
-"""Octets of memory that a fragment takes besides those it brings, and a dissected packet, near enough."""
 
 
 class _Datagram:
@@ -50,7 +50,7 @@ class _Datagram:
         return bytes(octets[: self.length]) if len(octets) >= self.length else None
 
 
-class Fragments:
+class PacketFragments:
     """Takes packets; gives them back as they are, or, for fragments, the datagram once it is whole."""
 
     def __init__(self, limit: int = FRAGMENTS_LIMIT) -> None:

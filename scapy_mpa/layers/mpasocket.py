@@ -1,4 +1,4 @@
-"""`MPASocket`: FPDUs over a TCP socket on which the startup frames have been exchanged (RFC 5044 §4, §7.1).
+"""``MPASocket``: FPDUs over a TCP socket on which the startup frames have been exchanged (RFC 5044 §4, §7.1).
 
 It counts the octets of Full Operation in both directions, so it knows where Markers stand; which direction
 has them, and whether CRCs are in use, was negotiated and is told to it.
@@ -26,9 +26,15 @@ _AT_ONCE = 1 << 16
 class MPASocket(StreamSocket):
     """A StreamSocket that sends and receives FPDUs with Markers and CRCs as negotiated.
 
-    `sock`: a connected TCP socket; the next octet in either direction is the first of Full Operation, or at the
-    stream offset `send_offset`, `recv_offset`. `send_markers`: the peer asked for Markers by M; `recv_markers`:
-    we did. `crc`: CRCs are in use. `origin`: what FPDUPTR counts from.
+    Args:
+        sock: A connected TCP socket; the next octet in either direction is the first of Full Operation, unless an
+            offset is given.
+        send_markers: The peer asked for Markers by M.
+        recv_markers: We asked for Markers by M.
+        crc: CRCs are in use.
+        origin: What FPDUPTR counts from.
+        send_offset: Octets from SeqStart to the next octet that is sent.
+        recv_offset: The same of the next octet that is received.
     """
 
     desc = "sends and receives MPA FPDUs on a TCP socket"
@@ -57,7 +63,7 @@ class MPASocket(StreamSocket):
     def send(self, x: Packet) -> int:
         """Send a packet whole and return its octets.
 
-        An `FPDU` gets what it leaves open: Markers where the stream has them, and a CRC. What it gives is sent
+        An ``FPDU`` gets what it leaves open: Markers where the stream has them, and a CRC. What it gives is sent
         as it is, and so is a packet that is no FPDU, with a warning: the peer will read a length out of it.
         """
         pkt = x.copy() if isinstance(x, FPDU) else x
@@ -81,8 +87,8 @@ class MPASocket(StreamSocket):
         """The next FPDU. It waits for one, as long as the timeout of the socket lets it.
 
         Raises EOFError when the connection is closed, and says so if that is inside an FPDU. An FPDU with a bad
-        CRC is returned all the same, with a warning: its `crc_good` is False, and neither its length nor what
-        follows is to be trusted. Called by `sniff` or `sr1` it returns None rather than wait for the rest of
+        CRC is returned all the same, with a warning: its ``crc_good`` is False, and neither its length nor what
+        follows is to be trusted. Called by ``sniff`` or ``sr1`` it returns None rather than wait for the rest of
         an FPDU.
         """
         wait, self._selected = not self._selected, False
@@ -119,7 +125,7 @@ class MPASocket(StreamSocket):
 
     @staticmethod
     def select(sockets: list[Any], remain: float | None = None) -> list[Any]:
-        """For `sniff` and `sr1`: which sockets have something to read."""
+        """For ``sniff`` and ``sr1``: which sockets have something to read."""
         ready = StreamSocket.select(sockets, remain)
         for sock in ready:
             if isinstance(sock, MPASocket):

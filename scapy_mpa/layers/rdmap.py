@@ -1,7 +1,7 @@
 """RDMAP messages as Scapy packets, those of RFC 5040 §4 and of RFC 7306 §4 to §6.
 
 RDMA Write, RDMA Read Response and the four Sends have no header of their own beyond what DDP's holds, so
-their layers have no fields: they name the message and set the opcode. `DDPUntagged(opcode=5)/RDMAPSend()` is a
+their layers have no fields: they name the message and set the opcode. ``DDPUntagged(opcode=5)/RDMAPSend()`` is a
 Send with SE.
 """
 
@@ -25,15 +25,16 @@ from scapy.fields import (
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
-from scapy_mpa.framing import LAYER_NAMES, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER_LENGTH, decode_terminate, error_meaning
+from scapy_mpa.framing import LAYER_NAMES, decode_terminate, error_meaning
+from scapy_mpa.framing.ddp import header_length, is_tagged
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged, raw_if_short
 from scapy_mpa.layers.fields import OffWire
 from scapy_mpa.layers.fpdu import FPDU
 
+#: Octets of an RDMA Read Request Header (RFC 5040 §4.4).
 READ_REQUEST_LENGTH = 28
-"""Octets of an RDMA Read Request Header (RFC 5040 §4.4)."""
+#: Octets of Terminate Control and Reserved (RFC 5040 §4.8).
 TERMINATE_CONTROL_LENGTH = 4
-"""Octets of Terminate Control and Reserved (RFC 5040 §4.8)."""
 IMMEDIATE_DATA_LENGTH = 8
 ATOMIC_REQUEST_LENGTH = 52
 ATOMIC_RESPONSE_LENGTH = 12
@@ -166,9 +167,8 @@ class _TerminatedHeader(PacketField):
         cls: type[Packet] = RDMAPReadRequest
         length = READ_REQUEST_LENGTH
         if self.flag == "d":
-            is_tagged = bool(s) and s[0] & 0x80
-            cls = DDPTagged if is_tagged else DDPUntagged
-            length = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH
+            cls = DDPTagged if is_tagged(s) else DDPUntagged
+            length = header_length(s)
         if len(s) < length:
             return s, None
         header = cls(s[:length], _parent=pkt)
@@ -185,10 +185,10 @@ class _TerminatedHeader(PacketField):
 class RDMAPTerminate(Packet):
     """Terminate (RFC 5040 §4.8).
 
-    M, D and R left None are computed: 1 if `ddp_segment_length`, `ddp_header` (the terminated segment's
-    `DDPTagged` or `DDPUntagged`), `rdmap_header` (its `RDMAPReadRequest`) are given.
+    M, D and R left None are computed: 1 if ``ddp_segment_length``, ``ddp_header`` (the terminated segment's
+    ``DDPTagged`` or ``DDPUntagged``), ``rdmap_header`` (its ``RDMAPReadRequest``) are given.
 
-    `layout` is not on the wire: "rfc5040", or "siw" for a control word laid out from the least significant
+    ``layout`` is not on the wire: "rfc5040", or "siw" for a control word laid out from the least significant
     bit as the Linux driver does. In octets that are dissected it is recognised.
     """
 
@@ -252,7 +252,7 @@ def _to_siw(octets: bytes) -> bytes:
 
 
 def _bind(lower: type[Packet], upper: type[Packet], opcodes: tuple[int, ...], **more: int) -> None:
-    """Bind an RDMAP message to its opcodes; the first of them, and `more`, are what it sets below it."""
+    """Bind an RDMAP message to its opcodes; the first of them, and ``more``, are what it sets below it."""
     for opcode in opcodes:
         bind_bottom_up(lower, upper, opcode=opcode)
     bind_top_down(lower, upper, opcode=opcodes[0], **more)

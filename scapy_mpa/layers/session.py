@@ -1,6 +1,6 @@
-"""`sniff(session=MPASession)`: each MPA Request, Reply and FPDU as a packet of its own.
+"""``sniff(session=MPASession)``: each MPA Request, Reply and FPDU as a packet of its own.
 
-The receiver of `scapy_mpa.receive` does the work; this hands it TCP segments out of Scapy's packets and makes packets
+The receiver of ``scapy_mpa.receive`` does the work; this hands it TCP segments out of Scapy's packets and makes packets
 of what it finds. So it survives what the receiver survives, and holds no more than the receiver does.
 """
 
@@ -18,7 +18,7 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.layers.fragments import Fragments
+from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
@@ -54,16 +54,20 @@ class _Later(NamedTuple):
 
 
 class MPASession(DefaultSession):
-    """A session for `sniff`: one packet for each MPA Request, MPA Reply and FPDU.
+    """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
-    Each comes over copies of the lower layers of the frame that placed it, with that frame's time. `order` is
-    "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or "delivered" (in
-    the order of the stream, nothing behind octets that were not captured). With `passthrough` the packets that carry
-    nothing of an MPA connection are passed on too. `held_limit` is how many octets a half connection holds back at
-    most. Fragments of IP datagrams, IPv4 and IPv6, are put together first.
+    Each comes over copies of the lower layers of the frame that placed it, with that frame's time. Fragments of IP
+    datagrams, IPv4 and IPv6, are put together first.
 
     What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and the
     lower layers of the last frame with data of its half connection. At the end of a file comes what its end tells.
+
+    Args:
+        args: Those of Scapy's session, as ``kwargs`` are.
+        order: "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or
+            "delivered" (in the order of the stream, nothing behind octets that were not captured).
+        passthrough: Whether the packets that carry nothing of an MPA connection are passed on too.
+        held_limit: How many octets a half connection holds back at most.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class MPASession(DefaultSession):
         self.order = order
         self.passthrough = passthrough
         self.receiver = Receiver(observer=self, limits=DEFAULT_LIMITS._replace(held_octets=held_limit))
-        self.fragments = Fragments()
+        self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
         self._current: Packet | None = None
@@ -91,7 +95,7 @@ class MPASession(DefaultSession):
         self._open: set[int] = set()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
-        """What the next packet of the socket completes; `sniff` calls this."""
+        """What the next packet of the socket completes; ``sniff`` calls this."""
         self._open.add(id(sock))
         try:
             # TCP's payload is of no interest as it is in the frame, unless somebody else wants it.
@@ -133,7 +137,7 @@ class MPASession(DefaultSession):
             yield whole
 
     def finish(self) -> Iterator[Packet]:
-        """The capture is over: what its end tells. `sniff` on a file calls this by itself."""
+        """The capture is over: what its end tells. ``sniff`` on a file calls this by itself."""
         self._time = -1
         if self._current is not None:
             self.receiver.finish()
@@ -195,7 +199,7 @@ class MPASession(DefaultSession):
             frames.popitem(last=False)
 
     def _frame_of(self, key: bytes, time: int) -> _Frame | None:
-        """The frame of an event at `time` (nanoseconds) in a half connection; None if it is the present packet."""
+        """The frame of an event at ``time`` (nanoseconds) in a half connection; None if it is the present packet."""
         last = self._last_frames.get(key)
         if time == self._time or last is None:
             return None
@@ -206,7 +210,7 @@ class MPASession(DefaultSession):
         return _frame(self._current)
 
     def _over(self, frame: _Frame | None, upper: Packet) -> Packet:
-        """`upper` over copies of the lower layers of a frame, or of the present packet."""
+        """``upper`` over copies of the lower layers of a frame, or of the present packet."""
         current = self._current
         assert current is not None
         if frame is None:

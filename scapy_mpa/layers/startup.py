@@ -1,8 +1,8 @@
-"""The startup frames as Scapy packets: `MPARequest` and `MPAReply` (RFC 5044 §7.1.1, RFC 6581 §6 and §9).
+"""The startup frames as Scapy packets: ``MPARequest`` and ``MPAReply`` (RFC 5044 §7.1.1, RFC 6581 §6 and §9).
 
 PD_Length left None is computed, and Rev: 2 if S is set, otherwise 1. In a frame with S, a Rev that knows it
 and a PD_Length that leaves room, the fields of RFC 6581's enhanced data stand in front of the Private Data,
-which is then the ULP's own. Its Control Flags are called enhanced_a to enhanced_d, for `c` is MPA's CRC flag.
+which is then the ULP's own. Its Control Flags are called enhanced_a to enhanced_d, for ``c`` is MPA's CRC flag.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class MPAReply(_Startup):
 
 
 def startup_packet(octets: bytes) -> MPARequest | MPAReply:
-    """The startup frame at the beginning of `octets`; `bytes()` of it are the octets.
+    """The startup frame at the beginning of ``octets``; ``bytes()`` of it are the octets.
 
     Raises FramingError if they begin with neither Key, or end inside the header or the enhanced data.
     """

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from scapy_mpa.framing.agreement import is_rdmac
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.deviating import DeviatingChain
@@ -33,7 +34,7 @@ from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
-from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SEQ_MASK, SYN, Segment, detached, endpoints
+from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
 from scapy_mpa.receive.suspicion import Suspicion
 from scapy_mpa.receive.watch.startup import (

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.options import Announced, emss_of
-from scapy_mpa.receive.segment import SEQ_MASK, Segment
+from scapy_mpa.receive.segment import Segment
 
 Direction: TypeAlias = Literal["initiator", "responder"]
 #: A frame and its time in nanoseconds since the epoch.

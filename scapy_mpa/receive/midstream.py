@@ -15,13 +15,14 @@ from typing import NamedTuple, Protocol
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.profiles import PROFILES, Profile
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import DIRECTIONS, MAX_WINDOW, Direction, Half, Moment
 from scapy_mpa.receive.inference import CONNECTION_BITS, FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer
 from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong
+from scapy_mpa.receive.segment import Segment, checksum_is_wrong
 from scapy_mpa.receive.waiting import Waiting, lay
 
 #: What comes before the octets captured first, by so much, is not waited for.

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.half import Direction, Half
 from scapy_mpa.receive.inference import Inferred
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.operation import FullOperation, PlacedObserver
-from scapy_mpa.receive.segment import SEQ_MASK, endpoints
+from scapy_mpa.receive.segment import endpoints
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
-from scapy_mpa.framing.ddp import DDPUntagged, decode_ddp, decode_terminate
+from scapy_mpa.framing.ddp import UntaggedHeader, decode_ddp, decode_terminate
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.senders import Bases
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.copies import Copies, SentOctets
 from scapy_mpa.receive.deviating import DeviatingChain
@@ -26,7 +27,7 @@ from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.records import FPDULog, Row
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader, Layout
-from scapy_mpa.receive.segment import SEQ_MASK, Segment
+from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.settlement import Counts, Settlement
 from scapy_mpa.receive.suspicion import Inquiry, Suspicion
 from scapy_mpa.receive.watch.ddp import DDPWatch
@@ -586,7 +587,7 @@ class FullOperation:
         place = located.offset, *(located.placed or located.complete)
         if terminate is None:
             header = decode_ddp(located.terminate)
-            if isinstance(header, DDPUntagged):
+            if isinstance(header, UntaggedHeader):
                 self.find("terminate-layout", *place, f"a body of {header.payload_length} octets has no control word")
             return
         detail = f"{terminate.meaning} (layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x})"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
-from scapy_mpa.receive.segment import SEQ_MASK
+from scapy_mpa.framing.sequence import SEQ_MASK
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

@@ -5,7 +5,7 @@ One is made for every packet of a capture, so it is a tuple with names: it costs
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 
 class Segment(NamedTuple):
@@ -43,9 +43,6 @@ FRAME, TIME, KEY, SEQ, ACK, FLAGS, BUFFER, START, END, TCP, LENGTH = range(11)
 
 #: A buffer larger than any packet is a block of the capture file.
 _LARGEST_PACKET = 1 << 17
-
-#: Sequence numbers count modulo 2^32 (RFC 9293 §3.4).
-SEQ_MASK: Final = 0xFFFFFFFF
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
 #: A segment with one of these changes the state of the TCP connection; all others only bring octets.

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import (
     KEY_LENGTH,
     KEY_PREFIX,
@@ -28,7 +29,7 @@ from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
 from scapy_mpa.receive.keys import LARGEST_REV, KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.reassembly import Reassembly, is_cut
-from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, detached, small_copy
+from scapy_mpa.receive.segment import Segment, checksum_is_wrong, detached, small_copy
 from scapy_mpa.receive.waiting import FIRST_LOOK, Decision, Waiting, lay
 from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection
 

@@ -17,9 +17,10 @@ from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import Segment
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
-from scapy_mpa.report.model import Connection, Report
-from scapy_mpa.report.part import Part
+from scapy_mpa.report.model import Report
+from scapy_mpa.report.part import ReportPart
 from scapy_mpa.rules.findings import Findings
 
 if TYPE_CHECKING:
@@ -60,11 +61,18 @@ def analyze(
 ) -> Report:
     """Analyse a capture, or several merged by time.
 
-    ``capture`` is a path or an open binary file, or a list of them.  With ``fpdus`` the half connections of the
-    report hold a record of every FPDU (about 50 octets each); without, counts and findings only.  ``selection`` says
-    what is looked at, ``assumptions`` what cannot be known from it, ``limits`` how much is held back.  With ``jobs``
-    so many processes divide the connections among them, each within the limits; then captures must be named files.
-    Raises :class:`~scapy_mpa.errors.CaptureError` for a capture of which nothing can be read.
+    Args:
+        capture: A path or an open binary file, or a list of them.
+        fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each); without,
+            counts and findings only.
+        selection: What is looked at.
+        assumptions: What cannot be known from the capture.
+        limits: How much is held back.
+        jobs: How many processes divide the connections among them, each within the limits; with more than one,
+            captures must be named files.
+
+    Raises:
+        CaptureError: Nothing of a capture can be read.
     """
     read = partial(_part, capture, fpdus, selection, assumptions, limits)
     if jobs == 1:
@@ -83,7 +91,7 @@ def _part(
     assumptions: Assumptions,
     limits: Limits,
     share: Share | None,
-) -> Part:
+) -> ReportPart:
     """What is found of a share of the TCP connections, or of all of them; the rest is as :func:`analyze` has it."""
     return _read(Receiver(records=fpdus, assumptions=assumptions, limits=limits), capture, selection, share)
 
@@ -103,7 +111,7 @@ def _read(
     capture: CaptureSource | Sequence[CaptureSource],
     selection: Selection,
     share: Share | None,
-) -> Part:
+) -> ReportPart:
     with Captures(capture, limits=receiver.limits) as captures:
         for segments in captures.batches():
             selected = segments if selection is EVERYTHING else selection.of(segments)
@@ -115,7 +123,7 @@ def _read(
             receiver.release()
     receiver.finish()
     index = FrameIndex(capture)
-    return Part(
+    return ReportPart(
         captures.names,
         captures.packets,
         receiver.tcp_connections,
@@ -126,7 +134,7 @@ def _read(
     )
 
 
-def _report(parts: Sequence[Part], index: FrameIndex) -> Report:
+def _report(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     """All parts as one report: every one has read all of the captures."""
     first = parts[0]
     numbered = sorted((one for part in parts for one in part.connections), key=lambda one: one[0])
@@ -240,10 +248,19 @@ def iter_fpdus(
 ) -> Iterator[FPDURecord]:
     """Yield the FPDUs of a capture, or of several merged by time, in the order of placement.
 
-    Memory is bounded whatever the size of the capture.  A record says what is known when it is yielded:
+    Memory is bounded whatever the size of the capture. A record says what is known when it is yielded:
     ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
-    ``after_error`` yet.  What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
+    ``after_error`` yet. What is found late (an FPDU with a bad CRC, one that had to be looked for, those of a
     connection whose startup frames were not captured) comes in its turn if its frame is among the last 4 MiB of the
-    capture, else when it is found.  Raises :class:`~scapy_mpa.errors.CaptureError` as :func:`analyze` does.
+    capture, else when it is found.
+
+    Args:
+        capture: As :func:`analyze` takes it.
+        selection: What is looked at.
+        assumptions: What cannot be known from the capture.
+        limits: How much is held back.
+
+    Raises:
+        CaptureError: Nothing of a capture can be read.
     """
     return iter(PlacedFPDUs(capture, selection, assumptions, limits))

@@ -23,7 +23,7 @@ from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.receive.diagnosis import marker_agrees
-from scapy_mpa.report.fields import Field, Part, one
+from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
 
 
@@ -73,7 +73,7 @@ def _crc_field(at: int, fpdu: SpokenFPDU, octets: bytes, dialect: Dialect) -> Fi
 def _marker_field(fpdu: SpokenFPDU, octets: bytes, marker: int, dialect: Dialect) -> Field:
     at = marker - fpdu.offset
     reserved, fpduptr = octets[at : at + 2], fpduptr_at(dialect, fpdu, octets, marker)
-    parts = Part("RESERVED", int.from_bytes(reserved, "big")), Part("FPDUPTR", fpduptr)
+    parts = FieldValue("RESERVED", int.from_bytes(reserved, "big")), FieldValue("FPDUPTR", fpduptr)
     if marker_agrees(dialect, fpdu, octets, marker):
         says = "an FPDU begins here" if not at else "right, as its sender writes it"
         return Field(at, MARKER_LENGTH, "MPA", "Marker", parts, says)

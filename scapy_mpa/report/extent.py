@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from itertools import islice
 
-from scapy_mpa.capture.extract import Conversation
-from scapy_mpa.report.model import DIRECTIONS, Connection, Report
+from scapy_mpa.capture.extract import ConnectionFrames
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames
 
 
-def extent(report: Report, connection: Connection, conversation: Conversation) -> tuple[int, int | None]:
+def extent(report: Report, connection: Connection, conversation: ConnectionFrames) -> tuple[int, int | None]:
     """The first and the last frame of a connection; None if it lasts as long as the capture.
 
     It begins with its SYN, or with its first frame if that was not captured, or with the capture if there is none
-    before it; it ends before the next one begins, or with its last FPDU if that comes later.  The report must hold
+    before it; it ends before the next one begins, or with its last FPDU if that comes later. The report must hold
     FPDUs.
     """
     key = {connection.half(direction).key for direction in DIRECTIONS}
@@ -26,7 +28,7 @@ def extent(report: Report, connection: Connection, conversation: Conversation) -
     return first, max(_begin(same, place + 1, conversation) - 1, max(brought, default=0))
 
 
-def _begin(same: list[Connection], place: int, conversation: Conversation) -> int:
+def _begin(same: list[Connection], place: int, conversation: ConnectionFrames) -> int:
     known = _first_known(same[place])
     before = _first_known(same[place - 1]) if place else 0
     syn = conversation.begin_of(known, before)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 TERMINATED = "terminated "
 
 
-class Part(NamedTuple):
+class FieldValue(NamedTuple):
     """One value in a field, and what it means, "" if its name says it; ``digits`` if it is shown in hexadecimal."""
 
     name: str
@@ -32,14 +32,14 @@ class Field(NamedTuple):
     """A run of octets: its first octet counted from the first one of what holds it, and its length.
 
     ``layer`` is "MPA", "DDP", "RDMAP" or "payload"; ``parts`` are the values in it; ``severity`` is given where what
-    it says is wrong.  ``continued`` tells that it is the rest of a field that a Marker divides.
+    it says is wrong. ``continued`` tells that it is the rest of a field that a Marker divides.
     """
 
     offset: int
     length: int
     layer: str
     name: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[FieldValue, ...] = ()
     note: str = ""
     severity: Severity | None = None
     continued: bool = False
@@ -68,4 +68,4 @@ def one(
     offset: int, length: int, layer: str, name: str, value: int | str, meaning: str = "", *, digits: int = 0
 ) -> Field:
     """A field with one value."""
-    return Field(offset, length, layer, name, (Part(name, value, meaning, digits),))
+    return Field(offset, length, layer, name, (FieldValue(name, value, meaning, digits),))

@@ -1,7 +1,7 @@
 """FPDU records as text, JSON lines or CSV.
 
 A capture holds millions of FPDUs and few sizes of them, and those that one frame brought have most of a line in
-common.  So a line is put together of four parts, each of which is made once for all lines that share it: which half
+common. So a line is put together of four parts, each of which is made once for all lines that share it: which half
 connection it is; the sequence numbers; the *size* (what does not depend on where it was captured); the *place* (when
 it was captured and placed) with the opcode.
 """
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.records import AFTER_ERROR, CRC_VERDICTS, LOCATED_BY, FPDULog, FPDURecord, Size, size_of
-from scapy_mpa.receive.segment import SEQ_MASK
-from scapy_mpa.report.model import FPDUs
+from scapy_mpa.report.half import FPDURecords
 
 #: The keys of a record, in the order of the JSON lines and of the CSV columns.
 KEYS = tuple("time" if name == "time_ns" else name for name in FPDURecord._fields)
@@ -27,7 +27,7 @@ _MOST_SIZES = 4096
 _LINES = 512
 
 
-class Place(NamedTuple):
+class FPDUTiming(NamedTuple):
     """When an FPDU was captured and placed: frame numbers (0: none), nanoseconds since the epoch; how it was read."""
 
     frames: tuple[int, ...]
@@ -51,7 +51,7 @@ class Format(NamedTuple):
     half: Callable[[int, str], str]
     seqs: str
     size: Callable[[int, int, int, str, str], str]
-    place: Callable[[Place, str | None], str]
+    place: Callable[[FPDUTiming, str | None], str]
 
 
 # --- JSON lines ---
@@ -71,7 +71,7 @@ def _json_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, loca
 _JSON_OPCODES = {name: json.dumps(name) for name in (*OPCODE_NAMES, None)}
 
 
-def _json_place(place: Place, opcode: str | None) -> str:
+def _json_place(place: FPDUTiming, opcode: str | None) -> str:
     frames, placed, delivered, time, after_error, deviation = place
     return (
         f'{[*frames]}, "placed_frame": {placed or "null"}, "delivered_frame": {delivered or "null"}, '
@@ -91,7 +91,7 @@ def _csv_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, locat
     return f"{ulpdu_length},{wire_length},{markers},{crc},{located_by},"
 
 
-def _csv_place(place: Place, opcode: str | None) -> str:
+def _csv_place(place: FPDUTiming, opcode: str | None) -> str:
     frames, placed, delivered, time, after_error, deviation = place
     return (
         f"{' '.join(map(str, frames))},{placed or ''},{delivered or ''},{time / 1_000_000_000!r},"
@@ -110,7 +110,7 @@ def _text_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, loca
     return f"{ulpdu_length:>6} {wire_length:>6} {markers:>4} {crc:<9} {located_by:<6} "
 
 
-def _text_place(place: Place, opcode: str | None) -> str:
+def _text_place(place: FPDUTiming, opcode: str | None) -> str:
     frames, placed, delivered, _, after_error, deviation = place
     shown = " ".join(map(str, frames)) if len(frames) <= 6 else f"{frames[0]} ... {frames[-1]} ({len(frames)})"
     marks = [mark for mark, is_so in (("after error", after_error), ("deviating", deviation)) if is_so]
@@ -161,11 +161,11 @@ def lines(style: Format, records: Iterable[FPDURecord]) -> Iterator[str]:
             if len(sizes) >= _MOST_SIZES:
                 sizes.clear()
             middle = sizes[size] = size_text(*size)
-        end = place_text(Place(frames, placed or 0, delivered or 0, time, after_error, deviation), opcode)
+        end = place_text(FPDUTiming(frames, placed or 0, delivered or 0, time, after_error, deviation), opcode)
         yield f"{half(connection, direction)}{seqs % (seq, header_seq)}{middle}{end}"
 
 
-def log_lines(style: Format, halves: Iterable[FPDUs]) -> Iterator[str]:
+def log_lines(style: Format, halves: Iterable[FPDURecords]) -> Iterator[str]:
     """Yield what :func:`lines` does of the records of ``halves``, without making any, many lines at a time."""
     if style.heading:
         yield style.heading
@@ -186,7 +186,7 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
     append = ready.append
     for row, frames, run in log.entries():
         seq, header_seq, wire_length, ulpdu_length, markers, flag, opcode, placed, delivered, time, _, _ = row
-        place = Place(frames, placed, delivered, time, flag >= AFTER_ERROR, deviation)
+        place = FPDUTiming(frames, placed, delivered, time, flag >= AFTER_ERROR, deviation)
         verdict = flag & ~AFTER_ERROR
         if run is None:
             size = ulpdu_length, wire_length, markers, verdict
@@ -223,10 +223,6 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
             ready.clear()
     yield "".join(ready)
 
-
-text_lines = partial(lines, TEXT)
-jsonl_lines = partial(lines, JSONL)
-csv_lines = partial(lines, CSV)
 
 STYLES = {"text": TEXT, "jsonl": JSONL, "csv": CSV}
 FORMATS: dict[str, Callable[[Iterable[FPDURecord]], Iterator[str]]] = {

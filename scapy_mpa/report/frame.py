@@ -6,20 +6,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import (
-    SEQ_MASK,
     SYN,
     Segment,
     checksum_is_wrong,
     endpoints,
 )
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.items import Frame, Item, Part, Shown
-from scapy_mpa.report.labels import Stream, fpdu_fields, unknown_fields
-from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
-from scapy_mpa.report.show import NotFound, Place, findings_in, fpdu_item, places, startup_item, startup_of, stream_of
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
+from scapy_mpa.report.labels import StreamReading, fpdu_fields, unknown_fields
+from scapy_mpa.report.model import Report
+from scapy_mpa.report.show import (
+    NotFound,
+    NumberedFPDU,
+    findings_in,
+    fpdu_item,
+    places,
+    startup_item,
+    startup_of,
+    stream_of,
+)
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name
 from scapy_mpa.report.words import plural
 
@@ -55,16 +66,16 @@ def show_frame(report: Report, frame: int) -> Shown:
     return Shown(sorted(items, key=lambda item: item.part.at if item.part else 0), Frame(seg, connection, direction))
 
 
-def _overlapping(half: HalfConnection, frame: int, begin: int, size: int) -> list[Place]:
+def _overlapping(half: HalfConnection, frame: int, begin: int, size: int) -> list[NumberedFPDU]:
     """The FPDUs that share octets with a segment, after the last one that ends before it (``is_inside`` is False).
 
     Sequence numbers repeat after 4 GiB: of several places in the stream the one counts whose frames are nearest.
     """
     #: By where the segment would begin, the FPDUs that it overlaps there, and the last one before.
-    inside: dict[int, list[Place]] = {}
-    before: dict[int, Place] = {}
+    inside: dict[int, list[NumberedFPDU]] = {}
+    before: dict[int, NumberedFPDU] = {}
     for place in places(half):
-        distance = (place.record.seq - begin + 0x80000000 & SEQ_MASK) - 0x80000000
+        distance = seq_diff(place.record.seq, begin)
         start = place.offset - distance
         if distance + place.record.wire_length <= 0:
             before[start] = place
@@ -114,18 +125,18 @@ def _overlap(seq: int, size: int, other: int, length: int) -> bool:
 def _in_frame(item: Item, seg: Segment) -> Item:
     """The item with what a segment brought of it."""
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
-    start = (item.seq - begin + 0x80000000 & SEQ_MASK) - 0x80000000
+    start = seq_diff(item.seq, begin)
     at, end = max(0, start), min(size, start + len(item.octets))
     first, last = at - start, end - start
     own = ((max(piece.first, first), min(piece.end, last)) for piece in item.pieces if piece.frame == seg.frame)
     brought = bytes(seg.buffer[seg.start + at : seg.start + end])
     differs = brought != item.octets[first:last]
     new = tuple(piece for piece in own if piece[0] < piece[1])
-    return replace(item, part=Part(first, last, at, new, differs))
+    return replace(item, part=ItemPart(first, last, at, new, differs))
 
 
 def _unlocated(
-    connection: Connection, direction: Direction, seg: Segment, items: list[Item], before: Place | None
+    connection: Connection, direction: Direction, seg: Segment, items: list[Item], before: NumberedFPDU | None
 ) -> Iterator[Item]:
     """What of a segment belongs to no FPDU and no startup frame that was located."""
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
@@ -135,7 +146,7 @@ def _unlocated(
         if at < first:
             octets = bytes(seg.buffer[seg.start + at : seg.start + first])
             item = _octets(connection, direction, seg, begin + at & SEQ_MASK, octets, items, before)
-            yield replace(item, part=Part(0, len(octets), at, ((0, len(octets)),)))
+            yield replace(item, part=ItemPart(0, len(octets), at, ((0, len(octets)),)))
         at = max(at, end)
 
 
@@ -146,7 +157,7 @@ def _octets(
     seq: int,
     octets: bytes,
     items: list[Item],
-    before: Place | None,
+    before: NumberedFPDU | None,
 ) -> Item:
     half = connection.half(direction)
     stream = stream_of(connection, half)
@@ -155,7 +166,7 @@ def _octets(
     last = _last_before(seq, items, before)
     distance = None if last is None else seq - last.record.seq - last.record.wire_length & SEQ_MASK
     rule = clause(connection.profile.name, "receiver")
-    if startup is not None and (startup[1] - seq & SEQ_MASK) < 0x80000000:
+    if startup is not None and seq_diff(startup[1], seq) >= 0:
         sentence = f"They come before the {'MPA Request' if direction == 'initiator' else 'MPA Reply'}: streaming data."
         rule = clause(connection.profile.name, "startup-frame")
     elif half.seq_start is None:
@@ -186,7 +197,7 @@ def _octets(
     return Item("octets", connection, direction, seq, octets, (), tuple(fields), Why([sentence], rule), findings)
 
 
-def _supposed(octets: bytes, seq: int, stream: Stream) -> list[Field]:
+def _supposed(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
     """The fields of an FPDU that may begin here, and what follows it; none of them is an error."""
     fields = [field._replace(severity=None) for field in fpdu_fields(octets, seq, stream)]
     end = fields[-1].offset + fields[-1].length
@@ -196,14 +207,14 @@ def _supposed(octets: bytes, seq: int, stream: Stream) -> list[Field]:
     return fields
 
 
-def _last_before(seq: int, items: list[Item], before: Place | None) -> Neighbour | None:
+def _last_before(seq: int, items: list[Item], before: NumberedFPDU | None) -> Neighbour | None:
     """The FPDU that ends last before a sequence number."""
     ends = [Neighbour(item.number, item.record) for item in items if item.record is not None]
     if before is not None:
         ends.append(Neighbour(before.number, before.record))
 
     def behind(found: Neighbour) -> int:
-        return seq - found.record.seq - found.record.wire_length & SEQ_MASK
+        return seq_diff(seq, found.record.seq + found.record.wire_length)
 
-    ends = [found for found in ends if behind(found) < 0x80000000]
+    ends = [found for found in ends if behind(found) >= 0]
     return min(ends, key=behind, default=None)

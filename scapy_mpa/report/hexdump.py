@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from textwrap import wrap
 
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.segment import (
     ACK_FLAG,
     FIN,
     PSH,
     RST,
-    SEQ_MASK,
     SYN,
     endpoints,
 )
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.items import Frame, Item, Part, Shown
+from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
 from scapy_mpa.report.text import finding_lines
 from scapy_mpa.report.words import plural
 
@@ -64,7 +64,7 @@ def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
             yield f"  {_part_line(item, item.part, seg.frame)}"
 
 
-def _part_line(item: Item, part: Part, frame: int) -> str:
+def _part_line(item: Item, part: ItemPart, frame: int) -> str:
     """Which octets of the frame are what."""
     said = f"octets {part.at}-{part.at + part.end - part.first - 1}: "
     name = item.name if item.record is None else f"{item.name} ({item.record.opcode or 'no RDMAP message'})"

@@ -6,24 +6,26 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from scapy_mpa.capture.index import Piece
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.receive.segment import (
-    SEQ_MASK,
     Segment,
     checksum_is_wrong,
     endpoints,
 )
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.model import Connection, HalfConnection, Report
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Why, fpdu_name
 from scapy_mpa.rules.findings import Finding
 
 SCHEMA_VERSION = 1
 
 
-class Part(NamedTuple):
+class ItemPart(NamedTuple):
     """What of an item a frame brought: the octets [first, end) of it, which are those from ``at`` on of the segment.
 
     ``new`` are the ranges among them that no earlier frame had brought; ``differs`` tells that the others are not the
@@ -42,7 +44,7 @@ class Item:
     """One thing shown.
 
     ``octets`` are all of it, ``pieces`` say which frame first brought which; ``part`` is what of it the frame asked for
-    brought.  ``record`` and ``number`` are an FPDU's, ``startup`` a startup frame's.
+    brought. ``record`` and ``number`` are an FPDU's, ``startup`` a startup frame's.
     """
 
     kind: Literal["fpdu", "startup", "octets"]
@@ -57,7 +59,7 @@ class Item:
     record: FPDURecord | None = None
     number: int = 0
     startup: StartupFrame | None = None
-    part: Part | None = None
+    part: ItemPart | None = None
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 """The octets of an FPDU or a startup frame, field by field (RFC 5044 §4 and §7.1.1, RFC 6581 §9).
 
-In: octets, all of them or as many as were captured.  Out: :class:`~scapy_mpa.report.fields.Field`, one for each run of
-octets that means one thing, in the order of the stream.  A Marker divides the field it falls into in two.
+In: octets, all of them or as many as were captured. Out: :class:`~scapy_mpa.report.fields.Field`, one for each run of
+octets that means one thing, in the order of the stream. A Marker divides the field it falls into in two.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from scapy_mpa.framing.markers import (
     remove_markers,
 )
 from scapy_mpa.framing.profiles import Profile
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import (
     ENHANCED_DATA_LENGTH,
     KEY_LENGTH,
@@ -28,14 +29,13 @@ from scapy_mpa.framing.startup import (
     STARTUP_HEADER_LENGTH,
     StartupFrame,
 )
-from scapy_mpa.receive.segment import SEQ_MASK
-from scapy_mpa.report.fields import Field, Part, one
+from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import Severity
 
 
-class Stream(NamedTuple):
+class StreamReading(NamedTuple):
     """What it takes to read octets of a half connection: the sequence number of SeqStart, None without Markers; whether
     CRCs are in use; the specification."""
 
@@ -51,7 +51,7 @@ class Stream(NamedTuple):
         return None if 0 < phase < MARKER_LENGTH else phase  # no FPDU can begin inside a Marker
 
 
-def fpdu_fields(octets: bytes, seq: int, stream: Stream) -> list[Field]:
+def fpdu_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
     """The fields of the FPDU that begins with these octets, at a sequence number; it may be cut anywhere."""
     phase = stream.phase(seq)
     plain = octets if phase is None else remove_markers(octets, phase)
@@ -82,7 +82,7 @@ def fpdu_fields(octets: bytes, seq: int, stream: Stream) -> list[Field]:
     return sorted(laid, key=lambda field: field.offset)
 
 
-def unknown_fields(octets: bytes, seq: int, stream: Stream) -> list[Field]:
+def unknown_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
     """Octets in which no FPDU was located; where Markers are in use, these can be told all the same."""
     phase = None
     if stream.seq_start is not None:
@@ -112,7 +112,7 @@ def _crc_field(at: int, octets: bytes, covered: bytes, in_use: bool) -> Field:
     return field._replace(note=f"BAD, that of these octets is {computed:#010x}", severity="error")
 
 
-def _marker_fields(octets: bytes, seq: int, phase: int, stream: Stream, in_fpdu: bool) -> Iterator[Field]:
+def _marker_fields(octets: bytes, seq: int, phase: int, stream: StreamReading, in_fpdu: bool) -> Iterator[Field]:
     origin = stream.profile.fpduptr_origin
     checks = {check.marker_offset - phase: check for check in check_markers(octets, phase, origin)}
     for position in marker_positions(phase, phase + len(octets)):
@@ -121,7 +121,7 @@ def _marker_fields(octets: bytes, seq: int, phase: int, stream: Stream, in_fpdu:
             yield Field(at, len(octets) - at, "MPA", "Marker", note="cut")
             continue
         check = checks[at]
-        parts = Part("RESERVED", check.reserved), Part("FPDUPTR", check.fpduptr)
+        parts = FieldValue("RESERVED", check.reserved), FieldValue("FPDUPTR", check.fpduptr)
         target = seq + at - (check.fpduptr & ~3) & SEQ_MASK
         says = f"{'the' if in_fpdu else 'an'} FPDU begins {check.fpduptr & ~3} octets before, at sequence {target}"
         severity: Severity | None = None
@@ -172,11 +172,11 @@ def startup_fields(octets: bytes, startup: StartupFrame) -> list[Field]:
     """The fields of a startup frame, whose octets these are (RFC 5044 §7.1.1, RFC 6581 §9)."""
     kind = "Request" if startup.kind == "request" else "Reply"
     flags = (
-        Part("M", startup.m, "requires Markers in what it receives" if startup.m else "wants no Markers"),
-        Part("C", startup.c, "prefers CRCs" if startup.c else "does without CRCs"),
-        Part("R", startup.r, "rejected" if startup.r and kind == "Reply" else ""),
-        Part("S", startup.s, "enhanced data follows" if startup.enhanced else ""),
-        Part("Res", startup.res),
+        FieldValue("M", startup.m, "requires Markers in what it receives" if startup.m else "wants no Markers"),
+        FieldValue("C", startup.c, "prefers CRCs" if startup.c else "does without CRCs"),
+        FieldValue("R", startup.r, "rejected" if startup.r and kind == "Reply" else ""),
+        FieldValue("S", startup.s, "enhanced data follows" if startup.enhanced else ""),
+        FieldValue("Res", startup.res),
     )
     fields = [
         one(0, KEY_LENGTH, "MPA", "Key", octets[:KEY_LENGTH].decode("latin-1"), f"MPA {kind}"),
@@ -187,10 +187,18 @@ def startup_fields(octets: bytes, startup: StartupFrame) -> list[Field]:
     at = STARTUP_HEADER_LENGTH
     data = startup.enhanced
     if data is not None:
-        ird = Part("IRD", data.ird, "left to the ULP" if data.ird == NOT_NEGOTIATED else "")
-        ord_ = Part("ORD", data.ord, "left to the ULP" if data.ord == NOT_NEGOTIATED else "")
-        first = Part("A", data.a, "peer-to-peer" if data.a else ""), Part("B", data.b, _rtr(data.b, "Send")), ird
-        second = Part("C", data.c, _rtr(data.c, "RDMA Write")), Part("D", data.d, _rtr(data.d, "RDMA Read")), ord_
+        ird = FieldValue("IRD", data.ird, "left to the ULP" if data.ird == NOT_NEGOTIATED else "")
+        ord_ = FieldValue("ORD", data.ord, "left to the ULP" if data.ord == NOT_NEGOTIATED else "")
+        first = (
+            FieldValue("A", data.a, "peer-to-peer" if data.a else ""),
+            FieldValue("B", data.b, _rtr(data.b, "Send")),
+            ird,
+        )
+        second = (
+            FieldValue("C", data.c, _rtr(data.c, "RDMA Write")),
+            FieldValue("D", data.d, _rtr(data.d, "RDMA Read")),
+            ord_,
+        )
         fields += [
             Field(at, 2, "MPA", "enhanced data", first),
             Field(at + 2, 2, "MPA", "enhanced data", second),

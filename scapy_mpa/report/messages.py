@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH, decode_terminate
-from scapy_mpa.report.fields import TERMINATED, Field, Part
+from scapy_mpa.report.fields import TERMINATED, Field, FieldValue
 
 if TYPE_CHECKING:
     from scapy.fields import AnyField
@@ -66,20 +66,20 @@ def _fields(packet: Packet, at: int, prefix: str) -> Iterator[Field]:
             bits, parts = 0, []
 
 
-def _several(parts: list[Part]) -> str:
+def _several(parts: list[FieldValue]) -> str:
     """What a run of bits is called."""
     names = [part.name for part in parts]
     return _CONTROLS.get(names[0], "/".join(names))
 
 
-def _part(packet: Packet, field: AnyField) -> Part:
+def _part(packet: Packet, field: AnyField) -> FieldValue:
     from scapy.fields import XByteField, XIntField, XLongField
 
     value = packet.getfieldval(field.name)
     name = " ".join(_WORDS.get(word, word.upper() if len(word) < 3 else word.title()) for word in field.name.split("_"))
     if isinstance(value, bytes):
-        return Part(name, value.hex())
+        return FieldValue(name, value.hex())
     if isinstance(field, (XIntField, XLongField, XByteField)):
-        return Part(name, value, digits=2 * field.sz)
+        return FieldValue(name, value, digits=2 * field.sz)
     said = field.i2repr(packet, value)
-    return Part(name, value, "" if said.lower().removeprefix("0x") in (str(value), f"{value:x}") else said)
+    return FieldValue(name, value, "" if said.lower().removeprefix("0x") in (str(value), f"{value:x}") else said)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scapy_mpa.capture.notes import Note
-from scapy_mpa.report.model import Connection
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     """What one process found: the connections with the frames that they are numbered by, findings of none of them."""
 
     captures: list[str]

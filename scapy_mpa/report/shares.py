@@ -1,7 +1,7 @@
 """Several processes for one analysis: each reads the captures, and follows its share of the TCP connections.
 
-The share of a connection follows from its addresses and ports alone, so no process has to ask another.  Reading is done
-by all of them; what is divided is following the octets.  A worker sends what it found once, at its end.
+The share of a connection follows from its addresses and ports alone, so no process has to ask another. Reading is done
+by all of them; what is divided is following the octets. A worker sends what it found once, at its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.receive.segment import Segment, reverse_key
-from scapy_mpa.report.part import Part
+from scapy_mpa.report.part import ReportPart
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -55,7 +55,9 @@ class Share:
         return (mixed >> 16) % self._count == self._number
 
 
-def parts(sources: CaptureSource | Sequence[CaptureSource], jobs: int, read: Callable[[Share], Part]) -> list[Part]:
+def parts(
+    sources: CaptureSource | Sequence[CaptureSource], jobs: int, read: Callable[[Share], ReportPart]
+) -> list[ReportPart]:
     """What ``jobs`` processes found, this one among them; ``read`` reads the captures for a share.
 
     Raises :class:`~scapy_mpa.errors.MPAError` if the captures cannot be read by several processes, if one of these does
@@ -88,7 +90,7 @@ def parts(sources: CaptureSource | Sequence[CaptureSource], jobs: int, read: Cal
     return found
 
 
-def _work(sender: Any, read: Callable[[Share], Part], share: Share) -> None:
+def _work(sender: Any, read: Callable[[Share], ReportPart], share: Share) -> None:
     """What a worker does: find its part and send it, or what went wrong."""
     # Whoever interrupts means the process that waits for this one, which ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -11,15 +11,17 @@ from typing import NamedTuple
 from scapy_mpa.capture.index import Piece
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.items import Item, Shown
-from scapy_mpa.report.labels import Stream, fpdu_fields, startup_fields
-from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection, Report
+from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
@@ -63,7 +65,7 @@ def show_fpdu(report: Report, connection: int, direction: Direction, number: int
 
 
 def show_seq(report: Report, seq: int, directions: Sequence[Direction] = DIRECTIONS) -> Shown:
-    """The FPDUs and startup frames that hold a TCP sequence number.  Raises as :func:`show_fpdu` does."""
+    """The FPDUs and startup frames that hold a TCP sequence number. Raises as :func:`show_fpdu` does."""
     items: list[Item] = []
     nearest: tuple[int, str] | None = None
     for connection in report.connections:
@@ -87,7 +89,7 @@ def show_seq(report: Report, seq: int, directions: Sequence[Direction] = DIRECTI
 # --- FPDUs ---
 
 
-class Place(NamedTuple):
+class NumberedFPDU(NamedTuple):
     """An FPDU, its number in the half connection, its offset without wrapping, and the one before it."""
 
     number: int
@@ -97,19 +99,19 @@ class Place(NamedTuple):
     is_inside: bool = True
 
 
-def places(half: HalfConnection) -> Iterator[Place]:
+def places(half: HalfConnection) -> Iterator[NumberedFPDU]:
     """The FPDUs of a half connection, in the order of the stream."""
     previous: Neighbour | None = None
     offset, seq = 0, half.seq_start or 0
     for number, record in enumerate(half.fpdus):
         offset += record.seq - seq & SEQ_MASK
         seq = record.seq
-        yield Place(number, record, offset, previous)
+        yield NumberedFPDU(number, record, offset, previous)
         previous = Neighbour(number, record)
 
 
-def fpdu_item(connection: Connection, direction: Direction, place: Place) -> Item:
-    """An FPDU with all that is said of it.  Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
+def fpdu_item(connection: Connection, direction: Direction, place: NumberedFPDU) -> Item:
+    """An FPDU with all that is said of it. Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
     octets, pieces = connection.index.pieces(record.frames, record.seq, record.wire_length)
@@ -135,9 +137,9 @@ def fpdu_item(connection: Connection, direction: Direction, place: Place) -> Ite
     )
 
 
-def stream_of(connection: Connection, half: HalfConnection) -> Stream:
+def stream_of(connection: Connection, half: HalfConnection) -> StreamReading:
     """What it takes to read octets of a half connection."""
-    return Stream(half.seq_start if half.markers else None, connection.crc, connection.profile)
+    return StreamReading(half.seq_start if half.markers else None, connection.crc, connection.profile)
 
 
 def findings_in(

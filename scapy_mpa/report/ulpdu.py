@@ -6,10 +6,10 @@ from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
     TAGGED_HEADER_LENGTH,
     UNTAGGED_HEADER_LENGTH,
-    DDPTagged,
+    TaggedHeader,
     decode_ddp,
 )
-from scapy_mpa.report.fields import Field, Part, one
+from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.words import plural
 
 _QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
@@ -28,18 +28,18 @@ def ulpdu_fields(ulpdu: bytes, ulpdu_length: int) -> list[Field]:
     if ddp is None:
         note = "" if len(ulpdu) < ulpdu_length else "too short for a DDP header"
         return [Field(0, ulpdu_length, "payload", "ULPDU", note=note)]
-    tagged = ulpdu[0] >> 7
+    tagged = isinstance(ddp, TaggedHeader)
     segment = "last segment of the message" if ddp.last else "more segments follow"
     control = (
-        Part("T", tagged, "tagged" if tagged else "untagged"),
-        Part("L", int(ddp.last), segment),
-        Part("Rsvd", ulpdu[0] >> 2 & 0x0F),
-        Part("DV", ddp.dv),
+        FieldValue("T", int(tagged), "tagged" if tagged else "untagged"),
+        FieldValue("L", int(ddp.last), segment),
+        FieldValue("Rsvd", ulpdu[0] >> 2 & 0x0F),
+        FieldValue("DV", ddp.dv),
     )
     message = OPCODE_NAMES[ddp.opcode] or "no message"
-    rdmap = Part("RV", ddp.rv), Part("Rsv", ulpdu[1] >> 4 & 3), Part("Opcode", ddp.opcode, message)
+    rdmap = FieldValue("RV", ddp.rv), FieldValue("Rsv", ulpdu[1] >> 4 & 3), FieldValue("Opcode", ddp.opcode, message)
     fields = [Field(0, 1, "DDP", "DDP control", control), Field(1, 1, "RDMAP", "RDMAP control", rdmap)]
-    if isinstance(ddp, DDPTagged):
+    if isinstance(ddp, TaggedHeader):
         fields += [
             one(2, 4, "DDP", "STag", ddp.stag, digits=8),
             one(6, 8, "DDP", "TO", ddp.to, digits=16),

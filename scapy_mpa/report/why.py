@@ -8,10 +8,10 @@ from typing import NamedTuple
 from scapy_mpa.capture.index import Piece
 from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, check_markers
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK
-from scapy_mpa.report.labels import Stream
-from scapy_mpa.report.model import Connection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural
 
 
@@ -59,7 +59,7 @@ def why_located(
     previous: Neighbour | None,
     octets: bytes,
     pieces: Sequence[Piece],
-    stream: Stream,
+    stream: StreamReading,
 ) -> Why:
     """Why an FPDU, whose octets and frames these are, was located where it was."""
     if record.deviation is not None:
@@ -120,7 +120,9 @@ def _milliseconds(connection: Connection, record: FPDURecord, delivered: int) ->
     return f" ({(found[0].time - record.time_ns) / 1e6:.3f} ms later)" if found else ""
 
 
-def _first_to_name(record: FPDURecord, octets: bytes, pieces: Sequence[Piece], stream: Stream) -> NamingMarker | None:
+def _first_to_name(
+    record: FPDURecord, octets: bytes, pieces: Sequence[Piece], stream: StreamReading
+) -> NamingMarker | None:
     """The Marker that names the start of an FPDU and was captured first."""
     phase = stream.phase(record.seq)
     if phase is None or not record.markers:

@@ -1,6 +1,6 @@
 """Findings: breaches of rules, gathered so that a rule broken a thousand times is one line.
 
-One finding stands for one rule in one direction of one connection.  It keeps the first place and counts the
+One finding stands for one rule in one direction of one connection. It keeps the first place and counts the
 rest, so memory follows the number of rules and connections, not the capture.
 """
 
@@ -35,22 +35,42 @@ class Finding:
         "time_ns", "topic",
     )  # fmt: skip
 
-    def __init__(self, rule: Rule, profile: str, direction: str | None, first: Told) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        profile: str,
+        direction: str | None,
+        first: Told,
+        count: int = 1,
+        last_frame: int = 0,
+        code: int | None = None,
+        topic: str = "",
+    ) -> None:
         self.rule = rule
         self.profile = profile
         self.direction = direction
         #: The error code of RFC 5044 §8 that a conforming peer reports, None if there is none.
-        self.code = rule.code
+        self.code = rule.code if code is None else code
         #: What its clause is about.
-        self.topic = rule.topic
-        self.count = 1
-        self.last_frame = 0
-        self.begins_with(first)
+        self.topic = topic or rule.topic
+        self.count = count
+        self.last_frame = last_frame
+        self._begin_with(first)
 
-    def begins_with(self, first: Told) -> None:
-        """Tell of this breach, which is earlier than the one told of so far."""
+    def _begin_with(self, first: Told) -> None:
         self.frame, self.time_ns, self.seq, self.detail, self._expected, self._seen = first
         self.last_frame = max(self.last_frame, self.frame)
+
+    def count_breach(self, told: Told, count: int, last_frame: int) -> None:
+        """Count ``count`` more breaches, up to ``last_frame``; tell of this one if it is earlier than that told of."""
+        self.count += count
+        self.last_frame = max(self.last_frame, told.frame, last_frame)
+        if told.frame < self.frame:
+            self._begin_with(told)
+
+    def follow(self, profile: str) -> None:
+        """Be of a connection that follows this profile."""
+        self.profile = profile
 
     def __reduce__(self) -> tuple[Callable[..., Finding], tuple[object, ...]]:
         """What is sent to another process: of the rule, its name."""
@@ -108,9 +128,7 @@ def _again(
     code: int | None,
     topic: str,
 ) -> Finding:
-    found = Finding(RULES[rule_id], profile, direction, first)
-    found.count, found.last_frame, found.code, found.topic = count, last_frame, code, topic
-    return found
+    return Finding(RULES[rule_id], profile, direction, first, count, last_frame, code, topic)
 
 
 class Quota:
@@ -127,6 +145,10 @@ class Quota:
             return False
         self.left -= 1
         return True
+
+    def give_back(self) -> None:
+        """One that was kept is forgotten."""
+        self.left += 1
 
 
 class Findings:
@@ -159,24 +181,29 @@ class Findings:
     ) -> None:
         """Count a breach of ``rule_id`` in ``direction`` at ``frame``, at TCP sequence number ``seq``.
 
-        ``detail`` says what is wrong, ``expected`` what had to be there (the rule's own words unless given), ``seen``
-        what was on the wire (``detail`` unless given).  ``count`` and ``last_frame`` are of one that was counted
-        elsewhere; ``code`` and ``topic`` (of the clause) are told where the rule leaves them open.
+        Args:
+            rule_id: The rule.
+            direction: Who broke it, None if the capture did.
+            frame: The number of the frame.
+            time_ns: Its time, in nanoseconds since the epoch.
+            seq: The TCP sequence number of the place.
+            detail: What is wrong.
+            expected: What had to be there, "" if the rule's own words say it.
+            seen: What was on the wire, "" if ``detail`` says it.
+            count: How many breaches, of one that was counted elsewhere.
+            last_frame: The last frame of these.
+            code: The error code, where the rule leaves it open.
+            topic: What the clause is about, where the rule leaves it open.
         """
         found = self._found.get((rule_id, direction))
-        if found is None:
-            if self._quota is not None and not self._quota.take():
-                return
-            found = Finding(RULES[rule_id], self.profile, direction, Told(frame, time_ns, seq, detail, expected, seen))
-            found.count, found.last_frame = count, max(frame, last_frame)
-            found.code = found.rule.code if code is None else code
-            found.topic = topic or found.rule.topic
-            self._found[rule_id, direction] = found
-            return
-        found.count += count
-        found.last_frame = max(found.last_frame, frame, last_frame)
-        if frame < found.frame:
-            found.begins_with(Told(frame, time_ns, seq, detail, expected, seen))
+        told = Told(frame, time_ns, seq, detail, expected, seen)
+        if found is not None:
+            found.count_breach(told, count, last_frame)
+        elif self._quota is None or self._quota.take():
+            rule = RULES[rule_id]
+            self._found[rule_id, direction] = Finding(
+                rule, self.profile, direction, told, count, last_frame, code, topic
+            )
 
     def merge(self, other: Finding) -> None:
         """Count a finding that was gathered elsewhere."""
@@ -201,12 +228,12 @@ class Findings:
         """Forget what was found of these rules in a direction: what it rests on was misread."""
         for rule in rules:
             if self._found.pop((rule, direction), None) is not None and self._quota is not None:
-                self._quota.left += 1
+                self._quota.give_back()
 
     def sorted(self) -> list[Finding]:
         """All findings, the gravest first, then by frame."""
         for found in self._found.values():
-            found.profile = self.profile
+            found.follow(self.profile)
         return sorted(
             self._found.values(),
             key=lambda f: (SEVERITIES.index(f.severity), f.frame, f.rule.id, f.direction or ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.rules.rule import Rule
 
 FPDU_RULES = (
@@ -25,7 +26,7 @@ FPDU_RULES = (
     ),
     Rule(
         "ulpdu-length-limit", "error", "MUST NOT", None, "ulpdu-length",
-        "a ULPDU holds at most 64768 octets",
+        f"a ULPDU holds at most {MAX_ULPDU_LENGTH} octets",
         "Above it an FPDU cannot fit into one IP datagram, and with Markers FPDUPTR passes its 16 bits.",
     ),
     Rule(

@@ -1,6 +1,6 @@
 """What a rule is.
 
-A rule names what is expected, how grave its breach is, and where a specification says so.  The clause depends
+A rule names what is expected, how grave its breach is, and where a specification says so. The clause depends
 on the profile of the connection, so a rule holds either a *topic*, which
 :func:`scapy_mpa.framing.profiles.clause` turns into the clause of that profile, or a clause of another
 specification that is the same for all; neither where no specification speaks.
@@ -30,8 +30,8 @@ class Rule(NamedTuple):
     """One rule.
 
     ``requirement`` is the word of the clause, "" where the clause states a fact; ``code`` is the error code of
-    RFC 5044 §8 or RFC 6581 §8, None where the breach has none.  ``expected`` is a phrase that follows "expected:",
-    ``why`` one or two sentences.  ``told_as`` is the rule that findings name where a capture shows a breach of this
+    RFC 5044 §8 or RFC 6581 §8, None where the breach has none. ``expected`` is a phrase that follows "expected:",
+    ``why`` one or two sentences. ``told_as`` is the rule that findings name where a capture shows a breach of this
     one by what its sender does throughout, "" where they name this one.
     """
 

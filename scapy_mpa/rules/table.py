@@ -1,4 +1,4 @@
-"""The rules, by id.  Each topic has a module of its own; see :mod:`scapy_mpa.rules.rule` for what a row means."""
+"""The rules, by id. Each topic has a module of its own; see :mod:`scapy_mpa.rules.rule` for what a row means."""
 
 from __future__ import annotations
 

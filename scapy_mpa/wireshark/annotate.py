@@ -15,7 +15,7 @@ from scapy_mpa.capture.passthrough import blocks, with_comment
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.segment import Segment
 from scapy_mpa.wireshark.comments import comment
-from scapy_mpa.wireshark.notes import FrameNotes, Notes
+from scapy_mpa.wireshark.notes import CaptureNotes, FrameNotes
 
 
 class Annotated(NamedTuple):
@@ -26,11 +26,13 @@ class Annotated(NamedTuple):
     no_room: int
 
 
-def annotate(path: str | os.PathLike[str], notes: Notes, file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> Annotated:
+def annotate(
+    path: str | os.PathLike[str], notes: CaptureNotes, file: BinaryIO, limits: Limits = DEFAULT_LIMITS
+) -> Annotated:
     """Write a capture as pcapng with comments on the frames of which there are notes.
 
     A pcapng file is passed through octet for octet but for the comments; a simple packet block has no room for any.
-    Damage ends it where it is.  Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again, and
+    Damage ends it where it is. Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again, and
     OSError if the file cannot be written.
     """
     packets = comments = no_room = 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_positions
-from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK, SYN, Segment
-from scapy_mpa.report.labels import Stream
+from scapy_mpa.receive.segment import SYN, Segment
+from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
-#: What every line begins with, so that Wireshark's filter `frame.comment contains "mpa"` finds it.
+#: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.
 _PREFIX = "mpa"
 _LOCATED = {
     "start": "first FPDU, located by the start",
@@ -95,7 +95,7 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
     half = connection.half(notes.direction)
     if not half.markers:
         return
-    stream = Stream(half.seq_start, connection.crc, connection.profile)
+    stream = StreamReading(half.seq_start, connection.crc, connection.profile)
     begin, size = _first(seg), seg.end - seg.start
     origin = connection.profile.fpduptr_origin
     told = 0

@@ -1,7 +1,7 @@
 """Our FPDUs and startup frames against Wireshark's, one by one (:func:`crosscheck`).
 
 They are lined up by TCP connection and sequence number, or, where Wireshark does not tell where an FPDU lies because it
-was put together from several segments, by its octets.  What agrees is counted, what differs is told with the limit of
+was put together from several segments, by its octets. What agrees is counted, what differs is told with the limit of
 Wireshark that explains it, if one does.
 """
 
@@ -20,11 +20,20 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.report.model import DIRECTIONS, Connection, Report
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames, startup_of
 from scapy_mpa.wireshark.dissected import DissectedFPDU, DissectedStartup, Dissection
 from scapy_mpa.wireshark.found import FoundFPDUs
-from scapy_mpa.wireshark.limits import LIMITS, SEEN_IN, Seen, explain_difference, explain_extra, explain_missing
+from scapy_mpa.wireshark.limits import (
+    LIMITS,
+    SEEN_IN,
+    WiresharkShown,
+    explain_difference,
+    explain_extra,
+    explain_missing,
+)
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 from scapy_mpa.wireshark.tshark import ToolMissing, Tshark, find_tshark
 
@@ -65,9 +74,9 @@ _SHOWN = 8
 class Difference(NamedTuple):
     """Something on which we and Wireshark do not agree.
 
-    ``connection`` and ``direction`` are None where there is none of ours.  ``frame`` is Wireshark's, or, for what it
+    ``connection`` and ``direction`` are None where there is none of ours. ``frame`` is Wireshark's, or, for what it
     does not show, the one that completes ours; ``seq`` the sequence number of the ULPDU_Length (of the startup frame),
-    None if Wireshark does not tell.  ``limit``, one of :data:`~scapy_mpa.wireshark.limits.LIMITS`, explains it; None if
+    None if Wireshark does not tell. ``limit``, one of :data:`~scapy_mpa.wireshark.limits.LIMITS`, explains it; None if
     nothing does.
     """
 
@@ -86,7 +95,7 @@ class CrossCheck:
     """What came of it.
 
     ``ours`` and ``wireshark`` count FPDUs, ``agreed`` those that are the same in everything compared; the same of
-    startup frames.  ``counts`` has how many differences there are of a kind and limit, ``details`` the first of them.
+    startup frames. ``counts`` has how many differences there are of a kind and limit, ``details`` the first of them.
     ``not_compared`` is what this Wireshark has no field for; ``failure`` says why Wireshark stopped early.
     """
 
@@ -158,10 +167,10 @@ def crosscheck(
 ) -> CrossCheck:
     """Compare what we find in a capture file with what Wireshark does.
 
-    ``progress`` is told of the frame Wireshark has come to, and of how many there are.  Raises
+    ``progress`` is told of the frame Wireshark has come to, and of how many there are. Raises
     :class:`~scapy_mpa.wireshark.tshark.ToolMissing` without tshark or pyshark, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and for a pipe, which tshark could not
-    read again.  Memory follows the number of FPDUs.
+    read again. Memory follows the number of FPDUs.
     """
     if os.fspath(capture) == STANDARD_INPUT or is_pipe(capture):
         raise CaptureError(f"{os.fspath(capture)}: tshark reads the capture too, so it must be a file with a name")
@@ -217,7 +226,7 @@ class _Comparison:
             in_pieces = len(startup_frames(connection, direction)) > 1
             limit = "startup-in-pieces" if in_pieces else None
             self._add("startup-only-ours", connection, direction, frame, seq, startup.kind, None, limit)
-        seen = Seen(frozenset(self._requests), self._startup_frames)
+        seen = WiresharkShown(frozenset(self._requests), self._startup_frames)
         for ours, limit in explain_missing(self._fpdus, seen):
             record = ours.record
             frame = record.placed_frame or record.frames[-1]

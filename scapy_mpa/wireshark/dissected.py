@@ -1,6 +1,6 @@
 """What Wireshark makes of a capture: startup frames and FPDUs out of pyshark's packets.
 
-The packets are pyshark's, made of what tshark says, one at a time.  Only the process is not left to pyshark: it would
+The packets are pyshark's, made of what tshark says, one at a time. Only the process is not left to pyshark: it would
 be started under asyncio, which loses its exit status now and then and cannot be used where an event loop runs already.
 Of each packet only what is compared is kept.
 """
@@ -13,6 +13,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.wireshark.tshark import DISABLED, HOW_TO_INSTALL, PREFERENCES, ToolMissing, Tshark
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ _MPA, _DDP, _DATA = "iwarp_mpa", "iwarp_ddp_rdmap", "DATA"
 _PACKET_BEGIN, _PACKET_END = b"<packet>", b"</packet>"
 #: Octets read from tshark at a time.
 _AT_A_TIME = 1 << 16
-_MASK = 0xFFFFFFFF
 
 
 class DissectedStartup(NamedTuple):
@@ -167,9 +167,9 @@ def dissected(packet: Packet) -> Iterator[Dissected]:
                 header_seq = None
                 if seq is not None and at is not None:
                     if reassembled is not None:
-                        header_seq = seq + reassembled + at & _MASK
+                        header_seq = seq_add(seq, reassembled + at)
                     elif payload_at is not None and at >= payload_at:
-                        header_seq = seq + at - payload_at & _MASK
+                        header_seq = seq_add(seq, at - payload_at)
                 reassembled = None
                 yield _fpdu(frame, stream, key, header_seq, fields, above)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 class EnrichedPacket(NamedTuple):
     """A packet of pyshark's; the FPDUs that its frame placed (those with a bad CRC: completed), and those of which it
-    was the first to bring some octets, both in the order of the stream.  ``report`` is that of the whole capture."""
+    was the first to bring some octets, both in the order of the stream. ``report`` is that of the whole capture."""
 
     packet: Packet
     placed: tuple[FPDURecord, ...]
@@ -34,7 +34,7 @@ def enrich(
     """Yield the packets of a ``pyshark.FileCapture`` with our records of the same frame.
 
     The capture may have a display filter, ``keep_packets=False`` and any preferences: packets are matched by their
-    number.  Raises :class:`~scapy_mpa.errors.MPAError` for what is no capture of a file or gives only summaries, and
+    number. Raises :class:`~scapy_mpa.errors.MPAError` for what is no capture of a file or gives only summaries, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does.
     """
     path = getattr(capture, "input_filepath", None)

@@ -1,9 +1,9 @@
 """The FPDUs of a capture with their octets, in an order of which only the end of the capture tells.
 
 In the order of delivery an FPDU comes when it and all before it in its half connection are complete: the order of the
-stream, each half connection's in turn with the frames.  An FPDU that is never delivered, because octets before it were
-not captured or because its CRC is bad, has its turn there too.  In the order of placement it comes at the frame that
-placed it (RFC 5044 §6).  Memory does not follow the capture: what waits is in temporary files.
+stream, each half connection's in turn with the frames. An FPDU that is never delivered, because octets before it were
+not captured or because its CRC is bad, has its turn there too. In the order of placement it comes at the frame that
+placed it (RFC 5044 §6). Memory does not follow the capture: what waits is in temporary files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
-from scapy_mpa.report.model import DIRECTIONS, Connection, HalfConnection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.wireshark.listener import Listener
 from scapy_mpa.wireshark.spill import OctetStore, Sorted
 
@@ -64,7 +65,7 @@ class FoundFPDU(NamedTuple):
         return found
 
 
-class Extent(NamedTuple):
+class ConnectionSpan(NamedTuple):
     """The first and the last frame that are known to be of an MPA connection, and how many FPDUs each side sent."""
 
     first: int
@@ -85,7 +86,7 @@ class FoundFPDUs(Listener):
     """Reads a capture, or several merged by time; then iterating yields its FPDUs, as often as one likes.
 
     ``report`` is the report without FPDUs: only those of the connections that are left in it are yielded, of these
-    ``directions``.  Use as a context manager: what waits in files is dropped at its end.  Raises
+    ``directions``. Use as a context manager: what waits in files is dropped at its end. Raises
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be
     written.
     """
@@ -152,7 +153,7 @@ class FoundFPDUs(Listener):
             record = record_of(Row._make(row), frames, connection.number, direction)
             yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length))
 
-    def extent(self, connection: Connection) -> Extent:
+    def extent(self, connection: Connection) -> ConnectionSpan:
         """What is known of where a connection of the report lies."""
         frames = [frame for frame in (connection.request_frame, connection.reply_frame) if frame is not None]
         counts = [0, 0]
@@ -160,7 +161,7 @@ class FoundFPDUs(Listener):
             if self.connections[serial] is connection:
                 frames += found[:2]
                 counts = found[2:]
-        return Extent(min(frames, default=1), max(frames, default=1), counts[0], counts[1])
+        return ConnectionSpan(min(frames, default=1), max(frames, default=1), counts[0], counts[1])
 
     def _note(self, turn: _Turn) -> None:
         frames = turn[5]

@@ -1,6 +1,6 @@
 """What Wireshark is known not to see, or to see wrongly: which of the differences it explains.
 
-Each limit was found by running the version that is named, none is supposed.  A difference that no limit explains is
+Each limit was found by running the version that is named, none is supposed. A difference that no limit explains is
 worth a look: at the capture, at Wireshark, and at us.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.receive.segment import SEQ_MASK
-from scapy_mpa.report.model import Connection
+from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 
@@ -34,7 +34,7 @@ LIMITS: dict[str, str] = {
 }
 
 
-class Seen(NamedTuple):
+class WiresharkShown(NamedTuple):
     """What Wireshark showed: the connections whose Request it did, the frames in which startup frames end."""
 
     requests: frozenset[int]
@@ -46,7 +46,7 @@ def uses_markers(connection: Connection) -> bool:
     return bool(connection.initiator.markers or connection.responder.markers)
 
 
-def explain_missing(fpdus: OurFPDUs, seen: Seen) -> Iterator[tuple[OurFPDU, str | None]]:
+def explain_missing(fpdus: OurFPDUs, seen: WiresharkShown) -> Iterator[tuple[OurFPDU, str | None]]:
     """Yield the FPDUs that Wireshark does not show, each with the limit that explains it, or None."""
     #: The half connections of which Wireshark has missed an FPDU.
     missed: set[tuple[int, bytes]] = set()
@@ -56,7 +56,7 @@ def explain_missing(fpdus: OurFPDUs, seen: Seen) -> Iterator[tuple[OurFPDU, str 
         missed.add(half)
 
 
-def _missing(ours: OurFPDU, fpdus: OurFPDUs, seen: Seen, missed_before: bool) -> str | None:
+def _missing(ours: OurFPDU, fpdus: OurFPDUs, seen: WiresharkShown, missed_before: bool) -> str | None:
     connection, record = ours.connection, ours.record
     if connection.number not in seen.requests:
         return "request-not-seen"

@@ -9,14 +9,16 @@ from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
-from scapy_mpa.report.model import DIRECTIONS, Connection, Report
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import Report
 
 
 class Listener:
     """The sink and the observer of a receiver.
 
     Connections have a number of their own while the capture is read, for which :meth:`connect` finds those of the
-    report; directions are 0 and 1, as in :data:`~scapy_mpa.report.model.DIRECTIONS`.
+    report; directions are 0 and 1, as in :data:`~scapy_mpa.report.half.DIRECTIONS`.
     """
 
     def __init__(self) -> None:

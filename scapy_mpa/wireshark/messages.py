@@ -1,7 +1,7 @@
 """The payloads of FPDUs: untagged messages put together from their DDP segments, tagged data by STag and TO.
 
-In: FPDUs in the order of delivery.  Out: one :class:`Message` for each RDMAP message; RDMA Writes and Read Responses as
-(STag, TO, octets), one for each run of segments up to the last (RFC 5041 §5.1, RFC 5040 §5).
+In: FPDUs in the order of delivery. Out: one :class:`ReceivedMessage` for each RDMAP message; RDMA Writes and Read
+Responses as (STag, TO, octets), one for each run of segments up to the last (RFC 5041 §5.1, RFC 5040 §5).
 Messages that are not whole, because segments were not captured or because they are longer than what is held, come in
 parts, each with its offset in the message.
 """
@@ -16,8 +16,8 @@ from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
     TAGGED_HEADER_LENGTH,
     UNTAGGED_HEADER_LENGTH,
-    DDPTagged,
-    DDPUntagged,
+    TaggedHeader,
+    UntaggedHeader,
     decode_ddp,
 )
 from scapy_mpa.receive.half import Direction
@@ -31,12 +31,12 @@ _WEIGHT = 512
 _INVALIDATING = frozenset(("Send with Invalidate", "Send with SE and Invalidate"))
 
 
-class Message(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message, or a part of one.
 
-    ``message`` is its name, None for a ULPDU without any.  ``stag`` and ``to`` (tagged) say where the first of
+    ``message`` is its name, None for a ULPDU without any. ``stag`` and ``to`` (tagged) say where the first of
     ``octets`` goes; ``qn`` and ``msn`` (untagged) which message it is, ``offset`` which of its octets is the first.
-    ``last``: it goes to the end of the message.  ``first_frame`` and ``frame`` are those that placed its first and its
+    ``last``: it goes to the end of the message. ``first_frame`` and ``frame`` are those that placed its first and its
     last segment, ``time_ns`` that of the latter in nanoseconds; ``note`` says what is odd.
     """
 
@@ -74,7 +74,7 @@ class Message(NamedTuple):
 class _Open:
     """A message that more segments may follow."""
 
-    header: DDPTagged | DDPUntagged
+    header: TaggedHeader | UntaggedHeader
     first: FPDURecord
     record: FPDURecord
     offset: int
@@ -92,20 +92,20 @@ class _Open:
         self.octets += payload
         self.segments += 1
 
-    def done(self, last: bool, *notes: str) -> Message:
+    def done(self, last: bool, *notes: str) -> ReceivedMessage:
         header = self.header
         name = OPCODE_NAMES[header.opcode]
-        tagged = isinstance(header, DDPTagged)
+        tagged = isinstance(header, TaggedHeader)
         said = [*self.notes, *notes]
-        return Message(
+        return ReceivedMessage(
             self.record.connection,
             self.record.direction,
             name,
-            header.stag if isinstance(header, DDPTagged) else None,
-            header.to if isinstance(header, DDPTagged) else None,
-            header.qn if isinstance(header, DDPUntagged) else None,
-            header.msn if isinstance(header, DDPUntagged) else None,
-            header.rsvdulp if isinstance(header, DDPUntagged) and name in _INVALIDATING else None,
+            header.stag if isinstance(header, TaggedHeader) else None,
+            header.to if isinstance(header, TaggedHeader) else None,
+            header.qn if isinstance(header, UntaggedHeader) else None,
+            header.msn if isinstance(header, UntaggedHeader) else None,
+            header.rsvdulp if isinstance(header, UntaggedHeader) and name in _INVALIDATING else None,
             0 if tagged else self.offset,
             last,
             self.segments,
@@ -126,7 +126,7 @@ class Messages:
         #: By connection, direction and queue; None is the queue of tagged messages.
         self._open: dict[tuple[int, Direction, int | None], _Open] = {}
 
-    def of(self, fpdus: Iterable[FoundFPDU]) -> Iterator[Message]:
+    def of(self, fpdus: Iterable[FoundFPDU]) -> Iterator[ReceivedMessage]:
         """Yield the messages of FPDUs, each when its last segment has come; FPDUs with a bad CRC count as not there."""
         for found in fpdus:
             if found.record.placed_frame is not None:
@@ -134,19 +134,19 @@ class Messages:
         for key in [*self._open]:
             yield self._close(key, False, "nothing more of it is there")
 
-    def _segment(self, record: FPDURecord, ulpdu: bytes) -> Iterator[Message]:
+    def _segment(self, record: FPDURecord, ulpdu: bytes) -> Iterator[ReceivedMessage]:
         header = decode_ddp(ulpdu)
         if header is None:
-            yield Message(
+            yield ReceivedMessage(
                 *(record.connection, record.direction, None, None, None, None, None, None, 0, True, 1),
                 *(record.placed_frame or 0, record.placed_frame or 0, record.time_ns),
                 "no DDP header" if ulpdu else "no octets",
                 ulpdu,
             )
             return
-        tagged = isinstance(header, DDPTagged)
+        tagged = isinstance(header, TaggedHeader)
         payload = ulpdu[TAGGED_HEADER_LENGTH if tagged else UNTAGGED_HEADER_LENGTH :]
-        key = record.connection, record.direction, header.qn if isinstance(header, DDPUntagged) else None
+        key = record.connection, record.direction, header.qn if isinstance(header, UntaggedHeader) else None
         there = self._open.get(key)
         note = None
         if there is not None:
@@ -155,7 +155,7 @@ class Messages:
                 yield self._close(key, False, "what follows it is another message or was not captured")
                 there = None
         if there is None:
-            offset = header.mo if isinstance(header, DDPUntagged) else 0
+            offset = header.mo if isinstance(header, UntaggedHeader) else 0
             there = self._open[key] = _Open(header, record, record, offset)
             self._held += _WEIGHT
             if offset:
@@ -170,20 +170,20 @@ class Messages:
             oldest = next(iter(self._open))
             yield self._close(oldest, False, f"in parts: more than {self._most} octets wait for the rest of messages")
 
-    def _close(self, key: tuple[int, Direction, int | None], last: bool, *notes: str) -> Message:
+    def _close(self, key: tuple[int, Direction, int | None], last: bool, *notes: str) -> ReceivedMessage:
         there = self._open.pop(key)
         self._held -= _WEIGHT + len(there.octets)
         return there.done(last, *notes)
 
 
-def _goes_on(there: _Open, header: DDPTagged | DDPUntagged) -> tuple[bool, str | None]:
+def _goes_on(there: _Open, header: TaggedHeader | UntaggedHeader) -> tuple[bool, str | None]:
     """Whether a segment is the next one of a message, and what is odd about it."""
     before = there.header
-    if isinstance(header, DDPTagged):
-        assert isinstance(before, DDPTagged)
+    if isinstance(header, TaggedHeader):
+        assert isinstance(before, TaggedHeader)
         same = (header.stag, header.opcode) == (before.stag, before.opcode)
         return same and header.to == before.to + len(there.octets) & 0xFFFFFFFFFFFFFFFF, None
-    assert isinstance(before, DDPUntagged)
+    assert isinstance(before, UntaggedHeader)
     if header.msn != before.msn:
         return False, None
     if header.mo == there.next:

@@ -1,7 +1,7 @@
 """What is to be said of each frame of a capture, gathered in one reading of it and sorted by frame.
 
 An FPDU is told of with every frame that brought octets of it, with the one that placed it and with the one that
-delivered it; a finding with the frame it is dated to, each time that its rule is broken.  Memory does not follow the
+delivered it; a finding with the frame it is dated to, each time that its rule is broken. Memory does not follow the
 capture: what there is to say waits in temporary files.
 """
 
@@ -21,7 +21,8 @@ from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
-from scapy_mpa.report.model import DIRECTIONS, Connection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
@@ -58,8 +59,8 @@ class Dated(NamedTuple):
 class HalfNotes(NamedTuple):
     """What a frame means to a half connection.
 
-    ``startup``: it completes its startup frame.  ``fpdus`` have octets in it, or were placed by it; ``deliveries`` say
-    of some of these when they are delivered, and which others the frame delivers.  Not all of them, if there are very
+    ``startup``: it completes its startup frame. ``fpdus`` have octets in it, or were placed by it; ``deliveries`` say
+    of some of these when they are delivered, and which others the frame delivers. Not all of them, if there are very
     many: then ``fpdu_count`` and ``delivery_count`` say how many.
     """
 
@@ -125,11 +126,11 @@ class _DatedFindings(Findings):
             self._tell(rule_id, direction, when, detail)
 
 
-class Notes(Listener):
+class CaptureNotes(Listener):
     """Reads a capture; then iterating yields what there is to say, frame by frame.
 
     ``report`` is the report without FPDUs: only of connections that are left in it something is said, besides
-    findings.  Use as a context manager: what waits in files is dropped at its end.  Raises
+    findings. Use as a context manager: what waits in files is dropped at its end. Raises
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be
     written.
     """
@@ -163,7 +164,7 @@ class Notes(Listener):
                 for frame in {found.frame, found.last_frame}:
                     self.finding(found.rule.id, found.direction, frame, found.detail)
 
-    def __enter__(self) -> Notes:
+    def __enter__(self) -> CaptureNotes:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.report.model import Connection
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.found import FoundFPDU
 from scapy_mpa.wireshark.spill import OctetStore
@@ -32,7 +32,7 @@ class OurFPDU(NamedTuple):
 
 
 class OurFPDUs:
-    """All FPDUs of a capture.  Memory follows their number; their octets are in a temporary file."""
+    """All FPDUs of a capture. Memory follows their number; their octets are in a temporary file."""
 
     def __init__(self, found: Iterable[FoundFPDU]) -> None:
         self._octets = OctetStore()
@@ -92,10 +92,6 @@ class OurFPDUs:
     def left(self) -> Iterator[OurFPDU]:
         """Those that were not taken."""
         return (ours for ours in self._all if ours.number not in self._taken)
-
-    def was_taken(self, ours: OurFPDU) -> bool:
-        """Whether Wireshark shows an FPDU."""
-        return ours.number in self._taken
 
     def _free(self, some: Iterable[OurFPDU]) -> Iterator[OurFPDU]:
         return (ours for ours in some if ours.number not in self._taken)

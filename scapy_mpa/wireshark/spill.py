@@ -1,7 +1,7 @@
 """More than fits in memory, kept in temporary files: tuples in one order in and in another one out, and octets.
 
 What a capture tells of a frame, or of an FPDU, is known at another place than where it is wanted, perhaps at the other
-end of the capture.  So it is sorted.  Memory follows the limits given here, the files the number of FPDUs.
+end of the capture. So it is sorted. Memory follows the limits given here, the files the number of FPDUs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 class Sorted(Generic[T]):
     """Takes tuples of what :mod:`marshal` knows, in any order; iterating yields them in theirs.
 
-    No two may be equal as far as they cannot be compared.  Iterating ends the taking; it may be done again.
+    No two may be equal as far as they cannot be compared. Iterating ends the taking; it may be done again.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """A capture of the same TCP connections as if nobody had asked for Markers, which every Wireshark dissects.
 
 Each half connection is sent anew in the order of its stream: an FPDU a segment, at the time when it and all before it
-had been captured.  Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
-bad one stays bad), sequence and acknowledgement numbers are those of the shorter stream, checksums are right.  Octets
+had been captured. Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
+bad one stays bad), sequence and acknowledgement numbers are those of the shorter stream, checksums are right. Octets
 that were not captured, and those of FPDUs that were captured in part, are a gap of the length that they would have had.
 
 Addresses and ports, SYN with its options, FIN, RST and acknowledgements without data are the captured ones, but that
@@ -21,7 +21,7 @@ from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.link import RAW
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.pcapngfile import PcapngWriter
-from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
@@ -34,9 +34,9 @@ from scapy_mpa.receive.segment import (
     Segment,
 )
 from scapy_mpa.report.analysis import EVERYTHING, Selection
-from scapy_mpa.report.model import Connection
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_of
-from scapy_mpa.wireshark.found import Extent, FoundFPDU, FoundFPDUs
+from scapy_mpa.wireshark.found import ConnectionSpan, FoundFPDU, FoundFPDUs
 from scapy_mpa.wireshark.unmarked import Unmarked, unmarked_fpdu, unmarked_startup
 
 #: Octets of payload that a packet of either IP version has room for, whatever the TCP options.
@@ -69,7 +69,7 @@ def strip_markers(
 ) -> Stripped:
     """Write the MPA connections that were found in captures, without Markers, as a pcapng file (raw IP).
 
-    ``found`` are their FPDUs in the order of delivery.  Raises :class:`~scapy_mpa.errors.CaptureError` if the captures
+    ``found`` are their FPDUs in the order of delivery. Raises :class:`~scapy_mpa.errors.CaptureError` if the captures
     cannot be read again, and OSError if the file cannot be written.
     """
     rewind(capture)
@@ -127,8 +127,8 @@ class _Half:
         """Packets with octets of the stream."""
         for at in range(0, len(payload), _MOST_PAYLOAD):
             piece = payload[at : at + _MOST_PAYLOAD]
-            yield self.packet(piece, PSH | ACK_FLAG, seq + at & 0xFFFFFFFF)
-        self.next = seq + len(payload) & 0xFFFFFFFF
+            yield self.packet(piece, PSH | ACK_FLAG, seq_add(seq, at))
+        self.next = seq_add(seq, len(payload))
 
     def fin(self) -> Iterator[bytes]:
         """The FIN, if it waits for nothing any more."""
@@ -136,13 +136,13 @@ class _Half:
             self.fin_waits = False
             seq = self.numbers.seq_at(self.numbers.fin)
             yield self.packet(b"", FIN | ACK_FLAG, seq)
-            self.next = seq + 1 & 0xFFFFFFFF
+            self.next = seq_add(seq, 1)
 
 
 class _Sent:
     """A connection as it is sent anew."""
 
-    def __init__(self, connection: Connection, extent: Extent) -> None:
+    def __init__(self, connection: Connection, extent: ConnectionSpan) -> None:
         self.extent = extent
         self.halves = {
             connection.half("initiator").key: _Half(connection, "initiator", extent.initiator),
@@ -175,11 +175,11 @@ class _Sent:
             if seg.seq not in half.syns and len(half.syns) < _MOST_SYNS:
                 half.syns.add(seg.seq)
                 yield half.packet(b"", SYN | (flags & ACK_FLAG), seg.seq, _options(seg))
-                half.next = seg.seq + 1 & 0xFFFFFFFF
+                half.next = seq_add(seg.seq, 1)
             return
         yield from self._startup(half, seg)
         if flags & FIN and half.numbers.fin is None:
-            half.numbers.fin = half.numbers.offset_of(seg.seq + length & 0xFFFFFFFF)
+            half.numbers.fin = half.numbers.offset_of(seq_add(seg.seq, length))
             half.fin_waits = True
             yield from half.fin()
         elif flags & RST:

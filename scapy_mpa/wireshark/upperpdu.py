@@ -1,7 +1,7 @@
 """PDUs as Wireshark exports them: link type 252, LINKTYPE_WIRESHARK_UPPER_PDU (tcpdump.org's list of link types).
 
 In front of the PDU stand tags, each a type and a length of 16 bits, big-endian, and a value: the dissector that reads
-the PDU, addresses and ports, the number of the frame that it was taken from.  A tag of type 0 ends them.
+the PDU, addresses and ports, the number of the frame that it was taken from. A tag of type 0 ends them.
 """
 
 from __future__ import annotations

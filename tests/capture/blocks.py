@@ -9,7 +9,7 @@ ENHANCED, SIMPLE, OBSOLETE = 6, 3, 2
 
 
 def block(kind: int, body: bytes, order: str = "<", length: int | None = None) -> bytes:
-    """A block; `length` if it claims another one than it has."""
+    """A block; ``length`` if it claims another one than it has."""
     body += bytes(-len(body) % 4)
     told = struct.pack(order + "I", len(body) + 12 if length is None else length)
     return struct.pack(order + "I", kind) + told + body + told
@@ -52,7 +52,7 @@ def packet(
     captured: int | None = None,
     options: bytes = b"",
 ) -> bytes:
-    """A packet block of any of the three kinds; `captured` if it claims what it has not."""
+    """A packet block of any of the three kinds; ``captured`` if it claims what it has not."""
     lengths = len(frame) if captured is None else captured, len(frame) if wire is None else wire
     data = frame + bytes(-len(frame) % 4)
     if kind == SIMPLE:

@@ -110,7 +110,7 @@ COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def rotated(source: Recorded, files: int = 10) -> list[Recorded]:
-    """The capture as a capture program leaves it that begins a new file every so many packets: `files` at most."""
+    """The capture as a capture program leaves it that begins a new file every so many packets: ``files`` at most."""
     size = max(1, -(-len(source.records) // files))
     parts = [source.records[at : at + size] for at in range(0, len(source.records), size)]
     return [Recorded(source.link_type, part) for part in parts]

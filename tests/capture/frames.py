@@ -78,7 +78,7 @@ def capture(
     unit: int = 1000,
     wire_lengths: Iterable[int] | None = None,
 ) -> bytes:
-    """A pcap file of (nanoseconds, octets), or octets a second apart; `wire_lengths` if they were cut."""
+    """A pcap file of (nanoseconds, octets), or octets a second apart; ``wire_lengths`` if they were cut."""
     made = [MAGICS[order, unit] + struct.pack(order + "HHiIII", 2, 4, 0, 0, 65535, link_type)]
     lengths = list(wire_lengths) if wire_lengths is not None else None
     for index, packet in enumerate(packets):

@@ -1,6 +1,6 @@
 """However a capture is stored, it says the same: formats, compression, link layers, tunnels, rotated files.
 
-All through `scapy_mpa.analyze`, as its callers have it; the records are held against the independent truth besides.
+All through ``scapy_mpa.analyze``, as its callers have it; the records are held against the independent truth besides.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def test_compressed(path: Path, how: str) -> None:
 @pytest.mark.parametrize("link", [None, *LINKS])
 @pytest.mark.parametrize("path", SHIPPED, ids=ids)
 def test_linked_anew_in_ten_rotated_files_of_every_format(path: Path, link: str | None) -> None:
-    """Each file another format and compression than the one before it; `test_files` and `test_tunnel` have one file."""
+    """Each file another format and compression than the one before it; ``test_files`` and ``test_tunnel`` have one
+    file."""
     source = recorded(path) if link is None else LINKS[link](path)
     formats = itertools.cycle(FORMATS.values())
     how = itertools.cycle([bytes, *COMPRESSED.values()])

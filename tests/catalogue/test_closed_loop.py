@@ -10,8 +10,8 @@ import dataclasses
 import pytest
 
 from scapy_mpa.catalogue.baseline import BASELINES
-from scapy_mpa.catalogue.case import Repairable
 from scapy_mpa.catalogue.malformed import Malformed
+from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.craft.tcppacket import ROLES, Role
 

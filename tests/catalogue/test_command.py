@@ -1,4 +1,4 @@
-"""`scapy-mpa malform`, the manifest, `Malformed` in Python and the page."""
+"""``scapy-mpa malform``, the manifest, ``Malformed`` in Python and the page."""
 
 from __future__ import annotations
 

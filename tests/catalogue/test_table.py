@@ -7,8 +7,7 @@ import re
 import pytest
 
 from scapy_mpa.catalogue.baseline import BASELINES
-from scapy_mpa.catalogue.case import AREAS, Case
-from scapy_mpa.catalogue.manifest import clause_of
+from scapy_mpa.catalogue.case import AREAS, Case, clause_of
 from scapy_mpa.catalogue.peer import REACTIONS
 from scapy_mpa.catalogue.table import CASES, UnknownCase, chosen, example_of, examples_of, named
 from scapy_mpa.rules.table import RULES

@@ -1,4 +1,4 @@
-"""`scapy-mpa rules`, and the options by which findings are chosen and the exit status is set."""
+"""``scapy-mpa rules``, and the options by which findings are chosen and the exit status is set."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLEAN = str(PCAPS / "siw-rping.pcap")
 
 
 def told(*arguments: str) -> list[str]:
-    """The rules of the findings that `analyze` shows, each once."""
+    """The rules of the findings that ``analyze`` shows, each once."""
     report = json.loads(invoke("analyze", "--format", "json", *arguments).stdout)
     findings = [found for connection in report["connections"] for found in connection["findings"]]
     return sorted({found["rule"] for found in findings + report["findings"]})

@@ -1,4 +1,4 @@
-"""The command `scapy-mpa craft`, scenario files, and steps as text."""
+"""The command ``scapy-mpa craft``, scenario files, and steps as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`MPAConnection` at the Scapy prompt."""
+"""``MPAConnection`` at the Scapy prompt."""
 
 # mypy: disable-error-code="arg-type, index, unused-ignore"
 

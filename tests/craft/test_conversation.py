@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.craft.conversation import RULES, Conversation, Say
+from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.stream import LaidFPDU
-from scapy_mpa.craft.tcppacket import ROLES, Half, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
+from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import ATOMIC_RESPONSE, RDMA_WRITE, READ_REQUEST, SEND_INVALIDATE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing import (
-    DDPTagged,
-    DDPUntagged,
     EnhancedData,
+    TaggedHeader,
+    UntaggedHeader,
     decode_ddp,
     decode_fpdu,
     decode_startup_frame,
@@ -29,7 +30,7 @@ from scapy_mpa.framing import (
 )
 
 
-def made(conversation: Conversation) -> tuple[list[TcpPacket], dict[str, Half]]:
+def made(conversation: Conversation) -> tuple[list[TcpPacket], dict[str, SentHalf]]:
     sending = conversation.sending()
     return list(sending.packets()), {half.role: half for half in sending.halves}
 
@@ -181,7 +182,7 @@ def test_a_message_is_cut_in_full_segments_that_count_on(length: int, limit: int
     for one, header in zip(cut, headers, strict=True):
         assert header is not None and header.opcode == opcode
         assert header.dv == header.rv == version
-        if isinstance(header, DDPTagged):
+        if isinstance(header, TaggedHeader):
             assert (header.stag, header.to) == (7, (2**64 - 100 + at) % 2**64)
         else:
             assert (header.rsvdulp, header.qn, header.msn, header.mo) == (7, 0, 1, at)
@@ -201,7 +202,9 @@ def test_every_queue_counts_its_messages() -> None:
     c = Conversation().send("initiator").send("initiator").read("initiator", 10).atomic("initiator").send("initiator")
     c.immediate("initiator").terminate("initiator", 2, 0, 1)
     seen = [
-        (header.qn, header.msn) for header in map(decode_ddp, ulpdus(c, "initiator")) if isinstance(header, DDPUntagged)
+        (header.qn, header.msn)
+        for header in map(decode_ddp, ulpdus(c, "initiator"))
+        if isinstance(header, UntaggedHeader)
     ]
     assert seen == [(0, 1), (0, 2), (1, 1), (1, 2), (0, 3), (0, 4), (2, 1)]
     answers = [decode_ddp(ulpdu) for ulpdu in ulpdus(c, "responder")]

@@ -1,4 +1,4 @@
-"""What scenarios do after their startup frames is what `framing.negotiation` says must come of them."""
+"""What scenarios do after their startup frames is what ``framing.negotiation`` says must come of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from scapy_mpa.craft.conversation import Say
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.tcppacket import ROLES
+from scapy_mpa.craft.turns import Say
 from scapy_mpa.framing.agreement import RnicKind, agreed
 from scapy_mpa.framing.negotiation import Side, negotiate
 

@@ -18,8 +18,9 @@ from scapy_mpa.craft.segmentation import (
     segmentation,
 )
 from scapy_mpa.craft.segments import Cut
-from scapy_mpa.craft.stream import LaidFPDU, lay_stream
+from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing import MIN_MULPDU, mulpdu, plain_length, wire_length
+from tests.laying import lay_stream
 
 EMSS = 1460
 

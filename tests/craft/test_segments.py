@@ -7,7 +7,8 @@ import random
 import pytest
 
 from scapy_mpa.craft.segments import Cut, aligned_cuts, below, displace, emss_cuts, packed_cuts, random_cuts
-from scapy_mpa.craft.stream import LaidFPDU, lay_stream
+from scapy_mpa.craft.stream import LaidFPDU
+from tests.laying import lay_stream
 
 EMSS = 1448
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from scapy_mpa.craft.stream import HalfStream, lay_stream
+from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
 from scapy_mpa.framing.markers import Origin
+from tests.laying import lay_stream
 
 
 def crc32c(octets: bytes) -> int:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.segmentation import SEGMENTATIONS
-from scapy_mpa.craft.tcppacket import ROLES, Half, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
 from tests.receive.reference import OPCODES, Captured, Sent, first_frames, tell
@@ -49,8 +49,8 @@ def truth_of(traffic: Traffic) -> tuple[list[TcpPacket], list[dict[str, Any]]]:
 def by_the_formulas(packets: list[TcpPacket]) -> list[dict[str, Any]]:
     """The records that the design's formulas give, from the first frame of each octet."""
     halves = {packet.half.role: packet.half for packet in packets}
-    brought: dict[Half, list[Captured]] = {half: [] for half in halves.values()}
-    damage: dict[Half, set[tuple[int, int]]] = {half: set() for half in halves.values()}
+    brought: dict[SentHalf, list[Captured]] = {half: [] for half in halves.values()}
+    damage: dict[SentHalf, set[tuple[int, int]]] = {half: set() for half in halves.values()}
     for frame, packet in enumerate(packets, 1):
         half = packet.half
         if packet.payload:

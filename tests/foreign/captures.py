@@ -1,4 +1,4 @@
-"""Captures of the conversations that `makers` makes: connections from their SYN on, or from the middle."""
+"""Captures of the conversations that ``makers`` makes: connections from their SYN on, or from the middle."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _START, _STEP = 1_700_000_000_000_000_000, 20_000
 class Tap(NamedTuple):
     """How a conversation is seen.
 
-    `mtu` of the network; `middle`: the capture begins when some of it has been said; `late`: the fraction of
-    segments that come late, as a network does that reorders or loses; `missed`: packets the capture misses;
-    `cut` octets of each packet are kept (None: all); so many `connections`, one after another, share what is said.
+    ``mtu`` of the network; ``middle``: the capture begins when some of it has been said; ``late``: the fraction of
+    segments that come late, as a network does that reorders or loses; ``missed``: packets the capture misses;
+    ``cut`` octets of each packet are kept (None: all); so many ``connections``, one after another, share what is said.
     """
 
     mtu: int = 1500

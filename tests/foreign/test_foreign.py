@@ -1,6 +1,6 @@
 """Captures of other protocols: no connection, no FPDU, no error is claimed in them.
 
-`FOREIGN_MB` in the environment says how much is made (100 by default), `FOREIGN_SEED` from which seed.
+``FOREIGN_MB`` in the environment says how much is made (100 by default), ``FOREIGN_SEED`` from which seed.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def crc32c_fast(octets: bytes) -> int:
 
 
 def fpdu(ulpdu: bytes, offset: int, origin: str) -> tuple[bytes, list[tuple[int, int]]]:
-    """(octets, [(Marker offset, FPDUPTR)]) of the FPDU with `ulpdu` that begins at stream `offset`."""
+    """(octets, [(Marker offset, FPDUPTR)]) of the FPDU with ``ulpdu`` that begins at stream ``offset``."""
     body = bytearray((len(ulpdu) >> 8, len(ulpdu) & 0xFF)) + ulpdu
     while len(body) % 4:
         body.append(0)

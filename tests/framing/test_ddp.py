@@ -6,9 +6,9 @@ import pytest
 
 from scapy_mpa.framing import (
     OPCODE_NAMES,
-    DDPTagged,
-    DDPUntagged,
+    TaggedHeader,
     Terminate,
+    UntaggedHeader,
     decode_ddp,
     decode_terminate,
     opcode_name,
@@ -47,14 +47,14 @@ def test_no_opcode_in_less_than_two_octets(ulpdu: bytes) -> None:
 
 def test_tagged() -> None:
     ulpdu = bytes.fromhex("c142 f1bed700 00007f0ef8000e00") + b"data"
-    assert decode_ddp(ulpdu) == DDPTagged(True, 1, 1, 2, 0xF1BED700, 0x00007F0EF8000E00, 4)
-    assert decode_ddp(bytes.fromhex("8000") + bytes(12)) == DDPTagged(False, 0, 0, 0, 0, 0, 0)
+    assert decode_ddp(ulpdu) == TaggedHeader(True, 1, 1, 2, 0xF1BED700, 0x00007F0EF8000E00, 4)
+    assert decode_ddp(bytes.fromhex("8000") + bytes(12)) == TaggedHeader(False, 0, 0, 0, 0, 0, 0)
     assert decode_ddp(ulpdu[:13]) is None
 
 
 def test_untagged() -> None:
     ulpdu = bytes.fromhex("0146 00000102 00000003 00000004 00000005") + b"data"
-    assert decode_ddp(memoryview(ulpdu)) == DDPUntagged(False, 1, 1, 6, 0x102, 3, 4, 5, 4)
+    assert decode_ddp(memoryview(ulpdu)) == UntaggedHeader(False, 1, 1, 6, 0x102, 3, 4, 5, 4)
     assert decode_ddp(ulpdu[:17]) is None
 
 

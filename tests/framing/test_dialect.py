@@ -20,6 +20,7 @@ from scapy_mpa.framing.dialect import (
 )
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import BY_NAME, Bases, Candidate, candidates, spoken
+from tests.laying import lay_dialect
 
 BASES = Bases(41, 40)
 AGREED = [Dialect(markers, crc) for markers in (False, True) for crc in (False, True)]
@@ -46,7 +47,7 @@ def test_what_is_written_is_read(agreed: Dialect) -> None:
     """By every deviation, and by any two: the same places, and CRCs and Markers that agree."""
     said = ulpdus(2, 12, 900)
     for candidate in (*candidates(agreed, BASES, 1), *candidates(agreed, BASES, 2)):
-        octets, written = DialectWriter(candidate.dialect).write_all(said)
+        octets, written = lay_dialect(candidate.dialect, said)
         for ulpdu, place, fpdu in zip(said, written, read(candidate, octets), strict=True):
             body = octets[fpdu.offset : fpdu.end]
             assert where(fpdu) == where(place), candidate.name
@@ -102,7 +103,7 @@ BY_HAND: list[tuple[str, Dialect, list[bytes], int, str]] = [
 
 @pytest.mark.parametrize(("name", "agreed", "said", "first", "octets"), BY_HAND, ids=[case[0] for case in BY_HAND])
 def test_by_hand(name: str, agreed: Dialect, said: list[bytes], first: int, octets: str) -> None:
-    written, _ = DialectWriter(one(name, agreed)).write_all(said)
+    written, _ = lay_dialect(one(name, agreed), said)
     assert written[first : first + len(octets) // 2].hex() == octets
 
 

@@ -23,7 +23,7 @@ from scapy_mpa.framing.agreement import (
 )
 from scapy_mpa.framing.deviations import Seen, rtr_type
 from scapy_mpa.framing.judgement import Judgement, judge
-from scapy_mpa.framing.negotiation import Outcome, Side, negotiate
+from scapy_mpa.framing.negotiation import NegotiationOutcome, Side, negotiate
 from scapy_mpa.rules.table import RULES
 from tests.conftest import captures
 
@@ -202,11 +202,11 @@ def enhanced_data(flags: str, ird: int, ord_: int) -> EnhancedData:
 def enhanced(
     flags: str = "", ird: int = 0, ord: int = 0, *, kind: RnicKind = IETF, revision: int = 2, **choices: Any
 ) -> Side:
-    """A Side with RFC 6581; `flags` are those of A, B, C, D that are set."""
+    """A Side with RFC 6581; ``flags`` are those of A, B, C, D that are set."""
     return Side(kind, revision=revision, enhanced=enhanced_data(flags, ird, ord), **choices)
 
 
-def reply_data(outcome: Outcome) -> EnhancedData:
+def reply_data(outcome: NegotiationOutcome) -> EnhancedData:
     assert outcome.reply is not None
     assert outcome.reply.enhanced is not None
     return outcome.reply.enhanced
@@ -416,7 +416,7 @@ def test_ulp_rejects(data: EnhancedData | None) -> None:
 
 
 def frame(kind: str, text: str = "", **fields: Any) -> StartupFrame:
-    """A frame; `text` is flags and depths of an enhanced one, as in "AC 1/4"."""
+    """A frame; ``text`` is flags and depths of an enhanced one, as in "AC 1/4"."""
     if text:
         flags, _, depths = text.partition(" ")
         ird, ord_ = map(int, depths.split("/"))

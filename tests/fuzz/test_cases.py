@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import baselines
-from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.draft import Draft, drafted
 from scapy_mpa.fuzz.exchange import Exchange, read_exchanges
@@ -32,7 +32,7 @@ ALL = Fuzzer(7)
 WITHOUT_MPA = {"siw-no-listener"}
 
 
-def octets_of(case: Case) -> bytes:
+def octets_of(case: FuzzCase) -> bytes:
     """The capture of a case."""
     file = io.BytesIO()
     write_capture(file, [case])

@@ -1,4 +1,4 @@
-"""The command `scapy-mpa fuzz`: captures, the log, one case alone, seeds for other fuzzers, what it refuses."""
+"""The command ``scapy-mpa fuzz``: captures, the log, one case alone, seeds for other fuzzers, what it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scapy_mpa.framing import (
     decode_startup_frame,
 )
 from scapy_mpa.fuzz.baselines import baselines
-from scapy_mpa.fuzz.case import Case
+from scapy_mpa.fuzz.case import FuzzCase
 from scapy_mpa.fuzz.catalogue import weights
 from scapy_mpa.fuzz.corpora import write_corpora
 from scapy_mpa.fuzz.mutations import MUTATIONS
@@ -112,7 +112,7 @@ def test_a_damaged_capture_is_said_to_be(fuzz: Run, tmp_path: Path) -> None:
 def test_each_capture_that_was_written_is_in_the_log(tmp_path: Path) -> None:
     fuzzer = Fuzzer(5)
 
-    def cases() -> Iterator[Case]:
+    def cases() -> Iterator[FuzzCase]:
         for number in range(4):
             yield fuzzer.case(number)
             told = [json.loads(line)["case"] for line in (tmp_path / LOG).read_text().splitlines()]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from tempfile import NamedTemporaryFile
 
-from scapy_mpa.fuzz.case import Case
+from scapy_mpa.fuzz.case import FuzzCase
 from scapy_mpa.fuzz.writing import write_capture
 from scapy_mpa.wireshark.tshark import PREFERENCES, find_tshark
 
@@ -26,7 +26,7 @@ _BUG = re.compile(rb"\[Dissector bug[^\n]*")
 _COMPLAINT = re.compile(r"(?i)assert|ERROR:|bug|abort|sanitizer|stack smashing|out of memory|\*\*")
 
 
-def tshark_cases(cases: Iterable[Case], capture_of: Callable[[Case], bytes]) -> Iterator[tuple[Case, str]]:
+def tshark_cases(cases: Iterable[FuzzCase], capture_of: Callable[[FuzzCase], bytes]) -> Iterator[tuple[FuzzCase, str]]:
     """Yield the cases that crash tshark, each with why."""
     waiting = iter(cases)
     while together := list(islice(waiting, _TOGETHER)):

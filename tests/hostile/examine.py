@@ -1,6 +1,6 @@
 """What must hold of any octets that are handed to the analysis, whatever they are.
 
-:func:`examine` reads a capture as ``analyze`` and as ``fpdus`` do, prints both in every form, and compares.  It raises
+:func:`examine` reads a capture as ``analyze`` and as ``fpdus`` do, prints both in every form, and compares. It raises
 :class:`Violation` for what must not be, and lets every exception through that is no ``CaptureError``.
 """
 
@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SEQ_MASK
 from scapy_mpa.report.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.fpdus import FORMATS
-from scapy_mpa.report.model import HalfConnection, Report
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
 
 #: Seconds of CPU time for each octet of a capture, and octets that every capture may count as.
@@ -114,7 +115,7 @@ _SEEN_IN_PASSING = {"alignment", "alignment-lost", "attack-path-mtu", "limit"}
 def _comparable(report: Report, are_all: bool) -> dict[str, object]:
     """The report without what may depend on whether segments beyond a hole are looked at, or wait.
 
-    Of several findings of one frame it is chance which are the first, and so which are kept if not ``are_all``.  A
+    Of several findings of one frame it is chance which are the first, and so which are kept if not ``are_all``. A
     segment that was dropped, its TCP checksum being wrong, may have been the highest for a while.
     """
     told: dict[str, Any] = report.as_dict()

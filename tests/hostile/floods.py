@@ -13,8 +13,8 @@ from functools import partial
 from typing import NamedTuple
 
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
-from scapy_mpa.craft.stream import lay_stream
 from tests.hostile.flow import Flow, cuts_of, file_of
+from tests.laying import lay_stream
 from tests.receive.cases import ulpdus
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.markers import encode_marker
 from scapy_mpa.framing.startup import startup_frame
 from tests.hostile.floods import add, running
 from tests.hostile.flow import Flow, cuts_of, file_of
+from tests.laying import lay_stream
 
 #: No Terminate, and no opcode that DDP knows.
 _TINY = b"\x41\x47"

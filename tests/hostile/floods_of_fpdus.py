@@ -7,10 +7,10 @@ import struct
 from functools import partial
 
 from scapy_mpa.craft.packets import ACK, RST, SYN
-from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.startup import REQUEST_KEY, startup_frame
 from tests.hostile.floods import MANY_CONNECTIONS, add, running
 from tests.hostile.flow import Flow, cuts_of, file_of
+from tests.laying import lay_stream
 from tests.receive.cases import ulpdus
 
 _REQUEST, _REPLY = startup_frame("request", c=1).encode(), startup_frame("reply", c=1).encode()

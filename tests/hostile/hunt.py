@@ -1,6 +1,6 @@
 """Many captures handed to the analysis, in several processes: what they came to, and which of them broke it.
 
-`judged` examines one; `hunt` runs numbered cases of any kind and prints what they came to.
+``judged`` examines one; ``hunt`` runs numbered cases of any kind and prints what they came to.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def judged(
 ) -> Tally:
     """Examine captures of so many octets, uncompressed, merged if several; their time too, if ``timed``.
 
-    A capture of fewer octets than ``fewest`` may take as long as one of so many.  By the number some are read within
+    A capture of fewer octets than ``fewest`` may take as long as one of so many. By the number some are read within
     tight limits, some as other than they are, some with the octets of each FPDU.  ``check`` raises what else must not
     be.
     """

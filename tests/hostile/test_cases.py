@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scapy_mpa.fuzz.case import Case, make
+from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.receive.limits import Limits
 from scripts.fuzz_cases import capture_of, fuzzer, judged_case, run, smaller
@@ -43,7 +43,7 @@ def test_a_case_is_made_smaller() -> None:
     case = fuzzer(1).case(number)
     wanted = case.done[2].what
 
-    def fails(tried: Case) -> bool:
+    def fails(tried: FuzzCase) -> bool:
         return any(done.what == wanted for done in tried.done)
 
     assert [done.what for done in smaller(case, fails).done][-1] == wanted

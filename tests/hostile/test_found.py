@@ -8,8 +8,7 @@ import pytest
 
 from scapy_mpa import analyze
 from scapy_mpa.craft.packets import ACK, FIN, SYN, Endpoint
-from scapy_mpa.craft.stream import lay_stream
-from scapy_mpa.framing.dialect import Dialect, DialectWriter
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
@@ -17,6 +16,7 @@ from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.receiver import Receiver
 from tests.hostile.examine import TIGHT, examine
 from tests.hostile.flow import Flow, file_of
+from tests.laying import lay_dialect, lay_stream
 from tests.receive.cases import Talk, Tap, ulpdus
 
 _REQUEST = startup_frame("request", c=1).encode()
@@ -59,7 +59,7 @@ def test_a_deviating_sender_and_a_hole_before_anything_else_shows_it() -> None:
     """Whoever looks beyond a hole at once and whoever waits for it have the same reason to doubt a sender."""
     candidate = spoken(["pad-plus-2"], Dialect(False, False), Bases(None, None))
     assert candidate is not None
-    octets, fpdus = DialectWriter(candidate.dialect).write_all(ulpdus(42, 1015, 1015, 1015, 42))
+    octets, fpdus = lay_dialect(candidate.dialect, ulpdus(42, 1015, 1015, 1015, 42))
     flow = Flow().open().start()
     flow.bring("b", octets, ((fpdus[number].offset, fpdus[number].end) for number in (0, 1, 2, 4)))
     assert examine([file_of(flow.frames)]).deviations == {"pad-plus-2"}
@@ -131,7 +131,7 @@ def test_a_segment_that_waits_when_the_sender_is_found_to_deviate() -> None:
     """It is one of those that came, whether the doubt is raised by what is read, or only when the block goes."""
     candidate = spoken(["pad-plus-2"], Dialect(False, False), Bases(None, None))
     assert candidate is not None
-    octets, fpdus = DialectWriter(candidate.dialect).write_all(ulpdus(42, 1015, 1015, 1015, 1015, 42))
+    octets, fpdus = lay_dialect(candidate.dialect, ulpdus(42, 1015, 1015, 1015, 1015, 42))
     flow = Flow().open().start()
     flow.bring("b", octets, ((fpdus[number].offset, fpdus[number].end) for number in (0, 1, 2, 3, 5)))
     assert examine([file_of(flow.frames)], limits=TIGHT).deviations == {"pad-plus-2"}
@@ -172,7 +172,7 @@ def test_a_connection_that_is_over_and_another_in_the_same_block() -> None:
 
 def test_segments_for_which_a_suspicion_has_no_room() -> None:
     """They came, be the sender found to deviate or not: nothing is missing."""
-    octets, fpdus = DialectWriter(Dialect(False, True, crc_order="big")).write_all(ulpdus(*[1000] * 40))
+    octets, fpdus = lay_dialect(Dialect(False, True, crc_order="big"), ulpdus(*[1000] * 40))
     flow = Flow().open().start(crc=True)
     flow.bring("b", octets, ((fpdu.offset, fpdu.end) for fpdu in fpdus))
     other = Flow(7, flow.frames)

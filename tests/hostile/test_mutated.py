@@ -15,7 +15,7 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.limits import Limits
 from scapy_mpa.report.analysis import analyze, iter_fpdus
-from scapy_mpa.report.fpdus import jsonl_lines
+from scapy_mpa.report.fpdus import FORMATS
 from scripts.fuzz_captures import captures_of, case, run
 from tests.conftest import REPO
 from tests.hostile import strategies
@@ -62,7 +62,7 @@ def test_reports_follow_their_schemas(case: Case) -> None:
     }
     with suppress(CaptureError):
         validators["analyze"].validate(json.loads(json.dumps(analyze(BytesIO(octets)).as_dict())))
-        for line in list(jsonl_lines(iter_fpdus(BytesIO(octets))))[:50]:
+        for line in list(FORMATS["jsonl"](iter_fpdus(BytesIO(octets))))[:50]:
             validators["fpdus"].validate(json.loads(line))
 
 

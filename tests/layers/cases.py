@@ -193,5 +193,5 @@ def connection(
 
 
 def fpdu_of_each() -> list[tuple[str, Packet]]:
-    """An FPDU for every one of `ULPDUS`, all from the initiator."""
+    """An FPDU for every one of ``ULPDUS``, all from the initiator."""
     return [("initiator", FPDU() / ulpdu) for ulpdu, _, _ in ULPDUS.values()]

@@ -1,4 +1,5 @@
-"""Scapy's extension mechanism: `conf.exts.load("scapy-mpa")`, `load_contrib("mpa")`, the same objects either way."""
+"""Scapy's extension mechanism: ``conf.exts.load("scapy-mpa")``, ``load_contrib("mpa")``, the same objects either
+way."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_loading(load: str, distribution: Path) -> None:
 
 
 def test_the_shim_says_what_it_is() -> None:
-    """As `list_contrib()` reads it out of contrib modules."""
+    """As ``list_contrib()`` reads it out of contrib modules."""
     text = CONTRIB.read_text()
     assert "# scapy.contrib.description = " in text
     assert "# scapy.contrib.status = loads\n" in text

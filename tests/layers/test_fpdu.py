@@ -1,4 +1,4 @@
-"""FPDUs and their Markers: specification's figures, captures, `framing` as the other opinion, any octets."""
+"""FPDUs and their Markers: specification's figures, captures, ``framing`` as the other opinion, any octets."""
 
 # mypy cannot follow Scapy's "/" where Python has no typing.Self.
 # mypy: disable-error-code="arg-type, attr-defined, comparison-overlap, index, operator, unused-ignore"

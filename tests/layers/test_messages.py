@@ -15,8 +15,7 @@ from scapy.config import conf
 from scapy.layers.inet import IP, TCP
 from scapy.packet import Packet, Raw, fuzz, ls
 
-from scapy_mpa.framing import DDPTagged as PlainTagged
-from scapy_mpa.framing import decode_ddp, decode_terminate, opcode_name
+from scapy_mpa.framing import TaggedHeader, decode_ddp, decode_terminate, opcode_name
 from scapy_mpa.layers import (
     FPDU,
     DDPTagged,
@@ -57,7 +56,7 @@ def test_agrees_with_framing(ulpdu: Packet, opcode: int, octets: str) -> None:
     wire = bytes(ulpdu)
     plain = decode_ddp(wire)
     assert plain is not None
-    kind = DDPTagged if isinstance(plain, PlainTagged) else DDPUntagged
+    kind = DDPTagged if isinstance(plain, TaggedHeader) else DDPUntagged
     segment = kind(wire)
     names = [name for name in plain._fields if name not in {"last", "payload_length"}]
     assert [getattr(segment, name) for name in names] == [getattr(plain, name) for name in names]

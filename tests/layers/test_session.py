@@ -1,4 +1,4 @@
-"""`MPASession`: captures, what Scapy's own session gets wrong, bounds, and live traffic on the loopback interface."""
+"""``MPASession``: captures, what Scapy's own session gets wrong, bounds, and live traffic on the loopback interface."""
 
 # mypy: disable-error-code="arg-type, attr-defined, index, operator, union-attr, unused-ignore"
 
@@ -29,11 +29,11 @@ from scapy.utils import PcapReader, rdpcap, wrpcap
 
 from scapy_mpa import analyze
 from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
-from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.layers import FPDU, DDPUntagged, MPAReply, MPARequest, MPASession, RDMAPSend
-from scapy_mpa.layers.fragments import Fragments
+from scapy_mpa.layers.fragments import PacketFragments
 from tests.conftest import PCAPS, captures, truth
+from tests.laying import lay_stream
 
 SECONDS = 20
 WITH_TRUTH = captures(with_truth=True)
@@ -112,7 +112,7 @@ def test_placed_order_of_a_capture(path: Path) -> None:
 
 
 def _by_frame(packets: list[Packet], expected: list[tuple[int, bytes]]) -> list[Packet]:
-    """The packets sorted as `expected` is by (frame, octets), once their order is known to be that of the frames."""
+    """The packets sorted as ``expected`` is by (frame, octets), once their order is known to be that of the frames."""
     counts: dict[int, int] = defaultdict(int)
     for frame, _ in expected:
         counts[frame] += 1
@@ -455,7 +455,7 @@ def test_fragments_of_ipv6(seed: int) -> None:
 
 
 def test_fragments_are_held_within_a_limit() -> None:
-    fragments = Fragments(limit=100_000)
+    fragments = PacketFragments(limit=100_000)
     whole = ETHER / IP(src="10.0.0.1", dst="10.0.0.2") / UDP() / bytes(1000)
     for number in range(400):
         whole[IP].id = number

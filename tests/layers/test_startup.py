@@ -1,4 +1,4 @@
-"""MPA Request and Reply: the same table built and dissected, and `framing` asked for its opinion."""
+"""MPA Request and Reply: the same table built and dissected, and ``framing`` asked for its opinion."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from scapy_mpa import Report, Selection, analyze, iter_fpdus
 from scapy_mpa.capture.files import Captures
-from scapy_mpa.report.model import DIRECTIONS
+from scapy_mpa.report.half import DIRECTIONS
 from tests.conftest import MORE_CAPTURES, PCAPS, truth
 from tests.receive import midstream
 from tests.receive.cases import follow

@@ -12,12 +12,13 @@ from itertools import count, islice
 
 import pytest
 
-from scapy_mpa.craft.stream import LaidFPDU, lay_stream
+from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.receive.segment import Segment, reverse_key, segment
+from tests.laying import lay_stream
 from tests.receive.cases import placing
 
 GIB = 1 << 30

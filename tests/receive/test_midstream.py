@@ -35,7 +35,7 @@ def rows(mpa: MPAConnection, direction: str) -> list[tuple[int, int, int]]:
     """Sequence number, wire length and ULPDU_Length of each FPDU."""
     log = mpa.operations[direction].log
     assert log is not None
-    return [(row[0], row[2], row[3]) for row, _ in log.rows()]
+    return [(row.seq, row[2], row[3]) for row, _ in log.rows()]
 
 
 def laid(talk: Talk, side: Side, since: int = 0) -> list[tuple[int, int, int]]:

@@ -12,7 +12,6 @@ from unittest.mock import patch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scapy_mpa.craft.stream import lay_stream
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.inorder import InOrder
@@ -22,6 +21,7 @@ from scapy_mpa.receive.records import Row, record_of
 from scapy_mpa.receive.scan import Scan
 from scapy_mpa.receive.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from scapy_mpa.receive.startup import StartupPhase
+from tests.laying import lay_stream
 from tests.receive.reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
 from tests.sampling import examples
 

@@ -1160,7 +1160,7 @@ def test_an_fpdu_stays_placed_though_the_rest_of_its_last_segment_was_damaged() 
     (mpa,) = follow(talk.segments).connections
     log = mpa.operations["initiator"].log
     assert log is not None
-    assert [(row[0] - talk.origin["a"]) % 2**32 for row, _ in log.rows()] == [fpdu.offset for fpdu in talk.laid["a"]]
+    assert [(row.seq - talk.origin["a"]) % 2**32 for row, _ in log.rows()] == [fpdu.offset for fpdu in talk.laid["a"]]
     assert {rule for rule, *_ in broken(mpa.findings)} == {"tcp-checksum"}
 
 

@@ -13,8 +13,9 @@ from jsonschema import Draft202012Validator
 
 from scapy_mpa import analyze, iter_fpdus
 from scapy_mpa.report.analysis import Selection
-from scapy_mpa.report.fpdus import KEYS, csv_lines, jsonl_lines, text_lines
-from scapy_mpa.report.text import connection_line, report_lines
+from scapy_mpa.report.connection import connection_line
+from scapy_mpa.report.fpdus import FORMATS, KEYS
+from scapy_mpa.report.text import report_lines
 from tests.conftest import PCAPS, REPO, captures
 
 SCHEMAS = REPO / "scapy_mpa" / "report"
@@ -40,7 +41,7 @@ def test_reports_and_records_follow_their_schemas(path: Path) -> None:
     _validator("analyze.schema.json").validate(report)
     _closed(json.loads((SCHEMAS / "analyze.schema.json").read_text())).validate(report)
     validator = _closed(json.loads((SCHEMAS / "fpdus.schema.json").read_text()))
-    for line in jsonl_lines(iter_fpdus(path)):
+    for line in FORMATS["jsonl"](iter_fpdus(path)):
         validator.validate(json.loads(line))
 
 
@@ -88,8 +89,8 @@ def test_order_of_placement_is_the_same_fpdus_in_the_order_of_frames(path: Path)
 
 def test_csv_says_what_the_json_lines_say() -> None:
     records = list(iter_fpdus(PCAPS / "markers-reordered.pcap"))
-    rows = list(csv.DictReader(io.StringIO("".join(csv_lines(records)))))
-    objects = [json.loads(line) for line in jsonl_lines(records)]
+    rows = list(csv.DictReader(io.StringIO("".join(FORMATS["csv"](records)))))
+    objects = [json.loads(line) for line in FORMATS["jsonl"](records)]
     assert tuple(rows[0]) == KEYS == tuple(objects[0])
     for row, record in zip(rows, objects, strict=True):
         for key, value in record.items():
@@ -104,7 +105,7 @@ def test_csv_says_what_the_json_lines_say() -> None:
 
 def test_text_has_a_line_for_each() -> None:
     records = list(iter_fpdus(PCAPS / "markers-reordered.pcap"))
-    lines = list(text_lines(records))
+    lines = list(FORMATS["text"](records))
     assert len(lines) == len(records) + 1
     assert all(line.endswith("\n") and line.count("\n") == 1 for line in lines)
 

@@ -25,7 +25,7 @@ from scapy_mpa.layers import (
     RDMAPWrite,
 )
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.labels import Stream, fpdu_fields, startup_fields, unknown_fields
+from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields, unknown_fields
 
 START = 4_294_967_000
 ORIGIN: Any = {name: profile.fpduptr_origin for name, profile in PROFILES.items()}
@@ -94,8 +94,8 @@ MESSAGES = {
 }
 
 
-def stream(markers: bool = True, *, crc: bool = True, profile: str = "rfc5044") -> Stream:
-    return Stream(START if markers else None, crc, PROFILES[profile])
+def stream(markers: bool = True, *, crc: bool = True, profile: str = "rfc5044") -> StreamReading:
+    return StreamReading(START if markers else None, crc, PROFILES[profile])
 
 
 def seq_at(offset: int) -> int:

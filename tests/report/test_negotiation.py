@@ -12,8 +12,7 @@ from scapy_mpa import analyze, craft
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.report.model import Connection
-from scapy_mpa.report.text import connection_line
+from scapy_mpa.report.connection import Connection, connection_line
 from tests.conftest import PCAPS
 from tests.receive.cases import REPLY, REQUEST, Talk
 

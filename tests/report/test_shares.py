@@ -25,7 +25,7 @@ from scapy_mpa.report import shares
 from scapy_mpa.report.analysis import EVERYTHING, Selection, _part, _report
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
-from scapy_mpa.report.part import Part
+from scapy_mpa.report.part import ReportPart
 from scapy_mpa.report.shares import Share
 from scripts.benchmark import write_capture
 from scripts.fuzz_captures import captures_of
@@ -151,7 +151,7 @@ def test_an_open_file_cannot_be_read_by_several_processes() -> None:
         analyze(file, jobs=2)
 
 
-def _ends_early(how: Callable[[], None], share: Share | None) -> Part:
+def _ends_early(how: Callable[[], None], share: Share | None) -> ReportPart:
     """A reading that comes to its end in the first process only."""
     if share is not None and share._number:
         how()

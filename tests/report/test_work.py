@@ -1,6 +1,6 @@
 """How much is done for a packet, counted and not timed: calls of functions and lines of Python, by kind of capture.
 
-A change that makes the analysis do more shows here, on any machine, before a benchmark does.  The numbers are those of
+A change that makes the analysis do more shows here, on any machine, before a benchmark does. The numbers are those of
 CPython 3.11 and 15 % more; where a change is worth more work, they are changed with it.
 """
 
@@ -55,7 +55,7 @@ def analysis(path: Path) -> int:
 
 
 def listing(path: Path) -> int:
-    """As `fpdus --format jsonl` does; returns the FPDUs."""
+    """As ``fpdus --format jsonl`` does; returns the FPDUs."""
     report = analyze(path)
     halves = [half for connection in report.connections for half in (connection.initiator, connection.responder)]
     return sum(lines.count("\n") for lines in log_lines(JSONL, (half.fpdus for half in halves)))
@@ -77,7 +77,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]
     return make
 
 
-#: Calls and lines for a packet, by `analyze`.
+#: Calls and lines for a packet, by ``analyze``.
 MOST: dict[str, tuple[float, float]] = {
     "plain": (9.0, 62),
     "markers": (12.2, 92),
@@ -85,7 +85,7 @@ MOST: dict[str, tuple[float, float]] = {
     "small": (67.9, 288),
     "fifty": (13.1, 82),
 }
-#: The same for an FPDU, by `fpdus`: many of few octets.
+#: The same for an FPDU, by ``fpdus``: many of few octets.
 MOST_FOR_A_LINE = (10.4, 38)
 
 
@@ -119,12 +119,15 @@ def test_work_is_linear(scenario: str, made: Callable[[str, int], Path]) -> None
 
 # --- start-up ---
 
-#: What `analyze` runs, besides the packages of whole rooms.
+#: What ``analyze`` runs, besides the packages of whole rooms.
 MODULES = {
     "scapy_mpa.__main__",
     "scapy_mpa.errors",
     *(f"scapy_mpa.cli.{name}" for name in ("analyze", "judging", "options")),
-    *(f"scapy_mpa.report.{name}" for name in ("analysis", "context", "model", "part", "text", "words")),
+    *(
+        f"scapy_mpa.report.{name}"
+        for name in ("analysis", "connection", "context", "half", "model", "part", "text", "words")
+    ),
 }
 ROOMS = ("scapy_mpa", *(f"scapy_mpa.{room}" for room in ("framing", "receive", "capture", "rules", "report", "cli")))
 #: Of others it needs these; of the standard library, not those that are large.

@@ -23,7 +23,7 @@ class Teller:
         self.how = how
 
     def put(self, talk: Talk, side: Side, octets: bytes) -> int:
-        """`side` sends these octets; returns the first frame."""
+        """``side`` sends these octets; returns the first frame."""
         if self.how == "whole" or len(octets) < 12:
             return talk.say(side, octets)
         at, seq = len(octets) - 6, talk.next[side]
@@ -38,7 +38,7 @@ class Teller:
 
 
 def put(talk: Talk, side: Side, *ulpdus: bytes, how: How = "whole") -> int:
-    """`side` sends FPDUs with these ULPDUs; returns the frame of the first octet."""
+    """``side`` sends FPDUs with these ULPDUs; returns the frame of the first octet."""
     octets, _ = talk.streams[side].lay(ulpdus)
     return Teller(how).put(talk, side, octets)
 

@@ -29,7 +29,7 @@ ORIGIN = "fpduptr-origin", "warning"
 
 
 def pads(frame: int) -> set[Row]:
-    """Two FPDUs with a ULPDU of 20 octets and PAD `00 40`, one from each side."""
+    """Two FPDUs with a ULPDU of 20 octets and PAD ``00 40``, one from each side."""
     return {(*PAD, 0, "initiator", 1, frame), (*PAD, 0, "responder", 1, frame + 1)}
 
 

@@ -293,7 +293,7 @@ def test_a_message_begins_like_one_long_before(markers: int, between: tuple[int,
 
 
 def reading(ord_: int, answered: bool, count: int = 2) -> Talk:
-    """The Initiator asks for `count` RDMA Reads, and waits for each answer or does not."""
+    """The Initiator asks for ``count`` RDMA Reads, and waits for each answer or does not."""
     talk = Talk().open()
     talk.greet("a", startup_frame("request", c=1, rev=2, enhanced=EnhancedData(ird=8, ord=8)).encode())
     talk.greet("b", startup_frame("reply", c=1, rev=2, enhanced=EnhancedData(ird=ord_, ord=8)).encode())

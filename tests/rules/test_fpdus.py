@@ -61,12 +61,12 @@ def test_payload_before_the_crc_is_no_pad(m: tuple[int, int], how: How) -> None:
 
 # --- Markers ---
 
+#: Given the number of a Marker in its FPDU, RESERVED and FPDUPTR: what is sent.
 Change = Callable[[int, int, int], tuple[int, int]]
-"""Given the number of a Marker in its FPDU, RESERVED and FPDUPTR: what is sent."""
 
 
 def changing(change: Change, which: int) -> Callable[[LaidFPDU, bytes, bytes], bytes]:
-    """Change the Markers of every FPDU that holds as many as `which`, and make the CRC right again."""
+    """Change the Markers of every FPDU that holds as many as ``which``, and make the CRC right again."""
 
     def alter(place: LaidFPDU, _ulpdu: bytes, octets: bytes) -> bytes:
         if place.markers < which:

@@ -12,7 +12,8 @@ from pathlib import Path
 from scapy_mpa.craft.packets import ACK, PSH, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.stream import HalfStream
-from scapy_mpa.report.model import DIRECTIONS, Connection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.wireshark.found import FoundFPDUs
 
 _EMSS = 1448

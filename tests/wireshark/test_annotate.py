@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from scapy_mpa import analyze
 from scapy_mpa.capture.passthrough import blocks
 from scapy_mpa.cli import cli
-from scapy_mpa.report.model import DIRECTIONS
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.wireshark import spill
 from scapy_mpa.wireshark.annotate import annotate
-from scapy_mpa.wireshark.notes import Notes
+from scapy_mpa.wireshark.notes import CaptureNotes
 from scripts.benchmark import write_capture
 from tests.capture.blocks import SIMPLE, capture_ng
 from tests.capture.convert import COMPRESSED, FORMATS, LINKS, recorded
@@ -219,7 +219,7 @@ def test_any_mutations(tmp_path: Path) -> None:
         name = ("markers-packed", "markers-before-crc", "siw-rping")[number % 3]
         mutations = (("flip", number), ("forge_ulpdu_length", number), ("forge_marker", number), ("shuffle", number))
         capture.write_bytes(Case(name, number, mutations, LAYOUTS[number % len(LAYOUTS)]).made().octets)
-        with Notes(capture) as notes, out.open("wb") as file:
+        with CaptureNotes(capture) as notes, out.open("wb") as file:
             found = annotate(capture, notes, file)
         assert found.packets == notes.report.packets
         assert analyze(out).packets == notes.report.packets
@@ -245,7 +245,7 @@ def test_tshark_reads_them(tmp_path: Path) -> None:
 
 def peak(capture: Path, out: Path) -> int:
     tracemalloc.start()
-    with Notes(capture) as notes, out.open("wb") as file:
+    with CaptureNotes(capture) as notes, out.open("wb") as file:
         annotate(capture, notes, file)
     size = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -17,7 +17,7 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.fpdu import Fpdu
 from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.wireshark.found import FoundFPDU, FoundFPDUs
-from scapy_mpa.wireshark.messages import Message, Messages
+from scapy_mpa.wireshark.messages import Messages, ReceivedMessage
 from tests.conftest import PCAPS, captures, truth
 from tests.hostile.files import LAYOUTS, Case
 
@@ -40,7 +40,7 @@ class Found:
         )  # fmt: skip
 
 
-def messages(*found: Found, held: int = 1 << 20) -> list[Message]:
+def messages(*found: Found, held: int = 1 << 20) -> list[ReceivedMessage]:
     return list(Messages(held).of(cast("list[FoundFPDU]", list(found))))
 
 
@@ -50,7 +50,7 @@ def segment(payload: bytes, *, msn: int = 1, mo: int = 0, last: bool = False, qn
     return control + b"".join(value.to_bytes(4, "big") for value in (7, qn, msn, mo)) + payload
 
 
-def said(message: Message) -> tuple[object, ...]:
+def said(message: ReceivedMessage) -> tuple[object, ...]:
     return message.offset, message.last, message.octets, message.note
 
 

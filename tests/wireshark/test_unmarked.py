@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.report.model import HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.wireshark.unmarked import Unmarked
 
 

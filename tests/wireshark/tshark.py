@@ -10,7 +10,7 @@ import pytest
 
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is missing")
 
-#: RDMAP's opcodes by the names that `fpdus` has for them.
+#: RDMAP's opcodes by the names that ``fpdus`` has for them.
 OPCODES = {
     "RDMA Write": 0,
     "RDMA Read Request": 1,

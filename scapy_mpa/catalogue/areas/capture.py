@@ -11,7 +11,7 @@ from scapy_mpa.craft.ulpdus import send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _LONG = says(_FIRST, _SAID, send(2, bytes(600)), send(3, bytes(600)), send(4, b""))
-#: Octets of the second FPDU of `_LONG` before its Marker.
+#: Octets of the second FPDU of ``_LONG`` before its Marker.
 _BEFORE = 512 - 60
 _HAS_ALL = peer("accept", "It has received everything: only the capture has not.")
 _AGAIN = peer("wait", "It waits for the octets that are missing, and passes on nothing that lies behind them.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scapy_mpa.catalogue.case import CRC_LEFT, Case, Outcome
+from scapy_mpa.catalogue.case import CRC_LEFT, Case, CaseOutcome
 from scapy_mpa.catalogue.fpdu import crc, cut, damaged, followed, left_out, pad, resized, twice, ulpdu, ulpdu_length
 from scapy_mpa.catalogue.frame import answers, ends, says, setup
 from scapy_mpa.catalogue.packet import recut
@@ -121,11 +121,11 @@ _LENGTHS = (
     ),
     Case(
         "ulpdu-4-octets-more", "A ULPDU that goes on for four octets", "plain", (resized(2, 82),), (), ACCEPT,
-        clause="RFC 5044 §4.1", left={**CRC_LEFT, "lengths": Outcome(_CRC, BAD_CRC)},
+        clause="RFC 5044 §4.1", left={**CRC_LEFT, "lengths": CaseOutcome(_CRC, BAD_CRC)},
     ),
     Case(
         "ulpdu-4-octets-less", "A ULPDU that is cut by four octets", "plain", (resized(2, 74),), (), ACCEPT,
-        clause="RFC 5044 §4.1", left={**CRC_LEFT, "lengths": Outcome(_CRC, BAD_CRC)},
+        clause="RFC 5044 §4.1", left={**CRC_LEFT, "lengths": CaseOutcome(_CRC, BAD_CRC)},
     ),
 )  # fmt: skip
 

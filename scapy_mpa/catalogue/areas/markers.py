@@ -19,7 +19,7 @@ _AROUND, _LEADING, _HEADER = 6, 4, 18
 
 
 def _with_marker_at(place: int, size: int = 20) -> Mutation:
-    """The second FPDU, of a ULPDU of `size` octets, has its one Marker at this octet; the first is so long."""
+    """The second FPDU, of a ULPDU of ``size`` octets, has its one Marker at this octet; the first is so long."""
     first = MARKER_INTERVAL - place - _LEADING - _AROUND
     return says(send(1, bytes(first - _HEADER)), _SAID, send(2, b"\xff" * (size - _HEADER)), send(3, bytes(40)))
 

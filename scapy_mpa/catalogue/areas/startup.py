@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scapy_mpa.catalogue.case import Case, Outcome
+from scapy_mpa.catalogue.case import Case, CaseOutcome
 from scapy_mpa.catalogue.frame import (
     answers,
     ends,
@@ -119,7 +119,7 @@ _LENGTHS = (
     Case(
         "request-private-data-not-counted", "A Request whose Private Data grows by 40 octets", "plain",
         (private_data(40),), (), ACCEPT, clause="RFC 5044 §7.1.1",
-        left={"lengths": Outcome(("startup-pd-length",), CLOSE)},
+        left={"lengths": CaseOutcome(("startup-pd-length",), CLOSE)},
     ),
     Case(
         "request-pd-length-swallows-fpdu",

@@ -9,18 +9,18 @@ from scapy_mpa.catalogue.packet import again, checksums, damaged_on_the_way, for
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
 from scapy_mpa.catalogue.wire import hops
 from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.framing.sequence import seq_add
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
 _EVIL = b"evil"
-_MODULO = 1 << 32
 #: Octets of a startup frame without Private Data, and of the SYN.
 _STARTUP, _SYN = 20, 1
 
 
 def _wraps_at(offset: int) -> Mutation:
     """The octet at this offset of the Initiator's Full Operation has sequence number 0."""
-    return setup(isn=((_MODULO - _SYN - _STARTUP - offset) % _MODULO, None))
+    return setup(isn=(seq_add(0, -_SYN - _STARTUP - offset), None))
 
 
 _COPIES = (

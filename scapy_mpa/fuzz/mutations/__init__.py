@@ -1,9 +1,9 @@
 """What may be done to a case: the mutations by name, each with its area and the stage at which it comes.
 
 A mutation takes a draft and a generator, changes the draft and says in a few words what it changed where; None if there
-is nothing in the draft to which it could be done. Those of `MESSAGES` change units before they are laid, those of
-`PACKETS` the packets that carry them. The areas are the catalogue's, and how many cases the catalogue has in an area is
-how often it is drawn.
+is nothing in the draft to which it could be done. Those of ``MESSAGES`` change units before they are laid, those of
+``PACKETS`` the packets that carry them. The areas are the catalogue's, and how many cases the catalogue has in an area
+is how often it is drawn.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scapy_mpa.fuzz.mutations import alignment, capture, ddp, fpdu, markers, neg
 Apply = Callable[[Draft, random.Random], "str | None"]
 
 
-class Mutation(NamedTuple):
-    """One of them; `by_message`: it changes units, not packets."""
+class NamedMutation(NamedTuple):
+    """One of them; ``by_message``: it changes units, not packets."""
 
     name: str
     area: str
@@ -32,16 +32,16 @@ class Mutation(NamedTuple):
         return (self.apply.__doc__ or "").splitlines()[0].rstrip(".")
 
 
-def _table() -> dict[str, Mutation]:
+def _table() -> dict[str, NamedMutation]:
     made = {}
     for module in (startup, negotiation, fpdu, markers, alignment, teardown, ddp, tcp, capture):
         area = module.__name__.rpartition(".")[2]
         for by_message in (True, False):
             for function in module.MESSAGES if by_message else module.PACKETS:
                 name = f"{area}-{function.__name__.strip('_').replace('_', '-')}"
-                made[name] = Mutation(name, area, by_message, function)
+                made[name] = NamedMutation(name, area, by_message, function)
     return made
 
 
-MUTATIONS: dict[str, Mutation] = _table()
-"""All of them, in the order of a connection's life."""
+#: All of them, in the order of a connection's life.
+MUTATIONS: dict[str, NamedMutation] = _table()

@@ -7,7 +7,7 @@ import random
 from scapy_mpa.craft.segmentation import SEGMENTATIONS, Segmentation
 from scapy_mpa.craft.segments import below, random_cuts
 from scapy_mpa.craft.tcppacket import TcpPacket
-from scapy_mpa.fuzz.draft import Draft, Place
+from scapy_mpa.fuzz.draft import Draft, LaidUnit
 from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.fuzz.mutations.common import Function
 
@@ -76,7 +76,7 @@ def crumbs(draft: Draft, rng: random.Random) -> str | None:
     return f"packet {at} in {len(cuts)} pieces of at most {longest} octets"
 
 
-def _inside(place: Place, rng: random.Random) -> tuple[int, str]:
+def _inside(place: LaidUnit, rng: random.Random) -> tuple[int, str]:
     """A stream offset within a unit, and what is there."""
     drawn = below(rng, 5)
     if place.is_fpdu and place.markers and drawn < 2:
@@ -88,7 +88,7 @@ def _inside(place: Place, rng: random.Random) -> tuple[int, str]:
     return place.start + below(rng, place.end - place.start), "some octet"
 
 
-def _split(draft: Draft, place: Place, at: int) -> bool:
+def _split(draft: Draft, place: LaidUnit, at: int) -> bool:
     """Cut the segment that brings this octet before it."""
     half = draft.half(place.role)
     for index, packet in enumerate(draft.packets):

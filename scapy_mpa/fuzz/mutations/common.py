@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from scapy_mpa.fuzz.draft import Draft, Turn
 from scapy_mpa.fuzz.draw import pick
-from scapy_mpa.fuzz.units import FPDU, Startup
+from scapy_mpa.fuzz.units import FPDUUnit, Startup
 
 Function = Callable[[Draft, random.Random], "str | None"]
 
 
-def some_fpdu(draft: Draft, rng: random.Random) -> tuple[Turn, FPDU] | None:
+def some_fpdu(draft: Draft, rng: random.Random) -> tuple[Turn, FPDUUnit] | None:
     """One of the FPDUs."""
     fpdus = draft.fpdus()
     return pick(rng, fpdus) if fpdus else None
@@ -24,8 +24,8 @@ def some_startup(draft: Draft, rng: random.Random) -> tuple[Turn, Startup] | Non
     return pick(rng, startups) if startups else None
 
 
-def follow(fpdu: FPDU, rng: random.Random, *, length: bool = False) -> str:
-    """Draw whether the CRC, and with `length` ULPDU_Length, is right for what an FPDU is now, or as it was."""
+def follow(fpdu: FPDUUnit, rng: random.Random, *, length: bool = False) -> str:
+    """Draw whether the CRC, and with ``length`` ULPDU_Length, is right for what an FPDU is now, or as it was."""
     said = []
     if length and rng.random() < 0.3:
         fpdu.ulpdu_length = len(fpdu.was)

@@ -7,15 +7,23 @@ import struct
 
 from scapy_mpa.craft.segments import below
 from scapy_mpa.craft.ulpdus import atomic_request_body, read_request_body, untagged
-from scapy_mpa.framing.ddp import QUEUE_OF, TAGGED_HEADER_LENGTH, TERMINATE_OPCODE, UNTAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import (
+    LAST,
+    QUEUE_OF,
+    TAGGED,
+    TAGGED_HEADER_LENGTH,
+    TERMINATE_OPCODE,
+    UNTAGGED_HEADER_LENGTH,
+    header_length,
+    is_tagged,
+)
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import edge, octets, pick
 from scapy_mpa.fuzz.mutations.common import Function, follow, some_fpdu
-from scapy_mpa.fuzz.units import FPDU
+from scapy_mpa.fuzz.units import FPDUUnit
 
 _UNTAGGED = {"RsvdULP": 2, "QN": 6, "MSN": 10, "MO": 14}
-_TAGGED = 0x80
-_BITS = {"T": 0x80, "L": 0x40, "Rsvd": 0x3C, "DV": 0x03}
+_BITS = {"T": TAGGED, "L": LAST, "Rsvd": 0x3C, "DV": 0x03}
 _RDMAP_BITS = {"RV": 0xC0, "Rsv": 0x30, "opcode": 0x0F}
 
 
@@ -41,7 +49,7 @@ def field(draft: Draft, rng: random.Random) -> str | None:
     if fpdu is None:
         return None
     layout = ">I"
-    if fpdu.ulpdu[0] & _TAGGED:
+    if is_tagged(fpdu.ulpdu):
         name, at = pick(rng, (("STag", 2), ("TO", 6)))
         layout = ">Q" if name == "TO" else ">I"
     else:
@@ -93,7 +101,7 @@ def terminate(draft: Draft, rng: random.Random) -> str | None:
     said = untagged(TERMINATE_OPCODE, 2, pick(rng, (0, 1, 1, 1, 2)), bytes((first, code, third, 0)) + rest)
     said = said[: max(0, len(said) - pick(rng, (0, 0, 0, 1, 3, 4)))]
     at = turn.units.index(fpdu)
-    made = FPDU(f"{turn.role} Terminate", said, said)
+    made = FPDUUnit(f"{turn.role} Terminate", said, said)
     turn.units.insert(at, made)
     order = "" if by_the_rules else ", bits from the least significant"
     return f"Terminate layer {layer} etype {etype} code {code}{order} before {fpdu.name}, {follow(made, rng)}"
@@ -116,7 +124,7 @@ def message(draft: Draft, rng: random.Random) -> str | None:
     }.get(opcode, lambda: octets(rng, below(rng, 40)))()
     queue = QUEUE_OF.get(opcode, 0) if rng.random() < 0.8 else edge(rng, 32)
     said = untagged(opcode, queue, pick(rng, (1, 2, edge(rng, 32))), content, last=rng.random() < 0.8)
-    made = FPDU(f"{turn.role} opcode {opcode}", said, said)
+    made = FPDUUnit(f"{turn.role} opcode {opcode}", said, said)
     turn.units.insert(turn.units.index(fpdu), made)
     return f"opcode {opcode} on queue {queue} before {fpdu.name}, {follow(made, rng)}"
 
@@ -127,31 +135,30 @@ def segments(draft: Draft, rng: random.Random) -> str | None:
     if fpdu is None:
         return None
     turn = next(turn for turn, one in draft.fpdus() if one is fpdu)
-    is_tagged = bool(fpdu.ulpdu[0] & _TAGGED)
-    header = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH
+    header = header_length(fpdu.ulpdu)
     half = (len(fpdu.ulpdu) - header) // 2
     second = bytearray(fpdu.ulpdu[:header] + fpdu.ulpdu[header + half :])
-    layout, at = (">Q", 6) if is_tagged else (">I", 14)
+    layout, at = (">Q", 6) if is_tagged(fpdu.ulpdu) else (">I", 14)
     (offset,) = struct.unpack_from(layout, second, at)
     skip = pick(rng, (0, 0, 0, 1, -1, 4, -half))
     width = 8 * struct.calcsize(layout)
     struct.pack_into(layout, second, at, (offset + half + skip) % (1 << width))
     last = rng.getrandbits(2)
-    first = bytes((fpdu.ulpdu[0] & ~0x40 | (last & 1) << 6,)) + fpdu.ulpdu[1 : header + half]
-    second[0] = second[0] & ~0x40 | (last >> 1) << 6
-    made = FPDU(f"{fpdu.name}, 2nd segment", bytes(second), bytes(second))
+    first = bytes((fpdu.ulpdu[0] & ~LAST | (last & 1) << 6,)) + fpdu.ulpdu[1 : header + half]
+    second[0] = second[0] & ~LAST | (last >> 1) << 6
+    made = FPDUUnit(f"{fpdu.name}, 2nd segment", bytes(second), bytes(second))
     fpdu.ulpdu = fpdu.was = first
     turn.units.insert(turn.units.index(fpdu) + 1, made)
     return f"{fpdu.name} in two segments, {skip:+} octets between them, L {last & 1} and {last >> 1}"
 
 
-def _with_header(draft: Draft, rng: random.Random, least: int) -> FPDU | None:
+def _with_header(draft: Draft, rng: random.Random, least: int) -> FPDUUnit | None:
     """An FPDU whose ULPDU has at least so many octets."""
     having = [fpdu for _, fpdu in draft.fpdus() if len(fpdu.ulpdu) >= least]
     return pick(rng, having) if having else None
 
 
-def _put(fpdu: FPDU, at: int, value: bytes) -> None:
+def _put(fpdu: FPDUUnit, at: int, value: bytes) -> None:
     fpdu.ulpdu = fpdu.ulpdu[:at] + value + fpdu.ulpdu[at + len(value) :]
 
 

@@ -12,7 +12,7 @@ from scapy_mpa.framing.senders import BY_NAME, Bases, spoken
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import octets, other_than, pick
 from scapy_mpa.fuzz.mutations.common import Function, changed, follow, some_fpdu
-from scapy_mpa.fuzz.units import FPDU, Plain, Unit, copy_of
+from scapy_mpa.fuzz.units import FPDUUnit, Plain, Unit, copy_of
 
 _LENGTHS = (0, 1, 2, 13, 14, 17, 18, MAX_ULPDU_LENGTH, MAX_ULPDU_LENGTH + 1, 65534, 65535)
 _SIZES = (0, 1, 2, 3, 13, 14, 15, 17, 18, 19, 500, 501, 502, 503, 504, 505, 508, 1010)
@@ -142,7 +142,7 @@ def swallowed(draft: Draft, rng: random.Random) -> str | None:
     """ULPDU_Length of an FPDU counts the next one too, CRC over both, or as it was."""
     for turn in draft.turns:
         for one, other in zip(turn.units, turn.units[1:], strict=False):
-            if isinstance(one, FPDU) and isinstance(other, FPDU) and len(one.ulpdu) + len(other.ulpdu) < 60000:
+            if isinstance(one, FPDUUnit) and isinstance(other, FPDUUnit) and len(one.ulpdu) + len(other.ulpdu) < 60000:
                 one.ulpdu += bytes(-(2 + len(one.ulpdu)) % 4 + 4) + len(other.ulpdu).to_bytes(2, "big") + other.ulpdu
                 turn.units.remove(other)
                 return f"{one.name} holds {other.name}, {follow(one, rng, length=True)}"
@@ -170,7 +170,7 @@ def many(draft: Draft, rng: random.Random) -> str | None:
     turn, fpdu = found
     count, octets_each = 8 + below(rng, 56), pick(rng, (0, 0, 1, 14, 18))
     small = [
-        FPDU(f"{fpdu.name}.{number}", fpdu.ulpdu[:octets_each], fpdu.ulpdu[:octets_each]) for number in range(count)
+        FPDUUnit(f"{fpdu.name}.{number}", fpdu.ulpdu[:octets_each], fpdu.ulpdu[:octets_each]) for number in range(count)
     ]
     at = _index(turn.units, fpdu)
     turn.units[at:at] = small
@@ -190,7 +190,7 @@ def dialect(draft: Draft, rng: random.Random) -> str | None:
     return f"the {side.role} deviates: {side.deviation}"
 
 
-def _index(units: list[Unit], fpdu: FPDU) -> int:
+def _index(units: list[Unit], fpdu: FPDUUnit) -> int:
     return next(index for index, unit in enumerate(units) if unit is fpdu)
 
 

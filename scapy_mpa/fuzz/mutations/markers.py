@@ -9,14 +9,14 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, encode_mar
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import edge, octets, other_than, pick
 from scapy_mpa.fuzz.mutations.common import Function, follow
-from scapy_mpa.fuzz.units import FPDU
+from scapy_mpa.fuzz.units import FPDUUnit
 
 _LONGEST = 2100
+#: Octets of a leading Marker and of ULPDU_Length.
 _BEFORE_ULPDU = 6
-"""Octets of a leading Marker and of ULPDU_Length."""
 
 
-def _marked(draft: Draft, rng: random.Random) -> FPDU | None:
+def _marked(draft: Draft, rng: random.Random) -> FPDUUnit | None:
     """An FPDU that may hold a Marker."""
     having = [fpdu for turn, fpdu in draft.fpdus() if draft.side(turn.role).way.markers]
     if not having:
@@ -26,7 +26,7 @@ def _marked(draft: Draft, rng: random.Random) -> FPDU | None:
     return pick(rng, firsts if firsts and rng.random() < 0.7 else having)
 
 
-def _number(fpdu: FPDU, rng: random.Random) -> int:
+def _number(fpdu: FPDUUnit, rng: random.Random) -> int:
     return below(rng, 1 + len(fpdu.ulpdu) // MARKER_INTERVAL)
 
 

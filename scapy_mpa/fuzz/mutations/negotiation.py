@@ -17,11 +17,12 @@ from scapy_mpa.craft.ulpdus import (
     terminate_body,
     untagged,
 )
+from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, C, EnhancedData, M, R, S
 from scapy_mpa.fuzz.draft import Draft, Turn
 from scapy_mpa.fuzz.draw import edge, octets, pick
 from scapy_mpa.fuzz.mutations.common import Function, some_startup
-from scapy_mpa.fuzz.units import FPDU, Startup
+from scapy_mpa.fuzz.units import FPDUUnit, Startup
 
 _DEPTH_BITS = 14
 _NAMES = {M: "M", C: "C", R: "R", S: "S"}
@@ -114,7 +115,7 @@ def rejected(draft: Draft, rng: random.Random) -> str | None:
 
 def responder_first(draft: Draft, rng: random.Random) -> str | None:
     """The Responder sends FPDUs before the Initiator's first (RFC 5044 §7.1.2)."""
-    with_fpdus = [turn for turn in draft.turns if any(isinstance(unit, FPDU) for unit in turn.units)]
+    with_fpdus = [turn for turn in draft.turns if any(isinstance(unit, FPDUUnit) for unit in turn.units)]
     theirs = [turn for turn in with_fpdus if turn.role == "responder"]
     if not theirs or with_fpdus[0].role == "responder":
         return None
@@ -140,8 +141,8 @@ def rtr(draft: Draft, rng: random.Random) -> str | None:
     )
     role = pick(rng, (ROLES[0], ROLES[0], ROLES[1]))
     last = max(index for index, turn in enumerate(draft.turns) if any(isinstance(u, Startup) for u in turn.units))
-    draft.turns.insert(last + 1, Turn(role, [FPDU(f"{role} RTR message", ulpdu, ulpdu)]))
-    return f"the {role} begins with a message of opcode {ulpdu[1] & 0x0F}"
+    draft.turns.insert(last + 1, Turn(role, [FPDUUnit(f"{role} RTR message", ulpdu, ulpdu)]))
+    return f"the {role} begins with a message of opcode {opcode_of(ulpdu)}"
 
 
 def peer_to_peer(draft: Draft, rng: random.Random) -> str | None:

@@ -9,7 +9,7 @@ from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.fuzz.draft import Draft, Turn
 from scapy_mpa.fuzz.draw import edge, octets, other_than, pick
 from scapy_mpa.fuzz.mutations.common import Function, changed, some_startup
-from scapy_mpa.fuzz.units import FPDU, Plain, Startup, copy_of
+from scapy_mpa.fuzz.units import FPDUUnit, Plain, Startup, copy_of
 
 _PD_LENGTHS = (0, 1, 3, 4, 5, 255, 256, 257, 511, 512, 513, 514, 1024, 65535)
 _MOST_PRIVATE_DATA = 4096
@@ -174,7 +174,7 @@ def in_one_turn(draft: Draft, rng: random.Random) -> str | None:
         return None
     turn, startup = pick(rng, startups)
     for other in draft.turns:
-        if other is not turn and other.role == turn.role and any(isinstance(unit, FPDU) for unit in other.units):
+        if other is not turn and other.role == turn.role and any(isinstance(unit, FPDUUnit) for unit in other.units):
             turn.units += other.units
             other.units = []
             return f"FPDUs at once behind {startup.name}"

@@ -7,7 +7,8 @@ import random
 from scapy_mpa.craft.impairments import Impairment, Pipeline, impairment
 from scapy_mpa.craft.packets import ACK, PSH, RST, SYN
 from scapy_mpa.craft.segments import below
-from scapy_mpa.craft.tcppacket import ROLES, Half, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
+from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import edge, octets, pick
 from scapy_mpa.fuzz.mutations.common import Function
@@ -20,7 +21,7 @@ def wrap(draft: Draft, rng: random.Random) -> str | None:
     """Sequence numbers wrap within what is sent, perhaps within one field."""
     side = pick(rng, draft.sides)
     distance = pick(rng, (0, 1, 2, 3, 4, 16, 20, 21, 22, 24, below(rng, 64), below(rng, 2000)))
-    side.isn = -1 - distance & 0xFFFFFFFF
+    side.isn = seq_add(-1, -distance)
     return f"the {side.role}'s sequence numbers wrap {distance} octets from the first"
 
 
@@ -218,7 +219,7 @@ def forged(draft: Draft, rng: random.Random) -> str | None:
 def one_side(draft: Draft, rng: random.Random) -> str | None:
     """Only the packets of one side are seen, or those of the other come after all of the first."""
     role = pick(rng, ROLES)
-    half: Half = draft.half(role)
+    half: SentHalf = draft.half(role)
     mine = [packet for packet in draft.packets if packet.half is half]
     theirs = [packet for packet in draft.packets if packet.half is not half]
     if rng.random() < 0.5:

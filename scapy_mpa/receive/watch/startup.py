@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.markers import MARKER_LENGTH
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.receive.evidence import HEADER_OCTETS
 from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.segment import ACK_FLAG, SEQ_MASK, Segment, endpoints
+from scapy_mpa.receive.segment import ACK_FLAG, Segment, endpoints
 from scapy_mpa.receive.watch.fpdus import begins_with_header, is_fpdu
 from scapy_mpa.rules.findings import Findings
 

@@ -1,8 +1,8 @@
 """Every requirement of the specifications: which of our rules it is, or why there is none.
 
 One row for each occurrence of MUST, SHALL, SHOULD, REQUIRED or RECOMMENDED, negated or not, in the order of the text,
-so that it can be counted; what each asks for is in our own words.  Left out is only the paragraph of each RFC that says
-what these words mean.  Nothing here is needed to analyse a capture.
+so that it can be counted; what each asks for is in our own words. Left out is only the paragraph of each RFC that says
+what these words mean. Nothing here is needed to analyse a capture.
 """
 
 from __future__ import annotations

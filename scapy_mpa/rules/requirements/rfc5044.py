@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU
 from scapy_mpa.rules.requirements.row import Row, Sections, seen, unseen
+
+_LEAST, _MOST = MIN_MULPDU, MAX_MULPDU  # octets of a ULPDU
 
 RFC_5044: Sections = {
     "1.2": (
@@ -13,8 +16,8 @@ RFC_5044: Sections = {
         seen("MUST", "one ULPDU in one FPDU", "fpdu-format", "ddp-header"),
         unseen("MUST", "MPA tells DDP the current MULPDU", "interface"),
         seen("SHOULD", "DDP keeps ULPDUs within MULPDU", "mulpdu"),
-        seen("MUST", "MULPDU lies between 128 and 64768 octets", "mulpdu-minimum", "ulpdu-length-limit"),
-        seen("MUST NOT", "no ULPDU above 64768 octets, and none of 0", "ulpdu-length-limit", "ulpdu-length-zero"),
+        seen("MUST", f"MULPDU lies between {_LEAST} and {_MOST} octets", "mulpdu-minimum", "ulpdu-length-limit"),
+        seen("MUST NOT", f"no ULPDU above {_MOST} octets, and none of 0", "ulpdu-length-limit", "ulpdu-length-zero"),
         unseen("REQUIRED", "MPA need not take a ULPDU above MULPDU", "permission"),
         unseen("MUST", "a validated ULPDU is passed to DDP with its length", "interface"),
         unseen("SHOULD", "ULPDUs out of order are passed as soon as they are validated, with their order", "interface"),

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 class Row(NamedTuple):
     """One occurrence of a requirement word.
 
-    ``asks`` says in our words what is required.  Either ``rules`` are those that a breach of it breaks, or ``reason``
-    is the key of why there is none, in :data:`~scapy_mpa.rules.requirements.unobservable.REASONS`.  ``like`` is the
+    ``asks`` says in our words what is required. Either ``rules`` are those that a breach of it breaks, or ``reason``
+    is the key of why there is none, in :data:`~scapy_mpa.rules.requirements.unobservable.REASONS`. ``like`` is the
     section and number of the requirement of RFC 5044 that asks for the same.
     """
 

@@ -1,0 +1,69 @@
+"""The steps of a conversation as values, and the turns in which each side speaks.
+
+What a side says without being answered and without a pause is one turn, which its TCP may cut in segments as one
+stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from scapy_mpa.craft.messages import Message
+from scapy_mpa.craft.setup import Close
+from scapy_mpa.craft.tcppacket import Role
+
+
+class Start(NamedTuple):
+    """Request and Reply."""
+
+
+class Streaming(NamedTuple):
+    """Data before MPA, or after it was rejected."""
+
+    role: Role
+    octets: bytes
+
+
+class Say(NamedTuple):
+    """A message, or a bare ULPDU."""
+
+    role: Role
+    message: Message
+
+
+class Pause(NamedTuple):
+    """Nobody sends for a while (nanoseconds): buffers empty, alignment is regained (RFC 5044 §5.1)."""
+
+    duration: int
+
+
+class PathMTU(NamedTuple):
+    """The path takes less, or more, from now on; the next turn was posted before that was known (§A.1)."""
+
+    mtu: int
+
+
+class End(NamedTuple):
+    """How the connection ends, and by whom."""
+
+    how: Close
+    role: Role
+
+
+Step: TypeAlias = "Start | Streaming | Say | Pause | PathMTU | End"
+
+
+def turns(steps: Sequence[Step]) -> Iterator[tuple[Step, list[Message]]]:
+    """The steps, each by itself and without messages; those that say something put together to turns."""
+    at = 0
+    while at < len(steps):
+        step = steps[at]
+        messages: list[Message] = []
+        if isinstance(step, Say):
+            while at < len(steps) and isinstance(said := steps[at], Say) and said.role == step.role:
+                messages.append(said.message)
+                at += 1
+        else:
+            at += 1
+        yield step, messages

@@ -1,0 +1,225 @@
+"""One MPA connection, as the report has it, and the line that says it to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import TYPE_CHECKING, Any
+
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.framing.profiles import Profile
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import RULES
+
+if TYPE_CHECKING:
+    from scapy_mpa.framing.deviations import Deviation
+    from scapy_mpa.framing.judgement import Judgement
+
+_ALL_RULES = frozenset(RULES)
+
+
+class Connection:
+    """One MPA connection.
+
+    ``request`` and ``reply`` are its startup frames, None where not captured, ``request_frame`` and
+    ``reply_frame`` the numbers of the frames that completed them.
+    """
+
+    def __init__(self, mpa: MPAConnection, index: FrameIndex) -> None:
+        self.number = mpa.number
+        self.profile: Profile = mpa.profile
+        self.crc = mpa.crc
+        self.inferred = mpa.inferred
+        self.rejected = mpa.rejected
+        self.request, self.request_frame = _startup(mpa.request)
+        self.reply, self.reply_frame = _startup(mpa.reply)
+        #: Sequence numbers of their first octets.
+        self.request_seq = mpa.request.seq if mpa.request is not None else None
+        self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
+        self.initiator = HalfConnection(mpa, "initiator", index)
+        self.responder = HalfConnection(mpa, "responder", index)
+        #: What the startup frames came to; None if neither was captured.
+        self._judgement = mpa.judgement
+        self.findings: list[Finding] = mpa.findings.sorted()
+        #: The ids of the rules that are looked at.
+        self.rules: Set[str] = _ALL_RULES
+        #: The frames of the capture, to be read again.
+        self.index = index
+
+    def take_number(self, number: int, index: FrameIndex) -> None:
+        """Be the connection of this number, in captures whose frames ``index`` finds."""
+        self.number, self.index = number, index
+        for half in (self.initiator, self.responder):
+            half.fpdus.take_number(number, index)
+
+    def __repr__(self) -> str:
+        """What ``scapy-mpa analyze`` says in one line."""
+        return f"<{connection_line(self)}>"
+
+    def _inference(self) -> dict[str, Any] | None:
+        halves: dict[str, Any] = {direction: inferred_as_dict(self.half(direction)) for direction in DIRECTIONS}
+        return halves if any(halves.values()) else None
+
+    @property
+    def revision(self) -> int | None:
+        """Rev of the Reply, else of the Request."""
+        startup = self.reply or self.request
+        return startup.rev if startup is not None else None
+
+    @property
+    def judgement(self) -> Judgement:
+        """What the startup frames, and the first FPDU of each direction, tell of the two endpoints.
+
+        Their kinds, what had to come out, and what is wrong with it (RFC 5044 appendix C, RFC 6581 §9).
+        """
+        if self._judgement is not None:
+            return self._judgement
+        from scapy_mpa.framing.deviations import Seen
+        from scapy_mpa.framing.judgement import judge
+
+        return judge(self.request, self.reply, Seen(self.initiator.first_ulpdu, self.responder.first_ulpdu))
+
+    def _negotiation(self) -> dict[str, Any] | None:
+        if self.request is None and self.reply is None:
+            return None
+        judgement = self.judgement
+        return {
+            "initiator_kinds": list(judgement.initiator_kinds),
+            "responder_kinds": list(judgement.responder_kinds),
+            "right": judgement.permitted,
+            "violations": [self._deviation(found) for found in judgement.violations if found.id in self.rules],
+            "remarks": [self._deviation(found) for found in judgement.remarks if found.id in self.rules],
+        }
+
+    def _deviation(self, found: Deviation) -> dict[str, Any]:
+        rule = RULES[found.id]
+        where = rule.clause_in(self.profile.name)
+        return {"id": found.id, "by": found.by, "clause": where, "code": rule.code, "text": found.text}
+
+    def half(self, direction: Direction) -> HalfConnection:
+        """The half connection that ``direction`` sent."""
+        return self.initiator if direction == "initiator" else self.responder
+
+    def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
+        """The connection with the keys of the report's JSON, with these half connections."""
+        return {
+            "connection": self.number,
+            "initiator": self.initiator.endpoint,
+            "responder": self.responder.endpoint,
+            "profile": self.profile.name,
+            "revision": self.revision,
+            "crc": self.crc,
+            "inferred": self.inferred,
+            "inference": self._inference(),
+            "rejected": self.rejected,
+            "request": _startup_as_dict(self.request, self.request_frame),
+            "reply": _startup_as_dict(self.reply, self.reply_frame),
+            "halves": {direction: self.half(direction).as_dict() for direction in directions},
+            "negotiation": self._negotiation(),
+            "findings": [found.as_dict() for found in self.findings],
+        }
+
+
+def _startup(found: FoundFrame | None) -> tuple[StartupFrame | None, int | None]:
+    return (found.startup, found.frame) if found is not None else (None, None)
+
+
+def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:
+    if startup is None:
+        return None
+    enhanced = startup.enhanced
+    return {
+        "frame": frame,
+        "m": startup.m,
+        "c": startup.c,
+        "r": startup.r,
+        "s": startup.s,
+        "res": startup.res,
+        "rev": startup.rev,
+        "pd_length": startup.pd_length,
+        "private_data": startup.private_data.hex(),
+        "enhanced": enhanced._asdict() if enhanced is not None else None,
+    }
+
+
+def connection_line(connection: Connection) -> str:
+    """One line that says who spoke, what was negotiated, and what came of it."""
+    parts = [
+        f"#{connection.number}",
+        f"{connection.initiator.endpoint} > {connection.responder.endpoint}",
+        connection.profile.name,
+        _grounds(connection),
+        "C" if connection.crc else "no CRC",
+        f"markers {_markers(connection.initiator)}/{_markers(connection.responder)}",
+        *_enhanced(connection),
+        *_kinds(connection),
+    ]
+    return " ".join(parts) + " | " + ", ".join(_outcome(connection))
+
+
+def _grounds(connection: Connection) -> str:
+    """The revision, or from how many FPDUs it was inferred what the connection is."""
+    halves = connection.initiator.inferred, connection.responder.inferred
+    if any(halves):
+        counts = "+".join(str(half.confirmations if half is not None else 0) for half in halves)
+        return f"inferred from {counts} FPDUs"
+    return f"rev {connection.revision}"
+
+
+def _markers(half: HalfConnection) -> str:
+    return "?" if half.markers is None else "M" if half.markers else "-"
+
+
+def _enhanced(connection: Connection) -> Iterator[str]:
+    """IRD and ORD as the Reply, else the Request, has them, and the RTR message (RFC 6581 §9)."""
+    request, reply = connection.request, connection.reply
+    asked = request.enhanced if request is not None else None
+    answered = reply.enhanced if reply is not None else None
+    data = answered or asked
+    if data is None:
+        return
+    yield f"ird {data.ird}"
+    yield f"ord {data.ord}"
+    if data.a:
+        yield "p2p"
+        for name, bit in (("send-rtr", data.b), ("write-rtr", data.c), ("read-rtr", data.d)):
+            if bit:
+                yield name
+
+
+def _kinds(connection: Connection) -> Iterator[str]:
+    """What kinds of RNIC the two can be, where one is not simply an IETF RNIC (RFC 5044 appendix C)."""
+    if connection.request is None and connection.reply is None:
+        return
+    judgement = connection.judgement
+    kinds = judgement.initiator_kinds, judgement.responder_kinds
+    if any(kind and "ietf" not in kind for kind in kinds):
+        yield "RNICs " + "/".join("|".join(kind) or "?" for kind in kinds)
+
+
+def _outcome(connection: Connection) -> Iterator[str]:
+    if connection.rejected:
+        yield "rejected"
+        return
+    if connection.request is None:
+        yield "no Request captured"
+    if connection.reply is None:
+        yield "no Reply captured"
+        if not connection.inferred:
+            return
+    halves = connection.initiator.counts, connection.responder.counts
+    total = "+".join(str(counts.fpdus) for counts in halves)
+    yield f"{total} FPDUs"
+    for what, attribute in (
+        ("placed early", "placed_out_of_order"),
+        ("bad CRC", "crc_errors"),
+        ("cut", "cut_fpdus"),
+        ("octets missing", "missing_octets"),
+        ("octets without a located FPDU", "unlocated_octets"),
+    ):
+        count = sum(getattr(counts, attribute) for counts in halves)
+        if count:
+            yield f"{count} {what}"

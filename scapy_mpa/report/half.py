@@ -1,0 +1,139 @@
+"""One direction of a connection, as the report has it: what was counted, and its FPDUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.mpa import MPAConnection
+from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
+from scapy_mpa.receive.settlement import Counts
+from scapy_mpa.report.context import HalfContext
+
+DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
+
+#: The counts of a half connection in the report's JSON, in its order.
+COUNT_KEYS = (
+    "fpdus",
+    "placed",
+    "delivered",
+    "placed_out_of_order",
+    "marker_count",
+    "crc_errors",
+    "ulpdu_octets",
+    "stream_octets",
+    "missing_octets",
+    "unlocated_octets",
+    "segments",
+    "header_aligned_segments",
+    "fpdu_aligned_segments",
+    "out_of_order_segments",
+    "retransmitted_segments",
+    "cut_fpdus",
+)
+
+
+class FPDURecords(Sequence[FPDURecord]):
+    """The FPDUs of one half connection, in the order of the stream; made when they are looked at.
+
+    ``log`` is what they are made of, None if none was kept.
+    """
+
+    def __init__(
+        self,
+        log: FPDULog | None,
+        count: int,
+        connection: int,
+        direction: Direction,
+        context: HalfContext | None = None,
+        deviation: str | None = None,
+    ) -> None:
+        self._context = context
+        #: What the sender does wrong, by name.
+        self.deviation = deviation
+        self.log = log
+        self._count = count if log is not None else 0
+        self.connection = connection
+        self.direction: Direction = direction
+        self._records: list[FPDURecord] | None = None
+
+    def take_number(self, number: int, index: FrameIndex) -> None:
+        """Belong to the connection of this number, in captures whose frames ``index`` finds."""
+        self.connection = number
+        if self._context is not None:
+            self._context.index = index
+
+    def __iter__(self) -> Iterator[FPDURecord]:
+        """Yield the records without keeping them."""
+        if self.log is not None:
+            for row, frames in self.log.rows():
+                yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> FPDURecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[FPDURecord]: ...
+    def __getitem__(self, index: int | slice) -> FPDURecord | list[FPDURecord]:
+        """One record, or some."""
+        return self._all()[index]
+
+    def _all(self) -> list[FPDURecord]:
+        if self._records is None:
+            self._records = list(iter(self))
+        return self._records
+
+
+class HalfConnection:
+    """One direction of a connection.
+
+    ``endpoint`` is who sent it (``address:port``), ``markers`` whether Markers are in use, ``counts`` what was
+    counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
+    """
+
+    def __init__(self, mpa: MPAConnection, direction: Direction, index: FrameIndex) -> None:
+        operation = mpa.operations.get(direction)
+        self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
+        #: What its segments have for a key: addresses and ports of sender and receiver.
+        self.key = mpa.halves[direction].key
+        #: Sequence number from which Markers count, None if Full Operation was not entered.
+        self.seq_start = operation.reassembly.origin if operation is not None else None
+        #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
+        self.markers = mpa.markers(direction)
+        #: What it was inferred to be, None if a startup frame says it or nothing does.
+        self.inferred = mpa.inferences.get(direction)
+        self.counts = operation.counts if operation is not None else Counts()
+        #: The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured.
+        self.first_ulpdu = operation.opening.ulpdu if operation is not None else None
+        log = operation.log if operation is not None else None
+        context = HalfContext(index, operation) if operation is not None else None
+        #: What the sender does wrong, by name, if the FPDUs were read by that.
+        self.deviation = operation.deviation if operation is not None else None
+        self.dialect = operation.dialect if operation is not None else None
+        self.fpdus = FPDURecords(log, self.counts.fpdus, mpa.number, direction, context, self.deviation)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The half connection with the keys of the report's JSON."""
+        counts = {key: getattr(self.counts, key) for key in COUNT_KEYS}
+        return {"markers": bool(self.markers), "deviation": self.deviation} | counts
+
+
+def inferred_as_dict(half: HalfConnection) -> dict[str, Any] | None:
+    """What a half connection was inferred to be, with the keys of the report's JSON."""
+    found = half.inferred
+    if found is None:
+        return None
+    return {
+        "confirmations": found.confirmations,
+        "evidence_bits": found.bits,
+        "markers": found.markers,
+        "crc": found.crc,
+        "marker_seq": half.seq_start % MARKER_INTERVAL if found.markers and half.seq_start is not None else None,
+        "fpduptr_origin": found.origin,
+    }
