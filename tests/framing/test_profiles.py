@@ -32,7 +32,7 @@ def test_every_column_is_tested() -> None:
     assert {field for field, _ in ROWS} == {*PROFILES["rfc5044"]._fields} - {"name", "title"}
 
 
-@pytest.mark.parametrize(("name", "fpduptr"), zip(NAMES, (512, 512, 508, 508), strict=True))
+@pytest.mark.parametrize(("name", "fpduptr"), [*zip(NAMES, (512, 512, 508, 508), strict=True)])
 def test_second_marker_follows_from_the_origin(name: str, fpduptr: int) -> None:
     """FPDUPTR of the second Marker in an FPDU that begins with one: there the origins differ."""
     profile = PROFILES[name]
