@@ -7,7 +7,6 @@ captured.  Phases tell the connection what they find; it alone decides what foll
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Protocol
 
 from scapy_mpa.framing.agreement import is_rdmac
@@ -18,7 +17,8 @@ from scapy_mpa.receive.diagnosis import Diagnosis
 from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.receive.inorder import MarkerOperation, PlainOperation
 from scapy_mpa.receive.midstream import (
-    AwaitingFirstOctets,
+    Awaited,
+    AwaitedMarkers,
     AwaitingInference,
     Beginning,
     InferredHalves,
@@ -37,6 +37,7 @@ from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SEQ_MASK, SYN, Segment
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
 from scapy_mpa.receive.stream import Stream
 from scapy_mpa.receive.suspicion import Suspicion
+from scapy_mpa.receive.waiting import Waiting
 from scapy_mpa.receive.watch.startup import (
     find_data_under_way,
     find_first_octets,
@@ -83,18 +84,27 @@ class TCPDirection:
         syn: a SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
     """
 
-    __slots__ = ("_context", "connection", "garbled", "half", "held", "phase", "syn", "take")
+    __slots__ = ("_context", "_observer", "_sink", "connection", "garbled", "half", "held", "phase", "syn", "take")
 
     phase: StartupPhase | AwaitingInference | FullOperation
     take: Callable[[Segment], None]
 
-    def __init__(self, key: bytes, connection: TCPConnection, context: ReceiverContext) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        connection: TCPConnection,
+        context: ReceiverContext,
+        sink: PlacedSink | None,
+        observer: Observer | None,
+    ) -> None:
         self.half = Half(key)
         self.connection = connection
         self.held = 0
         self.garbled: tuple[int, int, int, str] | None = None
         self.syn: Segment | None = None
         self._context = context
+        self._sink = sink
+        self._observer = observer
 
     def enter(self, phase: StartupPhase | AwaitingInference | FullOperation) -> None:
         """Begin a phase."""
@@ -123,6 +133,76 @@ class TCPDirection:
         """A SYN may begin another connection."""
         self.syn = detached(seg)
 
+    def begins_anew(self, seg: Segment) -> bool:
+        """Whether a segment begins another connection on the same addresses and ports; then it was dealt with."""
+        return self.connection.begins_anew(self.half, seg)
+
+    # --- Full Operation ---
+
+    def begin(self, mpa: MPAConnection, beginning: Beginning) -> FullOperation:
+        """Begin Full Operation."""
+        kind = MarkerOperation if beginning.markers else PlainOperation
+        operation = kind(
+            mpa,
+            self.half,
+            mpa.role_of(self.half),
+            self._context,
+            self.begins_anew,
+            Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
+            beginning.stream,
+            beginning.floor,
+            beginning.begins_at,
+            beginning.may_search,
+            sink=self._sink,
+            observer=self._observer,
+        )
+        mpa.begin(operation, beginning.inferred)
+        self.enter(operation)
+        return operation
+
+    def wait(self, mpa: MPAConnection, waiting: Waiting, known: Awaited | AwaitedMarkers, next_try: int) -> None:
+        """Begin Full Operation as soon as what waits shows how."""
+
+        def begin(beginning: Beginning) -> None:
+            self.begin(mpa, beginning).replay(waiting.segments)
+
+        phase = AwaitingInference(self.half, waiting, self._context, self.begins_anew, known.look, begin, next_try)
+        self.enter(phase)
+        if waiting and not next_try:
+            phase.decide(at_last=False)
+
+    def look_again(self, operation: FullOperation, at_end: bool) -> FullOperation:
+        """What receives it from now on: another operation if its sender turns out to deviate."""
+        found = operation.diagnosed(at_end)
+        return operation if found is None else self._deviates(operation, *found)
+
+    def _deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
+        """Its sender deviates: receive it anew, by its dialect, from its first octet."""
+        mpa, dialect = self.connection.mpa, diagnosis.candidate.dialect
+        assert mpa is not None
+        # Whether there are Markers where none were asked for, or none where some were, was not misread.
+        right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
+        old.be_replaced()
+        mpa.findings.forget(old.direction, old.broken - right)
+        operation = DeviatingOperation(
+            diagnosis,
+            suspicion.agreed,
+            mpa,
+            self.half,
+            old.direction,
+            self._context,
+            self.begins_anew,
+            Layout(dialect.markers, dialect.crc, dialect.origin),
+            Stream(old.stream.origin, True),
+            old.floor,
+            sink=self._sink,
+        )
+        mpa.begin(operation, None)
+        self.enter(operation)
+        operation.replay([*suspicion.segments, *suspicion.left])
+        operation.counts.take_segments(old.counts)
+        return operation
+
 
 class TCPConnection:
     """Both directions of a TCP connection.
@@ -150,7 +230,8 @@ class TCPConnection:
         sink: PlacedSink | None,
         observer: Observer | None,
     ) -> None:
-        first, second = TCPDirection(seg.key, self, context), TCPDirection(peer_key, self, context)
+        first = TCPDirection(seg.key, self, context, sink, observer)
+        second = TCPDirection(peer_key, self, context, sink, observer)
         first.half.meet(second.half)
         second.half.meet(first.half)
         self.directions = first, second
@@ -158,7 +239,6 @@ class TCPConnection:
         self.is_promising = False
         self._context = context
         self._connections = connections
-        self._sink = sink
         self._observer = observer
         #: Who sent the first data captured.
         self._first_sender: Half | None = None
@@ -367,79 +447,18 @@ class TCPConnection:
         """Begin Full Operation in both directions, behind the startup frames; Markers are None if not known."""
         waiting = []
         for role in DIRECTIONS:
-            direction = self.direction_of(mpa.halves[role])
+            direction, with_markers = self.direction_of(mpa.halves[role]), markers[role]
             old = direction.phase
             assert isinstance(old, StartupPhase) and old.begins_at is not None
-            with_markers = markers[role]
             if with_markers is None:
-                half, begin = direction.half, partial(self._begin_waited, mpa)
-                anew = partial(self.begins_anew, half)
-                awaiting = AwaitingFirstOctets(
-                    half, role, old.waiting, self._context, anew, begin, mpa.crc, old.begins_at, floor
-                )
-                direction.enter(awaiting)
-                if old.waiting:
-                    awaiting.decide(at_last=False)
-                continue
-            operation = self._begin(mpa, role, Beginning(Stream(old.begins_at, True), with_markers, floor))
-            waiting.append((operation, old.waiting.segments))
+                direction.wait(mpa, old.waiting, AwaitedMarkers(old.begins_at, floor), 0)
+            else:
+                operation = direction.begin(mpa, Beginning(Stream(old.begins_at, True), with_markers, floor))
+                waiting.append((operation, old.waiting.segments))
         if len(waiting) == len(DIRECTIONS):
             watch_reads(mpa)
         for operation, segments in waiting:
             operation.replay(segments)
-
-    def _begin_waited(self, mpa: MPAConnection, role: Direction, beginning: Beginning, segments: list[Segment]) -> None:
-        """Begin Full Operation in one direction with the segments that waited until it was known how."""
-        self._begin(mpa, role, beginning).replay(segments)
-
-    def _begin(self, mpa: MPAConnection, role: Direction, beginning: Beginning) -> FullOperation:
-        """Begin Full Operation in one direction."""
-        half = mpa.halves[role]
-        kind = MarkerOperation if beginning.markers else PlainOperation
-        operation = kind(
-            mpa,
-            half,
-            role,
-            self._context,
-            partial(self.begins_anew, half),
-            Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
-            beginning.stream,
-            beginning.floor,
-            beginning.begins_at,
-            beginning.may_search,
-            sink=self._sink,
-            observer=self._observer,
-        )
-        mpa.begin(operation, beginning.inferred)
-        self.direction_of(half).enter(operation)
-        return operation
-
-    def deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
-        """The sender of a half connection deviates: receive it anew, by its dialect, from its first octet."""
-        assert isinstance(old.mpa, MPAConnection)
-        mpa, half, dialect = old.mpa, old.half, diagnosis.candidate.dialect
-        # Whether there are Markers where none were asked for, or none where some were, was not misread.
-        right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
-        old.be_replaced()
-        mpa.findings.forget(old.direction, old.broken - right)
-        operation = DeviatingOperation(
-            diagnosis,
-            suspicion.agreed,
-            mpa,
-            half,
-            old.direction,
-            self._context,
-            partial(self.begins_anew, half),
-            Layout(dialect.markers, dialect.crc, dialect.origin),
-            Stream(old.stream.origin, True),
-            old.floor,
-            sink=self._sink,
-        )
-        mpa.begin(operation, None)
-        self.direction_of(half).enter(operation)
-        operation.replay([*suspicion.segments, *suspicion.left])
-        operation.counts.take_segments(old.counts)
-        return operation
 
     # --- Full Operation without startup frames ---
 
@@ -482,8 +501,7 @@ class TCPConnection:
     ) -> bool:
         """Begin Full Operation with the Request alone, if the octets of both half connections say enough."""
         assert initiator.begins_at is not None
-        waited: dict[Direction, Waited]
-        waited = {"initiator": Waited(initiator, self._context), "responder": Waited(responder, self._context)}
+        waited = self._waited(initiator, responder)
         inferred = infer_from_request(request.startup, waited, self._context.assumptions)
         if not inferred.is_enough:
             return False
@@ -502,8 +520,7 @@ class TCPConnection:
             return False
         # Who is the Initiator cannot be known.
         initiator, responder = (second, first) if self._first_sender is second.half else phases
-        waited: dict[Direction, Waited]
-        waited = {"initiator": Waited(initiator, self._context), "responder": Waited(responder, self._context)}
+        waited = self._waited(initiator, responder)
         starts = {role: waited[role].told_start() for role in DIRECTIONS}
         is_told = any(start is not None for start in starts.values())
         inferred = infer_both(waited, self._context.assumptions, is_told)
@@ -514,6 +531,10 @@ class TCPConnection:
         mpa.infer(inferred.crc, inferred_profile(waited, inferred.found))
         self._begin_inferred(mpa, waited, inferred, starts, None)
         return True
+
+    def _waited(self, initiator: StartupPhase, responder: StartupPhase) -> dict[Direction, Waited]:
+        phases: dict[Direction, StartupPhase] = {"initiator": initiator, "responder": responder}
+        return {role: Waited(one.half, one.waiting, one.origin, self._context) for role, one in phases.items()}
 
     def _begin_inferred(
         self,
@@ -535,14 +556,11 @@ class TCPConnection:
         for role in DIRECTIONS:
             direction, found, start = self.direction_of(mpa.halves[role]), inferred.found.get(role), starts[role]
             waiting = waited[role].waiting
-            begin = partial(self._begin_waited, mpa)
             if start is None and (found is None or (asked is None and not found.shows_markers)):
-                half = direction.half
-                anew = partial(self.begins_anew, half)
-                direction.enter(AwaitingInference(half, role, waiting, self._context, anew, begin, mpa.crc, asked))
+                direction.wait(mpa, waiting, Awaited(role, mpa.crc, asked, self._context), 2 * waiting.octets)
             else:
                 told = self._context.assumptions.markers_of(role)
-                begin(role, waited[role].beginning(found, start, told, mpa.crc), waiting.segments)
+                direction.begin(mpa, waited[role].beginning(found, start, told, mpa.crc)).replay(waiting.segments)
 
     def _begin_mpa(self, initiator: Half) -> MPAConnection:
         """There is MPA on this connection."""
@@ -551,11 +569,6 @@ class TCPConnection:
         return mpa
 
     # --- the end ---
-
-    def look_again(self, operation: FullOperation, at_end: bool) -> FullOperation:
-        """What receives a half connection from now on: another operation if its sender turns out to deviate."""
-        found = operation.diagnosed(at_end)
-        return operation if found is None else self.deviates(operation, *found)
 
     def finish(self, now: Moment) -> None:
         """Nothing more comes for this connection."""
@@ -587,7 +600,7 @@ class TCPConnection:
         self, direction: TCPDirection, phase: StartupPhase | AwaitingInference | FullOperation, now: Moment
     ) -> None:
         if isinstance(phase, FullOperation):
-            self.look_again(phase, at_end=True).finish(now)
+            direction.look_again(phase, at_end=True).finish(now)
         elif isinstance(phase, StartupPhase):
             findings = self.mpa.findings if self.mpa is not None else self._context.findings
             unexpected = phase.unexpected if not phase.search.has_gap else None

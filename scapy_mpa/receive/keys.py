@@ -10,16 +10,16 @@ from scapy_mpa.framing.startup import (
     REPLY_KEY,
     REQUEST_KEY,
     STARTUP_HEADER_LENGTH,
-    StartupFrame,
     decode_startup_frame,
 )
-from scapy_mpa.receive.half import Half
+from scapy_mpa.receive.half import MAX_WINDOW, Half
+from scapy_mpa.receive.mpa import FoundFrame
 from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.stream import UNANCHORED, Stream
 from scapy_mpa.receive.waiting import lay
 
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
-LARGEST_REV = 8
+_LARGEST_REV = 8
 #: A SYN captured late may have been sent so many octets before those that were captured first.
 _MOST_BEFORE = 1 << 20
 #: Places at which a startup frame may begin that are remembered.
@@ -135,21 +135,29 @@ class KeySearch:
         behind other data only if what follows is not text."""
         if self.stream.seq_of(offset) == self._half.origin:
             return True
-        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= LARGEST_REV
+        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
 
-    def startup_frame(self, offset: int) -> tuple[StartupFrame, tuple[int, int]]:
-        """The startup frame at ``offset``, all of which is there, and the octets [start, end) that lie around it."""
-        held = self.stream.island(offset)
+    def frame(self, offset: int) -> tuple[FoundFrame, list[Segment], tuple[int, int]]:
+        """The startup frame at ``offset``, the segments that brought it, and the octets [start, end) all around it."""
+        stream = self.stream
+        held = stream.island(offset)
         assert held is not None
-        startup = decode_startup_frame(self.stream.read(offset, min(held[1], offset + _LONGEST_FRAME)))
+        startup = decode_startup_frame(stream.read(offset, min(held[1], offset + _LONGEST_FRAME)))
         assert startup is not None
-        return startup, held
+        end = offset + startup.wire_length
+        segments = list({id(piece[3]): piece[3] for piece in stream.pieces_of(offset, end)}.values())
+        latest = max(segments, key=lambda seg: seg.frame)
+        found = FoundFrame(startup, offset, end, stream.seq_of(offset), latest.frame, latest.time, latest.ack)
+        return found, segments, held
 
     # --- what is there ---
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent last: its sequence number and octets."""
         stream = self.stream
+        told = [end[0] for end in (self._half.fin, self._half.rst) if end is not None]
+        if any(0 < stream.offset_of(seq) - stream.highest < MAX_WINDOW for seq in told):
+            return None  # octets are missing at the end
         for candidate in self.candidates:
             held = stream.island(candidate)
             if held is not None and held[1] == stream.highest:
@@ -208,9 +216,9 @@ def beginning_of_key(octets: bytes) -> int:
 
 
 def is_garbled_key(octets: bytes) -> bool:
-    """Whether octets begin with what was meant for a Key and is none: but for a few octets, or but for case."""
+    """Whether a header begins with what was meant for a Key and is none: but for a few octets, or but for case."""
     key = octets[:KEY_LENGTH]
-    if len(key) < KEY_LENGTH or key in (REQUEST_KEY, REPLY_KEY):
+    if len(octets) < STARTUP_HEADER_LENGTH or octets[17] > _LARGEST_REV or key in (REQUEST_KEY, REPLY_KEY):
         return False
     return any(
         key.lower() == right.lower() or sum(a != b for a, b in zip(key, right, strict=True)) <= _MOST_WRONG

@@ -109,7 +109,7 @@ class Receiver:
                 if direction is None or direction.half is not phase.half:
                     continue
                 if direction.phase is phase and isinstance(phase, FullOperation):
-                    direction.connection.look_again(phase, at_end=False)
+                    direction.look_again(phase, at_end=False)
                 if direction.phase.weight != direction.held:
                     direction.weigh()
         for phase in kept:

@@ -25,7 +25,7 @@ from scapy_mpa.framing.startup import (
 )
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
-from scapy_mpa.receive.keys import LARGEST_REV, KeySearch, beginning_of_key, is_garbled_key
+from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, detached, small_copy
 from scapy_mpa.receive.stream import Stream, is_cut
@@ -110,6 +110,27 @@ class ExpectedReply(NamedTuple):
         return seg.seq == self.begins and not (REPLY_KEY.startswith(octets) or REQUEST_KEY.startswith(octets))
 
 
+class Known(NamedTuple):
+    """What is known of a half connection when a Startup Phase begins, mostly from the one before.
+
+    Attributes:
+        may_be_fpdus: whether the octets may be FPDUs.
+        expected: where the Reply is expected.
+        begins_at: the sequence number at which Full Operation is supposed to begin, None if it is not known.
+        rejected: the MPA connection that was rejected before, None if there was none.
+        may_repeat: how many segments may be received anew.
+    """
+
+    may_be_fpdus: bool = True
+    expected: ExpectedReply | None = None
+    begins_at: int | None = None
+    rejected: MPAConnection | None = None
+    may_repeat: int = _ANEW_AT_FIRST
+
+
+_NOTHING_KNOWN = Known()
+
+
 class FrameCopies:
     """The segments that brought a startup frame, to compare with them what repeats it.
 
@@ -148,11 +169,7 @@ class StartupPhase:
         context: what all half connections share.
         origin: the sequence number at which offsets count 0.
         anchored: whether it is known that what is sent begins there.
-        may_be_fpdus: whether the octets may be FPDUs.
-        expected: where the Reply is expected.
-        begins_at: the sequence number at which Full Operation is supposed to begin, None if it is not known.
-        rejected: the MPA connection that was rejected before, None if there was none.
-        may_repeat: how many segments may be received anew.
+        known: what is known of the half connection besides.
 
     Attributes:
         search: the octets among which its startup frame is looked for.
@@ -168,12 +185,7 @@ class StartupPhase:
         context: ReceiverContext,
         origin: int,
         anchored: bool,
-        *,
-        may_be_fpdus: bool = True,
-        expected: ExpectedReply | None = None,
-        begins_at: int | None = None,
-        rejected: MPAConnection | None = None,
-        may_repeat: int = _ANEW_AT_FIRST,
+        known: Known = _NOTHING_KNOWN,
     ) -> None:
         self.half = half
         self.found: FoundFrame | None = None
@@ -183,13 +195,13 @@ class StartupPhase:
         self._context = context
         self.search = KeySearch(half, origin, anchored)
         self._copies = FrameCopies()
-        self._decision = Decision(may_be_fpdus, context.assumptions.is_without_startup_frames)
-        self._expected = expected
+        self._decision = Decision(known.may_be_fpdus, context.assumptions.is_without_startup_frames)
+        self._expected = known.expected
         #: The offset at which Full Operation begins: behind the frame, or where the other half's Reply lets it be
         #: supposed.
-        self._wait_from = self.search.stream.offset_of(begins_at) if begins_at is not None else None
-        self._rejected = rejected
-        self._may_repeat = may_repeat
+        self._wait_from = None if known.begins_at is None else self.search.stream.offset_of(known.begins_at)
+        self._rejected = known.rejected
+        self._may_repeat = known.may_repeat
         #: Octets that are refused before all that waits is searched once more.
         self._may_refuse = 0
         #: How many segments were kept when that was looked at last.
@@ -229,12 +241,8 @@ class StartupPhase:
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent, but no more: its sequence number and octets."""
-        stream = self.search.stream
-        told = [seq for seq in (self.half.fin, self.half.rst) if seq is not None]
-        beyond = any(0 < stream.offset_of(seq[0]) - stream.highest < MAX_WINDOW for seq in told)
-        if self.found is not None or beyond or any(is_cut(seg) for seg in self.waiting):
-            return None
-        return self.search.pending()
+        is_whole = self.found is None and not any(is_cut(seg) for seg in self.waiting)
+        return self.search.pending() if is_whole else None
 
     # --- what others tell ---
 
@@ -262,17 +270,8 @@ class StartupPhase:
             detail = f"{len(segments)} segments wait behind one rejected startup frame after the other"
             self._connection.find("limit", segments[-1], detail)
             segments = []
-        phase = StartupPhase(
-            self.half,
-            self._connection,
-            self._context,
-            self.found.end_seq,
-            True,
-            may_be_fpdus=False,
-            rejected=rejected,
-            may_repeat=self._may_repeat_after(segments),
-        )
-        return phase, segments
+        known = Known(may_be_fpdus=False, rejected=rejected, may_repeat=self._may_repeat_after(segments))
+        return StartupPhase(self.half, self._connection, self._context, self.found.end_seq, True, known), segments
 
     # --- segments ---
 
@@ -338,9 +337,8 @@ class StartupPhase:
     def _look_at_first(self, seg: Segment) -> None:
         """The segment with the first octet: what was meant for a Key, behind a SYN, or an FPDU, behind a rejection?"""
         octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + STARTUP_HEADER_LENGTH)])
-        is_header = len(octets) == STARTUP_HEADER_LENGTH and octets[17] <= LARGEST_REV
         is_first = self.search.stream.anchored and seg.seq == self.half.origin
-        if is_first and is_header and is_garbled_key(octets) and not checksum_is_wrong(seg):
+        if is_first and is_garbled_key(octets) and not checksum_is_wrong(seg):
             detail = f"no startup frame: it begins with {octets[:KEY_LENGTH]!r}"
             self._connection.see_garbled_key(self.half, seg, detail)
         if self._rejected is not None:
@@ -367,32 +365,24 @@ class StartupPhase:
 
         True too if all octets, its own included, were taken for FPDUs.
         """
-        search, connection = self.search, self._connection
-        stream = search.stream
-        startup, (first, last) = search.startup_frame(offset)
-        may_be_ulpdu = self._is_undecided() and self._decision.follows_fpdus(
-            stream, first, offset, self._context.budget
-        )
+        connection, stream, expected = self._connection, self.search.stream, self._expected
+        found, segments, (first, last) = self.search.frame(offset)
+        budget = self._context.budget
+        may_be_ulpdu = self._is_undecided() and self._decision.follows_fpdus(stream, first, offset, budget)
         if may_be_ulpdu and connection.stop_waiting():
             return True
-        end = offset + startup.wire_length
-        pieces = stream.pieces_of(offset, end)
         # In the middle of a segment of other data a Key may be text about MPA; there the frame has to look like one.
-        at_segment = stream.offset_of(pieces[0][3].seq) == offset
-        if not at_segment and (startup_frame_problems(startup) or end != last):
+        at_segment = stream.offset_of(segments[0].seq) == offset
+        if not at_segment and (startup_frame_problems(found.startup) or found.end != last):
             return False
         if not connection.may_have_frame(self.half):
             return False
-        segments = list({id(piece[3]): piece[3] for piece in pieces}.values())
-        latest = max(segments, key=lambda seg: seg.frame)
-        expected = self._expected
         if self.unexpected is None and not at_segment and expected is not None and expected.is_known_to(segments[0]):
             self.unexpected = detached(segments[0])
-        self._copies = FrameCopies(segments)
-        self.found = FoundFrame(startup, offset, end, stream.seq_of(offset), latest.frame, latest.time, latest.ack)
-        self._wait_behind(end)
+        self.found, self._copies = found, FrameCopies(segments)
+        self._wait_behind(found.end)
         stream.forget()
-        connection.find_frame(self.half, self.found)
+        connection.find_frame(self.half, found)
         return True
 
     def _drop_others(self) -> None:
@@ -463,19 +453,16 @@ class StartupPhase:
     def _begin_again(self, segments: list[Segment]) -> None:
         """Search these segments anew: what was made of others was wrong."""
         stream = self.search.stream
-        first = min(segments, key=lambda seg: stream.offset_of(seg.seq))
-        phase = StartupPhase(
-            self.half,
-            self._connection,
-            self._context,
-            first.seq,
-            stream.anchored or not self.may_be_fpdus,
-            may_be_fpdus=self.may_be_fpdus,
-            expected=self._expected,
-            begins_at=self.begins_at if self.found is None else None,
-            rejected=self._rejected,
-            may_repeat=self._may_repeat_after(segments),
+        first = min(segments, key=lambda seg: stream.offset_of(seg.seq)).seq
+        known = Known(
+            self.may_be_fpdus,
+            self._expected,
+            self.begins_at if self.found is None else None,
+            self._rejected,
+            self._may_repeat_after(segments),
         )
+        anchored = stream.anchored or not self.may_be_fpdus
+        phase = StartupPhase(self.half, self._connection, self._context, first, anchored, known)
         self._connection.begin_again(phase, segments, without_frame=self.found is not None)
 
     def _may_repeat_after(self, segments: Sequence[Segment]) -> int:
