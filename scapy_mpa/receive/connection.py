@@ -7,7 +7,7 @@ captured.  Phases tell the connection what they find; it alone decides what foll
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
@@ -51,6 +51,8 @@ from scapy_mpa.receive.watch.startup import (
 )
 from scapy_mpa.receive.watch.teardown import find_end, watch_reads
 
+_Phase: TypeAlias = StartupPhase | AwaitingInference | FullOperation
+
 #: Octets of streaming data that may lie between a SYN captured late and the startup frame.
 _MOST_STREAMING_DATA = 1 << 20
 
@@ -86,7 +88,7 @@ class TCPDirection:
 
     __slots__ = ("_context", "_observer", "_sink", "connection", "garbled", "half", "held", "phase", "syn", "take")
 
-    phase: StartupPhase | AwaitingInference | FullOperation
+    phase: _Phase
     take: Callable[[Segment], None]
 
     def __init__(
@@ -106,7 +108,7 @@ class TCPDirection:
         self._sink = sink
         self._observer = observer
 
-    def enter(self, phase: StartupPhase | AwaitingInference | FullOperation) -> None:
+    def enter(self, phase: _Phase) -> None:
         """Begin a phase."""
         self.phase = phase
         self.take = phase.take
@@ -335,15 +337,10 @@ class TCPConnection:
     # --- what a Startup Phase asks and tells ---
 
     @property
-    def has_mpa(self) -> bool:
-        """Whether there is MPA on it, as far as is known."""
-        return self.mpa is not None
-
-    @property
     def lacks_beginning(self) -> bool:
         """Whether a startup frame may be what is missing behind a SYN that was captured, in either direction."""
         phases = (direction.phase for direction in self.directions)
-        return any(isinstance(phase, StartupPhase) and phase.lacks_beginning for phase in phases)
+        return any(isinstance(phase, StartupPhase) and phase.search.lacks_beginning for phase in phases)
 
     def see_data(self, half: Half) -> None:
         """A direction sends data."""
@@ -366,12 +363,6 @@ class TCPConnection:
             source, destination = endpoints(seg.key)
             detail = f"{source} > {destination}: {detail}"
             self._context.findings.add(rule, None, seg.frame, seg.time, seg.seq, detail)
-
-    def find_other_copy(self, half: Half, seg: Segment, before: Segment) -> None:
-        """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
-        if self.mpa is not None:
-            detail = f"a startup frame differs from what frame {before.frame} brought; the first copy is kept"
-            self.mpa.findings.add("overlap", self.mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
 
     def begin_again(self, phase: StartupPhase, segments: Sequence[Segment], without_frame: bool) -> None:
         """A Startup Phase begins in place of another, with these segments; the frame found may have been none."""
@@ -546,12 +537,8 @@ class TCPConnection:
     ) -> None:
         """Begin Full Operation in both directions, as far as what waited in them says how.
 
-        Args:
-            mpa: the MPA connection.
-            waited: the segments that wait in each direction.
-            inferred: what they say.
-            starts: the offsets at which Full Operation begins, where that is known.
-            asked: whether the Request asks for Markers, None without one.
+        ``starts`` are the offsets at which it begins, where that is known; ``asked`` is whether the Request asks for
+        Markers, None without one.
         """
         for role in DIRECTIONS:
             direction, found, start = self.direction_of(mpa.halves[role]), inferred.found.get(role), starts[role]
@@ -596,9 +583,7 @@ class TCPConnection:
         for direction in self.directions:
             direction.phase.let_go()
 
-    def _finish_phase(
-        self, direction: TCPDirection, phase: StartupPhase | AwaitingInference | FullOperation, now: Moment
-    ) -> None:
+    def _finish_phase(self, direction: TCPDirection, phase: _Phase, now: Moment) -> None:
         if isinstance(phase, FullOperation):
             direction.look_again(phase, at_end=True).finish(now)
         elif isinstance(phase, StartupPhase):

@@ -16,7 +16,7 @@ from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.mpa import FoundFrame
 from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.stream import UNANCHORED, Stream
-from scapy_mpa.receive.waiting import lay
+from scapy_mpa.receive.waiting import FIRST_LOOK, lay
 
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
 _LARGEST_REV = 8
@@ -60,6 +60,12 @@ class KeySearch:
     def has_gap(self) -> bool:
         """Whether octets between those captured are missing."""
         return len(self.stream.islands) > (0 if self.stream.anchored else 1)
+
+    @property
+    def lacks_beginning(self) -> bool:
+        """Whether the SYN was captured, but not all of the first octets behind it."""
+        stream = self.stream
+        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.islands)
 
     # --- what comes ---
 

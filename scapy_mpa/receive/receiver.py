@@ -151,7 +151,7 @@ class Receiver:
     def speaks_mpa(self, seg: Segment) -> bool:
         """Whether the TCP connection of a segment is, as far as is known, in use by MPA."""
         direction = self._directions.get(seg.key)
-        return direction is not None and direction.connection.has_mpa
+        return direction is not None and direction.connection.mpa is not None
 
     def has_room(self, half: Half) -> bool:
         """Whether one more MPA connection is kept for the report; if not, that is reported."""

@@ -29,29 +29,28 @@ from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, detached, small_copy
 from scapy_mpa.receive.stream import Stream, is_cut
-from scapy_mpa.receive.waiting import FIRST_LOOK, Decision, Waiting, lay
-from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection
+from scapy_mpa.receive.waiting import Decision, Waiting, lay
+from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection, find_other_copy
 
 #: Octets of streaming data held back for a gap.
 _MOST_STREAMING = 1024 * 1024
 #: Octets that wait until it is decided whether they are FPDUs.
-_MOST_UNDECIDED = 256 * 1024
+_MOST_AWAITING = 256 * 1024
 #: So few segments may wait in vain.
 _FEW = 32
 #: Segments that may be received anew because what was made of others was wrong: so many for each that came, and more.
 _ANEW, _ANEW_AT_FIRST = 16, 512
+#: What each that is received anew takes of these: it does not count as one that came.
+_COST = 1 + _ANEW
 
 
 class StartupConnection(Protocol):
     """What a Startup Phase asks of the TCP connection it belongs to, and tells it."""
 
-    @property
-    def has_mpa(self) -> bool:
-        """Whether there is MPA on it, as far as is known."""
-
-    @property
-    def is_promising(self) -> bool:
-        """Whether the octets look a little like FPDUs, though no startup frame says so."""
+    #: The MPA connection on it, None if there is none as far as is known.
+    mpa: MPAConnection | None
+    #: Whether the octets look a little like FPDUs, though no startup frame says so.
+    is_promising: bool
 
     @property
     def lacks_beginning(self) -> bool:
@@ -71,9 +70,6 @@ class StartupConnection(Protocol):
 
     def find_frame(self, half: Half, found: FoundFrame) -> None:
         """A direction has found its startup frame."""
-
-    def find_other_copy(self, half: Half, seg: Segment, before: Segment) -> None:
-        """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
 
     def find(self, rule: str, seg: Segment, detail: str) -> None:
         """Report something about the connection, or the capture."""
@@ -197,8 +193,7 @@ class StartupPhase:
         self._copies = FrameCopies()
         self._decision = Decision(known.may_be_fpdus, context.assumptions.is_without_startup_frames)
         self._expected = known.expected
-        #: The offset at which Full Operation begins: behind the frame, or where the other half's Reply lets it be
-        #: supposed.
+        #: The offset at which Full Operation begins: behind the frame, or as the other half's Reply lets suppose.
         self._wait_from = None if known.begins_at is None else self.search.stream.offset_of(known.begins_at)
         self._rejected = known.rejected
         self._may_repeat = known.may_repeat
@@ -233,12 +228,6 @@ class StartupPhase:
         """The sequence number at which Full Operation begins, None if that is not known."""
         return self.search.stream.seq_of(self._wait_from) if self._wait_from is not None else None
 
-    @property
-    def lacks_beginning(self) -> bool:
-        """Whether the SYN was captured, but not all of the first octets behind it."""
-        stream = self.search.stream
-        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.islands)
-
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent, but no more: its sequence number and octets."""
         is_whole = self.found is None and not any(is_cut(seg) for seg in self.waiting)
@@ -259,8 +248,10 @@ class StartupPhase:
         self._set_next()
 
     def wait_behind(self, seq: int) -> None:
-        """Full Operation is supposed to begin at this sequence number."""
-        self._wait_behind(self.search.stream.offset_of(seq))
+        """Full Operation is known, or supposed, to begin at this sequence number."""
+        self._wait_from = self.search.stream.offset_of(seq)
+        self._forget_waiting()
+        self._set_next()
 
     def leave(self, rejected: MPAConnection) -> tuple[StartupPhase, list[Segment]]:
         """The phase that begins behind the frame found, which was of no use, and the segments to be received then."""
@@ -270,7 +261,7 @@ class StartupPhase:
             detail = f"{len(segments)} segments wait behind one rejected startup frame after the other"
             self._connection.find("limit", segments[-1], detail)
             segments = []
-        known = Known(may_be_fpdus=False, rejected=rejected, may_repeat=self._may_repeat_after(segments))
+        known = Known(may_be_fpdus=False, rejected=rejected, may_repeat=self._may_repeat - _COST * len(segments))
         return StartupPhase(self.half, self._connection, self._context, self.found.end_seq, True, known), segments
 
     # --- segments ---
@@ -295,7 +286,7 @@ class StartupPhase:
             self._connection.begins_anew(self.half, seg)
             return
         self._connection.see_data(self.half)
-        if is_cut(seg) and not (self.may_be_fpdus and not self._connection.has_mpa):
+        if is_cut(seg) and not (self.may_be_fpdus and self._connection.mpa is None):
             cut = seg.length - seg.end + seg.start
             self._connection.find("capture-cut", seg, f"{cut} octets of the payload are not captured")
         if self._is_damaged(seg, start, end):
@@ -353,7 +344,7 @@ class StartupPhase:
         for first, last in stream.commit(seg, start, end):
             if any(map(self._take_frame, search.complete(first, last))):
                 return
-        if self._is_undecided() and self._try_to_decide(seg):
+        if self._looks_like_fpdus() and self._try_to_infer(seg):
             return
         self._drop_others()
         if answers and not search.candidates and stream.base == stream.next:
@@ -368,7 +359,7 @@ class StartupPhase:
         connection, stream, expected = self._connection, self.search.stream, self._expected
         found, segments, (first, last) = self.search.frame(offset)
         budget = self._context.budget
-        may_be_ulpdu = self._is_undecided() and self._decision.follows_fpdus(stream, first, offset, budget)
+        may_be_ulpdu = self._looks_like_fpdus() and self._decision.follows_fpdus(stream, first, offset, budget)
         if may_be_ulpdu and connection.stop_waiting():
             return True
         # In the middle of a segment of other data a Key may be text about MPA; there the frame has to look like one.
@@ -380,14 +371,14 @@ class StartupPhase:
         if self.unexpected is None and not at_segment and expected is not None and expected.is_known_to(segments[0]):
             self.unexpected = detached(segments[0])
         self.found, self._copies = found, FrameCopies(segments)
-        self._wait_behind(found.end)
+        self.wait_behind(found.end_seq)
         stream.forget()
         connection.find_frame(self.half, found)
         return True
 
     def _drop_others(self) -> None:
         """Drop what cannot be part of a startup frame any more."""
-        if self._is_undecided() and self.waiting.octets <= self._limit():
+        if self._looks_like_fpdus() and self.waiting.octets <= self._limit():
             return
         search = self.search
         stream = search.stream
@@ -440,7 +431,7 @@ class StartupPhase:
             return True
         if not wrong:
             if differences and self.found is not None:
-                self._connection.find_other_copy(self.half, seg, differences[0])
+                find_other_copy(self._connection.mpa, self.half, seg, differences[0])
             return False
         kept = [other for other in (*self._copies.segments, *self.waiting) if id(other) not in wrong]
         if len(kept) < self._may_repeat:
@@ -459,23 +450,13 @@ class StartupPhase:
             self._expected,
             self.begins_at if self.found is None else None,
             self._rejected,
-            self._may_repeat_after(segments),
+            self._may_repeat - _COST * len(segments),
         )
         anchored = stream.anchored or not self.may_be_fpdus
         phase = StartupPhase(self.half, self._connection, self._context, first, anchored, known)
         self._connection.begin_again(phase, segments, without_frame=self.found is not None)
 
-    def _may_repeat_after(self, segments: Sequence[Segment]) -> int:
-        """How many segments may still be received anew when these are: they do not count as ones that came."""
-        return self._may_repeat - (1 + _ANEW) * len(segments)
-
     # --- what waits ---
-
-    def _wait_behind(self, offset: int) -> None:
-        """Full Operation is known, or supposed, to begin at ``offset``."""
-        self._wait_from = offset
-        self._forget_waiting()
-        self._set_next()
 
     def _keep_from(self) -> int:
         """Segments that end here or before need not wait."""
@@ -492,9 +473,9 @@ class StartupPhase:
     def _limit(self) -> int:
         """How many octets may be held back: few, until there is a sign of MPA."""
         most = self._context.limits.held_octets
-        if self.search.candidates or self.found is not None or self._connection.has_mpa:
+        if self.search.candidates or self.found is not None or self._connection.mpa is not None:
             return most
-        few = _MOST_UNDECIDED if self.may_be_fpdus or not self.search.stream.anchored else _MOST_STREAMING
+        few = _MOST_AWAITING if self.may_be_fpdus or not self.search.stream.anchored else _MOST_STREAMING
         return min(few, most)
 
     def _make_room(self, seg: Segment) -> bool:
@@ -552,19 +533,19 @@ class StartupPhase:
 
     # --- Full Operation without startup frames ---
 
-    def _is_undecided(self) -> bool:
+    def _looks_like_fpdus(self) -> bool:
         """Whether the octets may be FPDUs, as far as can be told."""
-        if self.found is not None or self._connection.has_mpa:
+        if self.found is not None or self._connection.mpa is not None:
             return False
         self._decision.look_at_beginning(self.search.stream)
         return self.may_be_fpdus
 
-    def _try_to_decide(self, seg: Segment) -> bool:
+    def _try_to_infer(self, seg: Segment) -> bool:
         """Whether Full Operation has begun: tried when twice as many octets wait, or they have waited for long."""
         if self._connection.lacks_beginning:
             return False
-        # Where the beginning was captured nothing that was sent before can come later.
         stream = self.search.stream
+        # Where the beginning was captured nothing that was sent before can come later.
         known = stream.anchored or bool(self._context.assumptions.start)
         if not self._decision.is_due(self.waiting.octets, seg.time, known):
             return False

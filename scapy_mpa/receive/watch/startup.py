@@ -240,6 +240,13 @@ def find_fpdu_after_rejection(mpa: MPAConnection, half: Half, seg: Segment) -> N
         mpa.findings.add("startup-fpdu-after-rejection", direction, *where, "an FPDU after a Reply with R")
 
 
+def find_other_copy(mpa: MPAConnection | None, half: Half, seg: Segment, before: Segment) -> None:
+    """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
+    if mpa is not None:
+        detail = f"a startup frame differs from what frame {before.frame} brought; the first copy is kept"
+        mpa.findings.add("overlap", mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
+
+
 def find_same_role(mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
     """A startup frame that the other side has sent already, or has to send."""
     what = "a second MPA Request" if found.startup.kind == "request" else "an MPA Reply from the Initiator"
@@ -257,13 +264,8 @@ def find_unfinished(
 ) -> None:
     """At the end: why the Startup Phase of a half connection did not end.
 
-    Args:
-        mpa: the MPA connection, None if there is none.
-        findings: where it is reported.
-        half: the direction of the TCP connection.
-        pending: the sequence number and the octets of a startup frame of which only these came.
-        garbled: where its first octets are nearly a Key (frame, nanoseconds, sequence number), and what they are.
-        unexpected: what came in place of the Reply.
+    ``pending`` are the sequence number and the octets of a startup frame of which only these came, ``garbled`` is where
+    its first octets are nearly a Key, and what they are, ``unexpected`` what came in place of the Reply.
     """
     role = mpa.role_of(half) if mpa is not None else None
     source, destination = endpoints(half.key)
