@@ -214,7 +214,7 @@ class MPASession(DefaultSession):
             frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction)
         else:
             packet = _without_payload(frame.cls(frame.octets, stop_dissection_after=TCP))
-        packet.tcp.add_payload(upper)
+        packet[TCP].add_payload(upper)
         packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
         return packet
 
@@ -225,7 +225,7 @@ def _frame(packet: Packet) -> _Frame:
 
 
 def _without_payload(packet: Packet) -> Packet:
-    packet.tcp.remove_payload()
+    packet[TCP].remove_payload()
     return packet
 
 
