@@ -177,12 +177,12 @@ class MPASession(DefaultSession):
             self._find(operation, row, later.frame, later.octets)
 
     def _find(self, operation: FullOperation, row: Row, frame: _Frame | None, octets: bytes) -> None:
-        offset = (row[0] - operation.stream.origin) % MARKER_INTERVAL
+        offset = (row[0] - operation.reassembly.origin) % MARKER_INTERVAL
         marker_offset = -offset % MARKER_INTERVAL if operation.markers else None
         if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
             marker_offset = None  # it begins inside a Marker, where no FPDU can
         upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
-        self._found.append((operation, operation.stream.offset_of(row[0]), self._over(frame, upper)))
+        self._found.append((operation, operation.reassembly.offset_of(row[0]), self._over(frame, upper)))
 
     # --- lower layers ---
 

@@ -32,10 +32,10 @@ from scapy_mpa.receive.midstream import (
 from scapy_mpa.receive.mpa import FoundFrame, MPAConnection, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.options import announced
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SEQ_MASK, SYN, Segment, detached, endpoints
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
-from scapy_mpa.receive.stream import Stream
 from scapy_mpa.receive.suspicion import Suspicion
 from scapy_mpa.receive.waiting import Waiting
 from scapy_mpa.receive.watch.startup import (
@@ -151,7 +151,7 @@ class TCPDirection:
             self._context,
             self.begins_anew,
             Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
-            beginning.stream,
+            beginning.reassembly,
             beginning.floor,
             beginning.begins_at,
             beginning.may_search,
@@ -195,7 +195,7 @@ class TCPDirection:
             self._context,
             self.begins_anew,
             Layout(dialect.markers, dialect.crc, dialect.origin),
-            Stream(old.stream.origin, True),
+            Reassembly(old.reassembly.origin, True),
             old.floor,
             sink=self._sink,
         )
@@ -301,7 +301,7 @@ class TCPConnection:
             return half.origin == origin
         operation = mpa.operations.get(mpa.role_of(half))
         if mpa.inferred and operation is not None:
-            stream = operation.stream
+            stream = operation.reassembly
             return (stream.seq_of(stream.first) - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
         found = mpa.frame_of(mpa.role_of(half))
         return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
@@ -444,7 +444,7 @@ class TCPConnection:
             if with_markers is None:
                 direction.wait(mpa, old.waiting, AwaitedMarkers(old.begins_at, floor), 0)
             else:
-                operation = direction.begin(mpa, Beginning(Stream(old.begins_at, True), with_markers, floor))
+                operation = direction.begin(mpa, Beginning(Reassembly(old.begins_at, True), with_markers, floor))
                 waiting.append((operation, old.waiting.segments))
         if len(waiting) == len(DIRECTIONS):
             watch_reads(mpa)
@@ -498,7 +498,7 @@ class TCPConnection:
             return False
         mpa.infer(inferred.crc)
         starts: dict[Direction, int | None]
-        starts = {"initiator": waited["initiator"].stream.offset_of(initiator.begins_at), "responder": None}
+        starts = {"initiator": waited["initiator"].reassembly.offset_of(initiator.begins_at), "responder": None}
         self._begin_inferred(mpa, waited, inferred, starts, bool(request.startup.m))
         return True
 

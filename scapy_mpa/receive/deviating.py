@@ -21,9 +21,9 @@ from scapy_mpa.receive.located import Breach, Located, Outcome
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.placement import CHAIN, DROPPED, FIRST_ULPDU_OCTETS, LOST, TERMINATE_OCTETS
 from scapy_mpa.receive.reader import Extent
+from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.stream import Stream, frames_of
 
 #: Octets that are kept to find an FPDU in, behind a gap or behind what could not be read.
 _MOST_SEARCHED = 4 * LONGEST_FPDU
@@ -38,7 +38,7 @@ class DialectPlacement:
     It tells FPDUs in the order of the stream: where segments came out of order, later than they were placed.
     """
 
-    def __init__(self, stream: Stream, diagnosis: Diagnosis, agreed: Dialect, floor: Moment) -> None:
+    def __init__(self, stream: Reassembly, diagnosis: Diagnosis, agreed: Dialect, floor: Moment) -> None:
         self.floor = floor
         self.state = CHAIN
         self.at = 0
@@ -96,7 +96,7 @@ class DialectPlacement:
 
     def skip_gap(self, _now: Moment) -> Outcome:
         """Give up the octets between what is in order and the first island."""
-        start = self._stream.islands[0][0]
+        start = self._stream.beyond[0][0]
         self._stream.skip_to(start)
         self._lose(start)
         return self._advance()
@@ -260,7 +260,7 @@ class DeviatingOperation(FullOperation):
         self.is_wary = False
 
     def _new_placement(self, _begins_at: int | None, _may_search: bool) -> DialectPlacement:
-        self._dialects = DialectPlacement(self.stream, self._sent, self._agreed, self.floor)
+        self._dialects = DialectPlacement(self.reassembly, self._sent, self._agreed, self.floor)
         return self._dialects
 
     def _find_beginning(self, when: Moment) -> None:
@@ -276,6 +276,6 @@ class DeviatingOperation(FullOperation):
             detail += f"; FPDUPTR counts from {what}"
         if self._sent.others:
             detail += f"; so would {' or '.join(self._sent.others)}"
-        place = doubt.frame, doubt.time, self.stream.seq_of(doubt.offset)
+        place = doubt.frame, doubt.time, self.reassembly.seq_of(doubt.offset)
         topic = self._sent.candidate.deviations[0].topic
         self.findings.add("deviating-sender", self.direction, *place, detail, code=doubt.code, topic=topic)

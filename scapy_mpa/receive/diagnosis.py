@@ -36,7 +36,7 @@ from scapy_mpa.receive.evidence import (
     succession_bits,
 )
 from scapy_mpa.receive.located import Doubt
-from scapy_mpa.receive.stream import Stream
+from scapy_mpa.receive.reassembly import Reassembly
 
 #: FPDUs that only the dialect explains, one more for each further deviation, and what all that speaks for it must be
 #: worth (bits).
@@ -102,7 +102,7 @@ class Hypothesis:
         """Whether so many FPDUs were explained that one that is not was damaged."""
         return self.deviating >= _FEWEST_ESTABLISHED and self.bits >= _FEWEST_BITS
 
-    def explains(self, stream: Stream, limit: int, budget: DiagnosisBudget, most: int = 1 << 62) -> bool:
+    def explains(self, stream: Reassembly, limit: int, budget: DiagnosisBudget, most: int = 1 << 62) -> bool:
         """Read on up to ``limit``, at most to FPDU ``most``; False if there is something that it does not explain.
 
         What has explained a lot already stays, but reads no further.

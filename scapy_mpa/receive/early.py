@@ -26,9 +26,9 @@ from scapy_mpa.receive import records
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.operation import MOST_UNJUDGED
 from scapy_mpa.receive.reader import CRC_RESIDUE, Extent
+from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Piece
 from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.segment import Segment, small_copy
-from scapy_mpa.receive.stream import PIECE_WEIGHT, Piece
 from scapy_mpa.receive.watched import WatchedOperation, word
 
 if TYPE_CHECKING:
@@ -135,14 +135,14 @@ class EarlyOperation(WatchedOperation):
         if self.next_seq >= 0:
             self._judge_later()
         super()._receive(seg)
-        self._resumed = self.stream.next
+        self._resumed = self.reassembly.next
 
     def _judge_later(self) -> None:
         """Have segments judged that the fast path took for parts of an FPDU.
 
         They begin with one after all, if its length turns out to be wrong.
         """
-        stream = self.stream
+        stream = self.reassembly
         for start, end, _, _ in stream.pieces[max(1, bisect_left(stream.starts, self._resumed)) :]:
             heappush(self._unjudged, (end, start))
 
@@ -151,13 +151,13 @@ class EarlyOperation(WatchedOperation):
         waiting = self._waiting
         if waiting is not None:
             self._waiting = None
-            self.next_seq = self.stream.seq_of(self.stream.next)
+            self.next_seq = self.reassembly.seq_of(self.reassembly.next)
             for _, seg, _ in waiting.segments.values():
                 self._receive_any(seg)
 
     def _is_early_or_next(self, seg: Segment, waiting: EarlySegments | None) -> bool:
         """Put a segment aside, or take the next one in order and what waited for it; False if it must go elsewhere."""
-        stream = self.stream
+        stream = self.reassembly
         start, length = stream.offset_of(seg.seq), seg.length
         early = start - stream.next
         if (
@@ -195,7 +195,7 @@ class EarlyOperation(WatchedOperation):
 
     def _take(self, seg: Segment, end: int, waiting: EarlySegments | None) -> bool:
         """Take the next segment in order and what waited for it; False, with nothing done, for a surprise."""
-        stream = self.stream
+        stream = self.reassembly
         start = stream.next
         new: list[Piece] = [(start, end, seg.start, seg)]
         followers: list[int] = []
@@ -240,7 +240,7 @@ class EarlyOperation(WatchedOperation):
 
     def _read(self, octets: bytes, end: int) -> list[Extent] | None:
         """The whole FPDUs in octets that leave no hole; None if anything in them, up to ``end``, is unusual."""
-        view, base = memoryview(octets), self.stream.base
+        view, base = memoryview(octets), self.reassembly.base
         with_markers, crc_used = self.markers, self.crc
         counts_from_header = self._reader.origin == "header"
         found: list[Extent] = []
@@ -273,7 +273,7 @@ class EarlyOperation(WatchedOperation):
 
     def _settle_all(self, found: list[Extent], pieces: list[Piece], octets: bytes) -> None:
         """Count and record these FPDUs, which the pieces, whose octets these are, hold."""
-        counts, log, base = self.counts, self.log, self.stream.base
+        counts, log, base = self.counts, self.log, self.reassembly.base
         counts.fpdus += len(found)
         if self.gapped:
             counts.undelivered += len(found)
@@ -318,7 +318,7 @@ class EarlyOperation(WatchedOperation):
     def _row(
         self, extent: Extent, opcode: int, located_by: int, placed: Moment, delivered: int, frames: tuple[int, ...]
     ) -> Row:
-        stream = self.stream
+        stream = self.reassembly
         after_error = self.first_error is not None and (placed[0], extent.offset) > self.first_error
         return (
             stream.seq_of(extent.offset),
@@ -340,12 +340,12 @@ class EarlyOperation(WatchedOperation):
     @property
     def has_hole(self) -> bool:
         """As :attr:`FullOperation.has_hole`."""
-        return self._waiting is not None or bool(self.stream.islands)
+        return self._waiting is not None or bool(self.reassembly.beyond)
 
     @property
     def weight(self) -> int:
         """As :attr:`FullOperation.weight`, reckoned in one step: it is asked for with every block."""
-        stream, waiting = self.stream, self._waiting
+        stream, waiting = self.reassembly, self._waiting
         weight = stream.held + PIECE_WEIGHT * len(stream.pieces)
         if self.suspicion is not None:
             weight += self.suspicion.held

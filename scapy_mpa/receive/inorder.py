@@ -62,7 +62,7 @@ class InOrderOperation(EarlyOperation):
 
     def resume(self) -> None:
         """Hand back to the fast path if nothing is out of order."""
-        stream = self.stream
+        stream = self.reassembly
         self.next_seq = -1
         # What comes after a RST is looked at one by one.
         if not self._placement.in_order or self.half.rst is not None:
@@ -80,7 +80,7 @@ class InOrderOperation(EarlyOperation):
 
     def _keep_part(self, seg: Segment) -> None:
         """The segment brings a part of an FPDU, and neither begins nor ends it."""
-        stream, length = self.stream, seg.length
+        stream, length = self.reassembly, seg.length
         if not self._touched:
             self.touch()
         if length > self.longest_segment:
@@ -99,7 +99,7 @@ class InOrderOperation(EarlyOperation):
         self, seg: Segment, at: int, need: int, fpdus: int, ulpdu_octets: int, markers: int, aligned: bool
     ) -> None:
         """Count the FPDUs that the segment completed, up to ``at``, and hold what follows."""
-        stream, counts, length = self.stream, self.counts, seg.length
+        stream, counts, length = self.reassembly, self.counts, seg.length
         if not self._touched:
             self.touch()
         if length > self.longest_segment:
@@ -137,7 +137,7 @@ class InOrderOperation(EarlyOperation):
     def _watch(self, seg: Segment, odd: list[Odd]) -> None:
         """Look at FPDUs that the segment completed."""
         frame, time, octets = seg.frame, seg.time, seg.buffer
-        begin, with_markers = seg.start - self.stream.next, self.markers
+        begin, with_markers = seg.start - self.reassembly.next, self.markers
         ddp, sizes = self.ddp, self.sizes
         for index, header, ulpdu_length, after in odd:
             offset = index - begin
@@ -160,7 +160,7 @@ class InOrderOperation(EarlyOperation):
 
     def _watch_held(self, seg: Segment, offset: int, ulpdu_length: int) -> None:
         """Look at the FPDU that the segment completed, and of which the first part is held."""
-        stream, octets, end = self.stream, seg.buffer, self._need
+        stream, octets, end = self.reassembly, seg.buffer, self._need
         start, begin = seg.start, seg.start - stream.next
         held = stream.read(offset, min(offset + LOOKED_AT, stream.next))
         first = held + bytes(octets[start : max(start, min(start + LOOKED_AT - len(held), end + begin))])
@@ -173,13 +173,13 @@ class InOrderOperation(EarlyOperation):
 
     def _goes_on(self, seg: Segment) -> None:
         """The segment does not begin with an FPDU: it is the first such, or nothing was under way before it."""
-        stream = self.stream
+        stream = self.reassembly
         acknowledged = self.half.peer.ack == seg.seq
         self.alignment.goes_on(stream.next, (seg.frame, seg.time), stream.pieces[-1], acknowledged, self.counts)
 
     def _keep_first(self, seg: Segment) -> None:
         """Full Operation begins with the FPDU that the segment completes: keep how its ULPDU begins."""
-        held = self.stream.read(self.stream.base, self.stream.next)
+        held = self.reassembly.read(self.reassembly.base, self.reassembly.next)
         header = MARKER_LENGTH if self.markers else 0
         first = held + bytes(seg.buffer[seg.start : seg.start + header + 2 + FIRST_ULPDU_OCTETS])
         ulpdu_length = first[header] << 8 | first[header + 1]
@@ -188,11 +188,11 @@ class InOrderOperation(EarlyOperation):
         end = body + MARKER_LENGTH * marker_count(0, body) if self.markers else body
         self.begin(ulpdu, ulpdu_length, end, max((seg.frame, seg.time), self.floor))
         if self.opening is None:
-            self.opening = bare(self.stream.pieces[0][3] if self.stream.pieces else seg)
+            self.opening = bare(self.reassembly.pieces[0][3] if self.reassembly.pieces else seg)
 
     def _crc_of_held(self) -> int:
         crc = 0
-        for start, end, index, seg in self.stream.pieces:
+        for start, end, index, seg in self.reassembly.pieces:
             crc = crc32c(seg.buffer[index : index + end - start], crc)
         return crc
 
@@ -202,7 +202,7 @@ class InOrderOperation(EarlyOperation):
         ``at`` is the offset of the first; earlier segments hold at most its beginning.
         """
         frame, time = seg.frame, seg.time
-        stream, log = self.stream, self.log
+        stream, log = self.reassembly, self.log
         crc = records.GOOD if self.crc else records.UNCHECKED
         after_error = self.first_error is not None
         flag = records.flags(crc, records.LENGTH if at else records.START, after_error)
@@ -235,10 +235,10 @@ class InOrderOperation(EarlyOperation):
         if self.sink is not None:
             self.sink(self, row, frames)
         if self.observer is not None:
-            first = self.stream.next
-            offset = self.stream.offset_of(row[0])
+            first = self.reassembly.next
+            offset = self.reassembly.offset_of(row[0])
             index = offset - first + seg.start
-            held = b"".join(self.stream.views(offset, first)) if index < seg.start else b""
+            held = b"".join(self.reassembly.views(offset, first)) if index < seg.start else b""
             self.observer.placed(self, row, held + bytes(seg.buffer[max(index, seg.start) : index + row[2]]))
 
 
@@ -257,7 +257,7 @@ class PlainOperation(InOrderOperation):
         frame, _, _, seq, _, _, octets, start, end, _, length = seg
         if end - start != length:
             return False
-        stream, starts, crc_used, watch = self.stream, self.starts, self.crc, self.ddp
+        stream, starts, crc_used, watch = self.reassembly, self.starts, self.crc, self.ddp
         is_repeated = False
         if length == self.repeated_length and not stream.pieces:
             begin, to = begins_alike(octets, start)
@@ -419,7 +419,7 @@ class MarkerOperation(InOrderOperation):
     def in_order(self, seg: Segment) -> bool:
         """Take the next segment in order; False, with nothing done, if it holds a surprise."""
         frame, _, _, seq, _, _, octets, start, end, _, length = seg
-        stream = self.stream
+        stream = self.reassembly
         shift = stream.next - start
         # A Marker cut by the end of a segment is left to the slow path.
         if end - start != length or 0 < start + shift & 511 < 4 or 0 < end + shift & 511 < 4:

@@ -14,8 +14,8 @@ from scapy_mpa.framing.startup import (
 )
 from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.mpa import FoundFrame
+from scapy_mpa.receive.reassembly import UNANCHORED, Reassembly
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.stream import UNANCHORED, Stream
 from scapy_mpa.receive.waiting import FIRST_LOOK, lay
 
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
@@ -40,40 +40,40 @@ class KeySearch:
         anchored: whether it is known that the octets begin there.
 
     Attributes:
-        stream: the octets that are held.
+        reassembly: the octets that are held.
         candidates: the places of startup frames that are not complete.
     """
 
-    __slots__ = ("_half", "candidates", "stream")
+    __slots__ = ("_half", "candidates", "reassembly")
 
     def __init__(self, half: Half, origin: int, anchored: bool) -> None:
         self._half = half
-        self.stream = Stream(origin, anchored)
+        self.reassembly = Reassembly(origin, anchored)
         self.candidates: list[int] = []
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is known of the octets, not even where they begin."""
-        return not (self.stream.anchored or self.stream.pieces or self.candidates)
+        return not (self.reassembly.anchored or self.reassembly.pieces or self.candidates)
 
     @property
     def has_gap(self) -> bool:
         """Whether octets between those captured are missing."""
-        return len(self.stream.islands) > (0 if self.stream.anchored else 1)
+        return len(self.reassembly.beyond) > (0 if self.reassembly.anchored else 1)
 
     @property
     def lacks_beginning(self) -> bool:
         """Whether the SYN was captured, but not all of the first octets behind it."""
-        stream = self.stream
-        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.islands)
+        stream = self.reassembly
+        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.beyond)
 
     # --- what comes ---
 
     def anchor(self, origin: int) -> bool:
         """Learn from a SYN where the octets begin; False if what was captured cannot belong to it."""
-        stream = self.stream
+        stream = self.reassembly
         if not stream.pieces:
-            self.stream = Stream(origin, True)
+            self.reassembly = Reassembly(origin, True)
             return True
         offset = stream.offset_of(origin)
         if not -_MOST_BEFORE <= offset <= stream.pieces[0][0]:
@@ -83,16 +83,16 @@ class KeySearch:
 
     def restart(self, origin: int) -> None:
         """Nothing that came before counts, and where what comes now begins is not known."""
-        self.stream = Stream(origin, False)
+        self.reassembly = Reassembly(origin, False)
 
     def hold_only(self, segments: list[Segment]) -> None:
         """Hold no more octets than those of these segments."""
-        self.stream = lay(segments, Stream(self.stream.origin, False))
+        self.reassembly = lay(segments, Reassembly(self.reassembly.origin, False))
 
     def complete(self, first: int, last: int) -> Iterator[int]:
         """Yield where startup frames begin that are complete, now that [first, last) of the stream has come."""
-        stream = self.stream
-        held = stream.island(first)
+        stream = self.reassembly
+        held = stream.range_at(first)
         if held is None:
             return
         low = max(held[0], first - len(KEY_PREFIX) + 1)
@@ -123,10 +123,10 @@ class KeySearch:
 
         None if there is none.
         """
-        held = self.stream.island(offset)
+        held = self.reassembly.range_at(offset)
         if held is None:
             return None
-        octets = self.stream.read(offset, min(held[1], offset + STARTUP_HEADER_LENGTH))
+        octets = self.reassembly.read(offset, min(held[1], offset + STARTUP_HEADER_LENGTH))
         if not any(key.startswith(octets[:KEY_LENGTH]) for key in (REQUEST_KEY, REPLY_KEY)):
             return None
         if len(octets) < STARTUP_HEADER_LENGTH:
@@ -139,14 +139,14 @@ class KeySearch:
     def _may_begin(self, offset: int, octets: bytes) -> bool:
         """Whether a Key at ``offset`` may begin a startup frame: at the connection's first octet whatever follows it,
         behind other data only if what follows is not text."""
-        if self.stream.seq_of(offset) == self._half.origin:
+        if self.reassembly.seq_of(offset) == self._half.origin:
             return True
         return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
 
     def frame(self, offset: int) -> tuple[FoundFrame, list[Segment], tuple[int, int]]:
         """The startup frame at ``offset``, the segments that brought it, and the octets [start, end) all around it."""
-        stream = self.stream
-        held = stream.island(offset)
+        stream = self.reassembly
+        held = stream.range_at(offset)
         assert held is not None
         startup = decode_startup_frame(stream.read(offset, min(held[1], offset + _LONGEST_FRAME)))
         assert startup is not None
@@ -160,12 +160,12 @@ class KeySearch:
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent last: its sequence number and octets."""
-        stream = self.stream
+        stream = self.reassembly
         told = [end[0] for end in (self._half.fin, self._half.rst) if end is not None]
         if any(0 < stream.offset_of(seq) - stream.highest < MAX_WINDOW for seq in told):
             return None  # octets are missing at the end
         for candidate in self.candidates:
-            held = stream.island(candidate)
+            held = stream.range_at(candidate)
             if held is not None and held[1] == stream.highest:
                 octets = stream.read(candidate, held[1])
                 if len(octets) >= KEY_LENGTH and self._may_begin(candidate, octets):
@@ -177,7 +177,7 @@ class KeySearch:
 
         0 if not all of them were captured.
         """
-        stream, origin = self.stream, self._half.origin
+        stream, origin = self.reassembly, self._half.origin
         if not stream.anchored or origin is None or self.candidates:
             return 0
         whole = stream.seq_of(0) == origin and 0 < stream.offset_of(ack) <= stream.next
@@ -187,7 +187,7 @@ class KeySearch:
 
     def let_pass(self) -> None:
         """Let go of what is in order and cannot be part of a startup frame."""
-        stream = self.stream
+        stream = self.reassembly
         if not stream.anchored:
             return
         if self.candidates and self.candidates[0] < stream.next:
@@ -197,18 +197,18 @@ class KeySearch:
 
     def skip(self, limit: int) -> None:
         """Give up what is missing, and frames that may have begun before it, until no more than ``limit`` is held."""
-        stream = self.stream
+        stream = self.reassembly
         self.candidates = []
         while stream.weight > limit:
-            if stream.islands:
-                stream.skip_to(stream.islands[0][0])
+            if stream.beyond:
+                stream.skip_to(stream.beyond[0][0])
             self._consume_all_from(stream.pieces[0][0])
-            if stream.weight > limit and not stream.islands:
+            if stream.weight > limit and not stream.beyond:
                 stream.consume(stream.next)  # not even what may be the beginning of a Key can be kept
 
     def _consume_all_from(self, first: int) -> None:
         """Let go of what is in order, but for the beginning of a Key behind ``first`` at its end."""
-        stream = self.stream
+        stream = self.reassembly
         tail = beginning_of_key(stream.read(max(first, stream.next - len(KEY_PREFIX)), stream.next))
         stream.consume(stream.next - tail)
 

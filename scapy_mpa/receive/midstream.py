@@ -20,8 +20,8 @@ from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import DIRECTIONS, MAX_WINDOW, Direction, Half, Moment
 from scapy_mpa.receive.inference import CONNECTION_BITS, FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong
-from scapy_mpa.receive.stream import Stream
 from scapy_mpa.receive.waiting import Waiting, lay
 
 #: What comes before the octets captured first, by so much, is not waited for.
@@ -36,7 +36,7 @@ class Beginning(NamedTuple):
     """How Full Operation of one half connection begins.
 
     Attributes:
-        stream: the octets, none of which is there yet.
+        reassembly: the octets, none of which is there yet.
         markers: whether they hold Markers.
         floor: the frame before which nothing is placed, and its time.
         begins_at: the offset of the first FPDU, None if it is not known.
@@ -44,7 +44,7 @@ class Beginning(NamedTuple):
         inferred: what the half connection was inferred to be, None if it was not.
     """
 
-    stream: Stream
+    reassembly: Reassembly
     markers: bool
     floor: Moment = (0, 0)
     begins_at: int | None = 0
@@ -63,20 +63,20 @@ class Waited:
 
     Attributes:
         waiting: these segments.
-        stream: their octets.
+        reassembly: their octets.
         runs: the same, those that follow one another together.
     """
 
     def __init__(self, half: Half, waiting: Waiting, origin: int, context: ReceiverContext) -> None:
         self.waiting = waiting
-        self.stream = Stream(origin, False)
+        self.reassembly = Reassembly(origin, False)
         self._context = context
         #: The offset of the first octet after the SYN, None if that was not captured.
-        self._begin = self.stream.offset_of(half.origin) if half.origin is not None else None
+        self._begin = self.reassembly.offset_of(half.origin) if half.origin is not None else None
         # What the receiver dropped says nothing, unless there is nothing else: no checksum of a capture may be right.
         right = [seg for seg in waiting if not checksum_is_wrong(seg)]
-        lay(right if 2 * len(right) >= len(waiting) else waiting, self.stream)
-        self.runs = [Run(start, self.stream.read(start, end)) for start, end in self.stream.islands]
+        lay(right if 2 * len(right) >= len(waiting) else waiting, self.reassembly)
+        self.runs = [Run(start, self.reassembly.read(start, end)) for start, end in self.reassembly.beyond]
 
     def infer(self, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS) -> Inferred | None:
         """What the octets say, given what is known."""
@@ -85,7 +85,7 @@ class Waited:
     def told_start(self) -> int | None:
         """The offset at which Full Operation begins as the user told, if its octet is among these."""
         for seq in self._context.assumptions.start:
-            offset = self.stream.offset_of(seq)
+            offset = self.reassembly.offset_of(seq)
             if any(run.offset <= offset < run.offset + len(run.octets) for run in self.runs):
                 self._context.find_start(seq)
                 return offset
@@ -106,17 +106,17 @@ class Waited:
             told: whether it holds Markers, if that was told.
             may_search: whether FPDUs may be searched for though nothing was inferred.
         """
-        stream, markers = self.stream, inferred.markers if inferred is not None else bool(told)
+        stream, markers = self.reassembly, inferred.markers if inferred is not None else bool(told)
         if start is None and inferred is not None and self.begins_at_syn(inferred):
             start = self._begin
         if start is not None:
-            return Beginning(Stream(stream.seq_of(start), True), markers, inferred=inferred)
+            return Beginning(Reassembly(stream.seq_of(start), True), markers, inferred=inferred)
         first = self._first(inferred.first if inferred is not None else None)
         # Offsets count from a place before anything that can still come, where a Marker stands or could stand.
         shift = MAX_WINDOW
         if inferred is not None and inferred.markers:
             shift += (first - inferred.grid) % MARKER_INTERVAL
-        begun = Stream((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
+        begun = Reassembly((stream.seq_of(first) - shift) & SEQ_MASK, True, shift)
         # What may hold Markers, nobody knows where, is not searched: where one stands an FPDU would be wrong.
         known = inferred is not None or told is not None or may_search
         return Beginning(begun, markers, begins_at=None, may_search=known, inferred=inferred)
@@ -124,7 +124,7 @@ class Waited:
     def _first(self, near: int | None) -> int:
         """The first octet that belongs to it: not far from the one at ``near``."""
         found: int | None = None
-        for start, end in reversed(self.stream.islands):
+        for start, end in reversed(self.reassembly.beyond):
             if found is not None and found - end > _LOWEST:
                 break
             if near is None or start <= near or found is not None:
@@ -255,12 +255,12 @@ class AwaitedMarkers(NamedTuple):
         octets = first_octets(waiting, self.seq_start)[:MARKER_LENGTH]
         if len(octets) < MARKER_LENGTH and not at_last:
             return None
-        return Beginning(Stream(self.seq_start, True), octets == bytes(MARKER_LENGTH), self.floor)
+        return Beginning(Reassembly(self.seq_start, True), octets == bytes(MARKER_LENGTH), self.floor)
 
 
 def first_octets(waiting: Waiting, begins_at: int) -> bytes:
     """The octets that wait from the sequence number ``begins_at`` on, up to a gap: at most those of an FPDU."""
-    stream = lay(waiting, Stream(begins_at, True))
+    stream = lay(waiting, Reassembly(begins_at, True))
     return stream.read(0, min(stream.next, LONGEST_FPDU))
 
 

@@ -22,6 +22,7 @@ from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.located import NEVER, Doubt, Located, Outcome
 from scapy_mpa.receive.placement import CHAIN, DROPPED, Placement
 from scapy_mpa.receive.reader import FPDUReader
+from scapy_mpa.receive.reassembly import MAX_WINDOW, Reassembly, is_cut
 from scapy_mpa.receive.records import FPDULog, Row
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.segment import (
@@ -31,7 +32,6 @@ from scapy_mpa.receive.segment import (
     checksum_is_wrong,
     detached,
 )
-from scapy_mpa.receive.stream import MAX_WINDOW, Stream, is_cut
 from scapy_mpa.receive.watch.alignment import AlignmentWatch
 from scapy_mpa.receive.watch.attacks import (
     TinySegments,
@@ -169,11 +169,11 @@ class FullOperation:
         "observer",
         "opened",
         "opening",
+        "reassembly",
         "requests_before_error",
         "sink",
         "sizes",
         "starts",
-        "stream",
         "suspicion",
         "tiny",
         "wants_records",
@@ -187,7 +187,7 @@ class FullOperation:
         context: ReceiverContext,
         begins_anew: Callable[[Segment], bool],
         layout: Layout,
-        reassembly: Stream,
+        reassembly: Reassembly,
         floor: Moment,
         begins_at: int | None = 0,
         may_search: bool = True,
@@ -202,14 +202,14 @@ class FullOperation:
         self._begins_anew = begins_anew
         self._diagnosis: tuple[Diagnosis, Suspicion] | None = None
         self.direction: Direction = direction
-        self.stream: Stream = reader.stream
+        self.reassembly: Reassembly = reader.reassembly
         self.markers = reader.markers
         self.crc = reader.crc
         self.findings = mpa.findings
         self.counts = Counts()
         self.log = log
         if log is not None and reader.markers:
-            log.seq_start = reader.stream.origin
+            log.seq_start = reader.reassembly.origin
         self.sink = sink
         self.observer = observer
         #: Whether somebody wants to know of each FPDU.
@@ -289,7 +289,7 @@ class FullOperation:
         """What a kind of Full Operation keeps besides."""
 
     def _new_placement(self, begins_at: int | None, may_search: bool) -> Placement | DialectPlacement:
-        return Placement(self.stream, self._reader, self.floor, self.observer is not None, begins_at, may_search)
+        return Placement(self.reassembly, self._reader, self.floor, self.observer is not None, begins_at, may_search)
 
     def touch(self) -> None:
         """Have :meth:`release` called when the block of the capture goes."""
@@ -325,7 +325,7 @@ class FullOperation:
         new = self._commit(seg)
         if new:
             self._place(max((seg.frame, seg.time), self.floor), new)
-        self._judge_passed(self.stream.base)
+        self._judge_passed(self.reassembly.base)
         self.resume()
 
     def replay(self, segments: list[Segment]) -> None:
@@ -336,14 +336,14 @@ class FullOperation:
             new += self._commit(seg)
         if new:
             self._place(self.floor, new)
-        self._judge_passed(self.stream.base)
+        self._judge_passed(self.reassembly.base)
         self.resume()
         for seg in segments[len(waited) :]:
             self._receive(seg)
 
     def _commit(self, seg: Segment) -> list[tuple[int, int]]:
         """Hold what a segment brings, and count it; returns the ranges of new octets."""
-        stream, counts = self.stream, self.counts
+        stream, counts = self.reassembly, self.counts
         if not self._touched:
             self.touch()
         self._catch_up()
@@ -385,12 +385,12 @@ class FullOperation:
         return new
 
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
-        stream = self.stream
+        stream = self.reassembly
         if not self.complete and stream.base == 0:
             self._keep_first_octets()
         self._account(self._placement.work(now, new))
         limits = self._limits
-        while stream.islands and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
+        while stream.beyond and (stream.weight > limits.held_octets or len(stream.pieces) > limits.held_segments):
             detail = f"more than {limits.held_octets} octets held back for a gap (held_octets)"
             if stream.weight <= limits.held_octets:
                 detail = f"more than {limits.held_segments} segments held back for a gap (held_segments)"
@@ -398,9 +398,9 @@ class FullOperation:
             self._skip_gap(now)
 
     def _keep_first_octets(self) -> None:
-        end = min(self.stream.next, LOOKED_AT)
+        end = min(self.reassembly.next, LOOKED_AT)
         if len(self.first_octets) != end:
-            self.first_octets = self.stream.read(0, end)
+            self.first_octets = self.reassembly.read(0, end)
 
     def resume(self) -> None:
         """Decide whether the next segment may take the fast path."""
@@ -410,7 +410,7 @@ class FullOperation:
 
         True if something is left that has to go with the next block.
         """
-        stream = self.stream
+        stream = self.reassembly
         if self.is_wary:
             self._be_wary()
         if self.doubt is not None:
@@ -438,12 +438,12 @@ class FullOperation:
 
     def finish(self, now: Moment) -> None:
         """The half connection is over."""
-        stream, placement, counts = self.stream, self._placement, self.counts
+        stream, placement, counts = self.reassembly, self._placement, self.counts
         self._catch_up()
         self.forget_beginning()
         if not self.complete and stream.base == 0:
             self._keep_first_octets()
-        while stream.islands:
+        while stream.beyond:
             self._skip_gap(now)
         self._know_start()
         self._account(placement.flush(now))
@@ -468,7 +468,7 @@ class FullOperation:
                 self.find("connection-lost", placement.at, *max(when, latest), detail)
         if self.log is not None and self.first_error is not None:
             # An error may have been told later than FPDUs that its frame precedes.
-            self.log.mark_after(self.first_error, self.stream.origin, self.floor[0])
+            self.log.mark_after(self.first_error, self.reassembly.origin, self.floor[0])
         counts.cut_fpdus = placement.cut
         counts.stream_octets = stream.captured
         counts.missing_octets = stream.highest - stream.first - stream.captured - self._not_sent
@@ -510,7 +510,7 @@ class FullOperation:
 
     def _look_at_part(self) -> None:
         """Look at the FPDU of which a part is there, where no CRC will tell what it is."""
-        stream = self.stream
+        stream = self.reassembly
         if not self.crc and stream.base < stream.next and self._placement.knows_next:
             extent = self._reader.extent(stream.base, stream.next)
             control = self._reader.control(extent) if extent is not None else b""
@@ -520,7 +520,7 @@ class FullOperation:
 
     def _be_wary(self) -> None:
         """Keep what is let go of when the block goes, as long as it may be read again."""
-        stream = self.stream
+        stream = self.reassembly
         if not self.crc:
             self._look_at_part()
         if self.doubt is not None or not stream.consumed:
@@ -552,11 +552,11 @@ class FullOperation:
 
     def _catch_up(self) -> None:
         """Learn what the fast path has done: all octets it consumed were FPDUs."""
-        self.stream.catch_up()
+        self.reassembly.catch_up()
         self.counts.settle()
         if self._placement.catch_up((self.complete, 0)):
-            self._note_located(self._located_end, self.stream.base)
-            self.ddp.at = self.stream.base
+            self._note_located(self._located_end, self.reassembly.base)
+            self.ddp.at = self.reassembly.base
 
     def _note_located(self, start: int, end: int) -> None:
         self._located_octets += max(0, end - max(start, self._located_end))
@@ -567,13 +567,13 @@ class FullOperation:
         ack = self.half.peer.ack
         if ack > 0 and ack != self._last_ack:
             # Looked at long before it can be more than a window away.
-            self._last_ack, self._acked = ack, self.stream.offset_of(ack)
-        self._acked_at = self.stream.next
+            self._last_ack, self._acked = ack, self.reassembly.offset_of(ack)
+        self._acked_at = self.reassembly.next
         return self._acked
 
     def _sent_end(self) -> int:
         """The end of what this side says it sent, captured or not: by its FIN, its RST and packets that were cut."""
-        stream, half = self.stream, self.half
+        stream, half = self.reassembly, self.half
         end = max(self._wire_end, stream.next)
         if half.fin is not None:
             return max(end, stream.offset_of(half.fin[0]))
@@ -583,7 +583,7 @@ class FullOperation:
 
     def row(self, located: Located) -> Row:
         """The row of an FPDU that was located."""
-        extent, stream = located.extent, self.stream
+        extent, stream = located.extent, self.reassembly
         frame, time = located.placed or located.complete
         after_error = self.first_error is not None and (frame, located.offset) > self.first_error
         return (
@@ -605,7 +605,7 @@ class FullOperation:
 
     def _agrees(self, seg: Segment, start: int, end: int, keep_alive: bool) -> bool:
         """Whether a segment may be committed; octets that differ from those at hand are looked into."""
-        stream = self.stream
+        stream = self.reassembly
         if start >= stream.highest:
             return True
         differences = stream.differences(seg, start, end)
@@ -635,7 +635,7 @@ class FullOperation:
         if self._placement.is_inside_fpdu and first < self._placement.at <= offset:
             first = self._placement.at  # what is held has not become an FPDU
         is_good = self._has_good_fpdu(seg, first)
-        was_good = self._has_good_fpdu(other, first) or (not self.counts.crc_errors and offset < self.stream.base)
+        was_good = self._has_good_fpdu(other, first) or (not self.counts.crc_errors and offset < self.reassembly.base)
         if is_good and was_good:
             detail = f"frames {other.frame} and {seg.frame} brought different FPDUs, both with good CRCs"
         elif is_good or was_good:
@@ -647,7 +647,7 @@ class FullOperation:
 
     def _has_good_fpdu(self, seg: Segment, offset: int) -> bool:
         """Whether a segment holds, from an offset of the stream on, an FPDU whose CRC is good."""
-        start = self.stream.offset_of(seg.seq)
+        start = self.reassembly.offset_of(seg.seq)
         octets = seg.buffer[seg.start + max(offset - start, 0) : seg.end]
         return start <= offset and is_good_fpdu(octets, offset, self.markers)
 
@@ -655,8 +655,8 @@ class FullOperation:
         """A retransmission: does it cut an FPDU where the segment before did not?"""
         if self._is_boundary(start):
             return
-        for other in self.stream.consumed_between(start, min(end, self.stream.base)):
-            first = self.stream.offset_of(other.seq)
+        for other in self.reassembly.consumed_between(start, min(end, self.reassembly.base)):
+            first = self.reassembly.offset_of(other.seq)
             if first < start < first + other.length <= first + LARGEST_SEGMENT and _holds(self.starts, first):
                 detail = f"repeats frame {other.frame} from its octet {start - first} on, in the middle of an FPDU"
                 self.find("alignment-retransmission", start, seg.frame, seg.time, detail)
@@ -672,12 +672,12 @@ class FullOperation:
             return
         if self._hop_limit is not None:
             detail = f"TTL or Hop Limit {limit}, where it was {self._hop_limit}"
-            self.find("attack-hijack", self.stream.offset_of(seg.seq), seg.frame, seg.time, detail)
+            self.find("attack-hijack", self.reassembly.offset_of(seg.seq), seg.frame, seg.time, detail)
         self._hop_limit = limit
 
     def _skip_gap(self, now: Moment) -> None:
-        stream, placement = self.stream, self._placement
-        start, end = stream.next, stream.islands[0][0]
+        stream, placement = self.reassembly, self._placement
+        start, end = stream.next, stream.beyond[0][0]
         beyond = stream.pieces_of(end, end + 1)[0][3]
         self._find_gap(start, end, (beyond.frame, beyond.time))
         self._know_start()
@@ -689,24 +689,24 @@ class FullOperation:
     @property
     def weight(self) -> int:
         """Octets of memory that what is held back takes."""
-        return self.stream.weight + (self.suspicion.held if self.suspicion is not None else 0)
+        return self.reassembly.weight + (self.suspicion.held if self.suspicion is not None else 0)
 
     def let_go(self) -> None:
         """The TCP connection is over: nothing that is held is read any more."""
-        self.stream.forget()
+        self.reassembly.forget()
         self._unjudged.clear()
         self.is_wary, self.doubt, self.suspicion = False, None, None
 
     def relieve(self, now: Moment) -> None:
         """Too much is held back in all: give up what is waited for."""
-        stream = self.stream
+        stream = self.reassembly
         if self.suspicion is not None:
             self.suspicion = self.doubt = None
             return
         self._catch_up()
         detail = f"more than {self._limits.total_octets} octets held back in all (total_octets)"
         self.find("limit", stream.next, *now, detail)
-        while stream.islands and stream.weight > _LITTLE:
+        while stream.beyond and stream.weight > _LITTLE:
             self._skip_gap(now)
         if stream.weight > _LITTLE:
             self._account(self._placement.give_up(now))
@@ -716,11 +716,11 @@ class FullOperation:
 
     def _find_gap(self, start: int, end: int, when: Moment) -> None:
         fin = self.half.fin
-        if fin is not None and (self._not_sent or start <= self.stream.offset_of(fin[0]) < end):
+        if fin is not None and (self._not_sent or start <= self.reassembly.offset_of(fin[0]) < end):
             # The octets beyond are none of this half connection.
             detail = f"octets behind the FIN of frame {fin[1]}, with which the half connection ends"
             self.find("outside-window", end, *when, detail)
-            sent = max(start, self.stream.offset_of(fin[0]))
+            sent = max(start, self.reassembly.offset_of(fin[0]))
             self._not_sent += end - sent
             end = sent
             if start == end:
@@ -795,7 +795,7 @@ class FullOperation:
     @property
     def has_hole(self) -> bool:
         """Whether octets wait for others that have not come yet."""
-        return bool(self.stream.islands)
+        return bool(self.reassembly.beyond)
 
     def begin(self, ulpdu: bytes, ulpdu_length: int, end: int, opened: Moment) -> None:
         """The FPDU with which Full Operation begins is complete, and ends at ``end``."""
@@ -827,7 +827,7 @@ class FullOperation:
         self.broken.add(rule)
         if self.is_wary and (rule in _DOUBTFUL or (not self.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
             self.be_in_doubt(Doubt(offset, frame, time, _DOUBTFUL.get(rule)))
-        self.findings.add(rule, self.direction, frame, time, self.stream.seq_of(offset), detail)
+        self.findings.add(rule, self.direction, frame, time, self.reassembly.seq_of(offset), detail)
 
     def _find_terminate(self, located: Located) -> None:
         terminate = decode_terminate(located.terminate)
@@ -842,7 +842,7 @@ class FullOperation:
         if names_buffer(terminate):
             other = "responder" if self.direction == "initiator" else "initiator"
             detail = f"the peer answers by a Terminate: {terminate.meaning}"
-            self.findings.add("attack-buffer", other, *place[1:], self.stream.seq_of(located.offset), detail)
+            self.findings.add("attack-buffer", other, *place[1:], self.reassembly.seq_of(located.offset), detail)
         if terminate.layout == "siw":
             self.find("terminate-layout", *place, "control word laid out from the least significant bit, as siw does")
 
@@ -863,7 +863,7 @@ class FullOperation:
                     self.counts.fpdu_aligned_segments += 1
 
     def _is_boundary(self, offset: int) -> bool:
-        if offset == self.stream.base and self._placement.state is CHAIN:
+        if offset == self.reassembly.base and self._placement.state is CHAIN:
             return True
         return _holds(self.starts, offset) or _holds(self._ends, offset)
 

@@ -25,10 +25,10 @@ from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects
 from scapy_mpa.receive.reader import Extent, FPDUReader, MarkerDisagreement
+from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.search import ALIGNMENT, Search
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.stream import Stream, frames_of
 from scapy_mpa.receive.watch.fpdu import oddities
 
 CHAIN, RETRY, LOST = "chain", "retry", "lost"
@@ -92,7 +92,7 @@ class Placement:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: Reassembly,
         reader: FPDUReader,
         floor: Moment,
         keep_octets: bool = False,
@@ -141,7 +141,7 @@ class Placement:
     @property
     def in_order(self) -> bool:
         """Whether nothing is out of order: the chain has its next start, and nothing lies beyond a gap."""
-        return self.knows_next and not self._ahead and not self._stream.islands
+        return self.knows_next and not self._ahead and not self._stream.beyond
 
     @property
     def knows_next(self) -> bool:
@@ -175,7 +175,7 @@ class Placement:
             self._is_to_locate = self._reader.markers
             self._advance()
             self._is_to_locate = False
-            if self._reader.markers and (self._stream.islands or self.state is not CHAIN or self._conflict()):
+            if self._reader.markers and (self._stream.beyond or self.state is not CHAIN or self._conflict()):
                 for start, end in new:
                     for first, last in self._held_of(start, end):
                         self._locate_by_marker(first, last)
@@ -202,7 +202,7 @@ class Placement:
     def skip_gap(self, now: Moment) -> Outcome:
         """Give up the octets between what is in order and the first island."""
         stream = self._stream
-        self._low = stream.islands[0][0]
+        self._low = stream.beyond[0][0]
         stream.skip_to(self._low)
         stream.consume(self._low)
         # With Markers, the next one is not far (RFC 5044 §4.3): it alone is unambiguous.
@@ -466,7 +466,7 @@ class Placement:
         An FPDU that these octets complete holds some of them.  So does it hold one of the Markers among them, or the
         last before, or the first behind; or it follows one that is placed.
         """
-        island = self._stream.island(start)
+        island = self._stream.range_at(start)
         if island is None:
             return
         first, last = max(island[0], self._low), island[1]

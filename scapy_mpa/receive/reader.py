@@ -19,8 +19,8 @@ from scapy_mpa.framing.markers import (
     marker_positions,
     plain_length,
 )
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.stream import Stream
 
 #: The CRC32c of any octets followed by their own CRC field, least significant octet first.
 CRC_RESIDUE = 0x48674BC7
@@ -49,10 +49,10 @@ class MarkerDisagreement(NamedTuple):
 class FPDUReader:
     """Reads FPDUs out of a stream with or without Markers and CRC."""
 
-    __slots__ = ("_looked_at", "crc", "markers", "origin", "stream")
+    __slots__ = ("_looked_at", "crc", "markers", "origin", "reassembly")
 
-    def __init__(self, stream: Stream, markers: bool, crc: bool, origin: Origin) -> None:
-        self.stream = stream
+    def __init__(self, stream: Reassembly, markers: bool, crc: bool, origin: Origin) -> None:
+        self.reassembly = stream
         self.markers = markers
         self.crc = crc
         self.origin: Origin = origin
@@ -61,7 +61,7 @@ class FPDUReader:
 
     def withdraw(self, segments: list[Segment]) -> None:
         """Forget what these segments brought."""
-        self.stream.withdraw(segments)
+        self.reassembly.withdraw(segments)
         self._looked_at = None, 0, None
 
     def extent(self, offset: int, limit: int) -> Extent | None:
@@ -69,7 +69,7 @@ class FPDUReader:
         header = header_offset(offset) if self.markers else offset
         if header + 2 > limit:
             return None
-        octets = self.stream.read(header, header + 2)
+        octets = self.reassembly.read(header, header + 2)
         ulpdu_length = octets[0] << 8 | octets[1]
         body = plain_length(ulpdu_length)
         markers = marker_count(offset, body) if self.markers else 0
@@ -78,26 +78,26 @@ class FPDUReader:
     def crc_is_good(self, extent: Extent) -> bool:
         """Whether the CRC field is that of the FPDU, all of whose octets must be held."""
         crc = 0
-        for view in self.stream.views(extent.offset, extent.end):
+        for view in self.reassembly.views(extent.offset, extent.end):
             crc = crc32c(view, crc)
         return crc == CRC_RESIDUE
 
     def control(self, extent: Extent) -> bytes:
         """The first two octets of the ULPDU, as far as it has them."""
         length = min(extent.ulpdu_length, 2)
-        return self.stream.read(extent.header + 2, extent.header + 2 + length)
+        return self.reassembly.read(extent.header + 2, extent.header + 2 + length)
 
     def ulpdu(self, extent: Extent, most: int) -> bytes:
         """The first octets of the ULPDU, at most ``most``, without Markers."""
         wanted = min(extent.ulpdu_length, most)
         if not self.markers:
-            return self.stream.read(extent.header + 2, extent.header + 2 + wanted)
+            return self.reassembly.read(extent.header + 2, extent.header + 2 + wanted)
         at, found = extent.header + 2, b""
         while len(found) < wanted:
             if at % MARKER_INTERVAL == 0:
                 at += MARKER_LENGTH
             end = min(at + wanted - len(found), at + MARKER_INTERVAL - at % MARKER_INTERVAL)
-            octets = self.stream.read(at, end)
+            octets = self.reassembly.read(at, end)
             if not octets:
                 break
             found += octets
@@ -106,7 +106,7 @@ class FPDUReader:
 
     def fpduptr(self, marker_offset: int) -> int:
         """FPDUPTR of a Marker whose octets are held, its low two bits read as zero."""
-        octets = self.stream.read(marker_offset + 2, marker_offset + MARKER_LENGTH)
+        octets = self.reassembly.read(marker_offset + 2, marker_offset + MARKER_LENGTH)
         return (octets[0] << 8 | octets[1]) & 0xFFFC
 
     def starts_named_by(self, marker_offset: int) -> list[int]:

@@ -56,7 +56,7 @@ class Search:
         while starts and starts[0] not in self._waiting:
             starts.popleft()
         first = (starts[0],) if starts else ()
-        return min(self._at, self._reader.stream.next, *found, *self._chains, *first)
+        return min(self._at, self._reader.reassembly.next, *found, *self._chains, *first)
 
     def move(self, start: int) -> None:
         """Look only for those that begin at ``start`` or behind; what was tried is not tried again."""
@@ -78,7 +78,7 @@ class Search:
     def find(self) -> int | None:
         """The offset of an FPDU all of whose octets are captured in order, None if there is none yet."""
         if self._found is None:
-            stream = self._reader.stream
+            stream = self._reader.reassembly
             low = max(self.needed, stream.base)
             octets = stream.read(low, stream.next)
             self._found = self._by_crc(octets, low) if self._reader.crc else self._by_headers(octets, low)

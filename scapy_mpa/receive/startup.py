@@ -27,8 +27,8 @@ from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
 from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, detached, small_copy
-from scapy_mpa.receive.stream import Stream, is_cut
 from scapy_mpa.receive.waiting import Decision, Waiting, lay
 from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection, find_other_copy
 
@@ -96,7 +96,7 @@ class ExpectedReply(NamedTuple):
         """Whether a segment was sent when the Request had been received."""
         return (seg.ack - self.request_end) & SEQ_MASK < 0x80000000
 
-    def is_begun_by(self, seg: Segment, start: int, stream: Stream) -> bool:
+    def is_begun_by(self, seg: Segment, start: int, stream: Reassembly) -> bool:
         """Whether a segment begins what was sent knowing the Request: nothing before it is missing."""
         if not self.is_known_to(seg):
             return False
@@ -140,13 +140,13 @@ class FrameCopies:
     def __init__(self, segments: Sequence[Segment] = ()) -> None:
         self.segments = list(segments)
         self.weight = Waiting(segments).octets
-        self._frame: Stream | None = None
+        self._frame: Reassembly | None = None
 
     def differences(self, seg: Segment, start: int, origin: int) -> list[Segment]:
         """Those whose octets differ from those of ``seg``, which begins at ``start``; ``origin`` is that of offsets."""
         if self._frame is None:
             # Mostly nothing is repeated: they are put in order only now.
-            self._frame = lay(self.segments, Stream(origin, False))
+            self._frame = lay(self.segments, Reassembly(origin, False))
         return [other for _, other in self._frame.differences(seg, start, start + seg.end - seg.start)]
 
     def release(self, copies: dict[int, Segment]) -> None:
@@ -194,7 +194,7 @@ class StartupPhase:
         self._decision = Decision(known.may_be_fpdus, context.assumptions.is_without_startup_frames)
         self._expected = known.expected
         #: The offset at which Full Operation begins: behind the frame, or as the other half's Reply lets suppose.
-        self._wait_from = None if known.begins_at is None else self.search.stream.offset_of(known.begins_at)
+        self._wait_from = None if known.begins_at is None else self.search.reassembly.offset_of(known.begins_at)
         self._rejected = known.rejected
         self._may_repeat = known.may_repeat
         #: Octets that are refused before all that waits is searched once more.
@@ -211,12 +211,12 @@ class StartupPhase:
     @property
     def origin(self) -> int:
         """The sequence number of offset 0."""
-        return self.search.stream.origin
+        return self.search.reassembly.origin
 
     @property
     def weight(self) -> int:
         """Octets of memory that what waits takes."""
-        return max(self.waiting.octets, self.search.stream.weight) + self._copies.weight
+        return max(self.waiting.octets, self.search.reassembly.weight) + self._copies.weight
 
     @property
     def may_be_fpdus(self) -> bool:
@@ -226,7 +226,7 @@ class StartupPhase:
     @property
     def begins_at(self) -> int | None:
         """The sequence number at which Full Operation begins, None if that is not known."""
-        return self.search.stream.seq_of(self._wait_from) if self._wait_from is not None else None
+        return self.search.reassembly.seq_of(self._wait_from) if self._wait_from is not None else None
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent, but no more: its sequence number and octets."""
@@ -249,7 +249,7 @@ class StartupPhase:
 
     def wait_behind(self, seq: int) -> None:
         """Full Operation is known, or supposed, to begin at this sequence number."""
-        self._wait_from = self.search.stream.offset_of(seq)
+        self._wait_from = self.search.reassembly.offset_of(seq)
         self._forget_waiting()
         self._set_next()
 
@@ -279,7 +279,7 @@ class StartupPhase:
         if search.is_idle and not self.waiting and self._wait_from is None:
             # Nothing is known of it: what an acknowledgement said of its sequence numbers may be wrong.
             search.restart(seg.seq)
-        stream = search.stream
+        stream = search.reassembly
         start = stream.offset_of(seg.seq)
         end = start + seg.end - seg.start
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
@@ -314,13 +314,13 @@ class StartupPhase:
             self.waiting.replace()
             self._set_next()
             return False
-        self.search.stream.pass_over(end - start)
+        self.search.reassembly.pass_over(end - start)
         self._next_seq = (seg.seq + end - start) & SEQ_MASK
         return True
 
     def _set_next(self) -> None:
-        stream = self.search.stream
-        passing = stream.anchored and not stream.pieces and not stream.islands
+        stream = self.search.reassembly
+        passing = stream.anchored and not stream.pieces and not stream.beyond
         watched = self.found is not None or self._wait_from is not None or self._expected is not None
         watched = watched or self.may_be_fpdus or (self._rejected is not None and stream.next == 0)
         self._next_seq = stream.seq_of(stream.next) if passing and not watched else -1
@@ -328,7 +328,7 @@ class StartupPhase:
     def _look_at_first(self, seg: Segment) -> None:
         """The segment with the first octet: what was meant for a Key, behind a SYN, or an FPDU, behind a rejection?"""
         octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + STARTUP_HEADER_LENGTH)])
-        is_first = self.search.stream.anchored and seg.seq == self.half.origin
+        is_first = self.search.reassembly.anchored and seg.seq == self.half.origin
         if is_first and is_garbled_key(octets) and not checksum_is_wrong(seg):
             detail = f"no startup frame: it begins with {octets[:KEY_LENGTH]!r}"
             self._connection.see_garbled_key(self.half, seg, detail)
@@ -339,7 +339,7 @@ class StartupPhase:
     def _look_for_frame(self, seg: Segment, start: int, end: int) -> None:
         """Put a segment in order, and take the startup frame that it completes."""
         search = self.search
-        stream, expected = search.stream, self._expected
+        stream, expected = search.reassembly, self._expected
         answers = expected is not None and self.unexpected is None and expected.is_begun_by(seg, start, stream)
         for first, last in stream.commit(seg, start, end):
             if any(map(self._take_frame, search.complete(first, last))):
@@ -356,7 +356,7 @@ class StartupPhase:
 
         True too if all octets, its own included, were taken for FPDUs.
         """
-        connection, stream, expected = self._connection, self.search.stream, self._expected
+        connection, stream, expected = self._connection, self.search.reassembly, self._expected
         found, segments, (first, last) = self.search.frame(offset)
         budget = self._context.budget
         may_be_ulpdu = self._looks_like_fpdus() and self._decision.follows_fpdus(stream, first, offset, budget)
@@ -381,7 +381,7 @@ class StartupPhase:
         if self._looks_like_fpdus() and self.waiting.octets <= self._limit():
             return
         search = self.search
-        stream = search.stream
+        stream = search.reassembly
         base = stream.base
         search.let_pass()
         limit = self._limit()
@@ -396,7 +396,7 @@ class StartupPhase:
 
     def _skip(self, limit: int) -> None:
         """More is held back than may be: give up what is missing, and the frame that may have begun before it."""
-        stream = self.search.stream
+        stream = self.search.reassembly
         if not stream.pieces:
             return
         if stream.anchored:
@@ -411,7 +411,7 @@ class StartupPhase:
 
         The receiver dropped the one whose TCP checksum is wrong: that is this one, or the one before.
         """
-        stream = self.search.stream
+        stream = self.search.reassembly
         if self.found is not None:
             differences = []
             if start < self.found.end:
@@ -443,7 +443,7 @@ class StartupPhase:
 
     def _begin_again(self, segments: list[Segment]) -> None:
         """Search these segments anew: what was made of others was wrong."""
-        stream = self.search.stream
+        stream = self.search.reassembly
         first = min(segments, key=lambda seg: stream.offset_of(seg.seq)).seq
         known = Known(
             self.may_be_fpdus,
@@ -460,13 +460,13 @@ class StartupPhase:
 
     def _keep_from(self) -> int:
         """Segments that end here or before need not wait."""
-        base = self.search.stream.base
+        base = self.search.reassembly.base
         if self._wait_from is None:
             return base
         return self._wait_from if self.found is not None else min(base, self._wait_from)
 
     def _forget_waiting(self) -> None:
-        keep, offset_of = self._keep_from(), self.search.stream.offset_of
+        keep, offset_of = self._keep_from(), self.search.reassembly.offset_of
         self.waiting.replace(seg for seg in self.waiting if offset_of(seg.seq) + seg.length > keep)
         self._kept = len(self.waiting)
 
@@ -475,7 +475,7 @@ class StartupPhase:
         most = self._context.limits.held_octets
         if self.search.candidates or self.found is not None or self._connection.mpa is not None:
             return most
-        few = _MOST_AWAITING if self.may_be_fpdus or not self.search.stream.anchored else _MOST_STREAMING
+        few = _MOST_AWAITING if self.may_be_fpdus or not self.search.reassembly.anchored else _MOST_STREAMING
         return min(few, most)
 
     def _make_room(self, seg: Segment) -> bool:
@@ -506,8 +506,8 @@ class StartupPhase:
         copies: dict[int, Segment] = {}
         self.waiting.release(copies)
         self._copies.release(copies)
-        self.search.stream.release(copies)
-        self.search.stream.previously_consumed.clear()
+        self.search.reassembly.release(copies)
+        self.search.reassembly.previously_consumed.clear()
         self._is_touched = False
         return False
 
@@ -528,7 +528,7 @@ class StartupPhase:
     def let_go(self) -> None:
         """The TCP connection is over: nothing that is held is read any more."""
         self.waiting.replace()
-        self.search.stream.forget()
+        self.search.reassembly.forget()
         self._copies = FrameCopies()
 
     # --- Full Operation without startup frames ---
@@ -537,14 +537,14 @@ class StartupPhase:
         """Whether the octets may be FPDUs, as far as can be told."""
         if self.found is not None or self._connection.mpa is not None:
             return False
-        self._decision.look_at_beginning(self.search.stream)
+        self._decision.look_at_beginning(self.search.reassembly)
         return self.may_be_fpdus
 
     def _try_to_infer(self, seg: Segment) -> bool:
         """Whether Full Operation has begun: tried when twice as many octets wait, or they have waited for long."""
         if self._connection.lacks_beginning:
             return False
-        stream = self.search.stream
+        stream = self.search.reassembly
         # Where the beginning was captured nothing that was sent before can come later.
         known = stream.anchored or bool(self._context.assumptions.start)
         if not self._decision.is_due(self.waiting.octets, seg.time, known):

@@ -15,8 +15,8 @@ from scapy_mpa.framing.senders import Bases, candidates
 from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.diagnosis import Diagnosis, Hypothesis
 from scapy_mpa.receive.located import Doubt
+from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, small_copy
-from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
 
 if TYPE_CHECKING:
     from scapy_mpa.receive.operation import FullOperation
@@ -40,7 +40,7 @@ class Suspicion:
         self.held = 0
         self._most = min(most, MOST_OCTETS)
         self._frames: set[int] = set()
-        self._stream = Stream(origin, True)
+        self._stream = Reassembly(origin, True)
         self._hypotheses: list[Hypothesis] | None = None
         self._are_pairs_tried = False
         #: How many FPDUs single deviations explained that do not explain all.
@@ -122,7 +122,7 @@ def look_into(operation: FullOperation, at_end: bool) -> tuple[Diagnosis, Suspic
     if suspicion is None:
         assert operation.doubt is not None
         suspicion = operation.suspicion = _begin(operation, operation.doubt, context.limits.held_octets)
-    stream = operation.stream
+    stream = operation.reassembly
     held = (piece[3] for piece in stream.pieces)
     at_hand = {seg.frame: seg for seg in (*operation.beginning, *stream.previously_consumed, *stream.consumed, *held)}
     suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
@@ -141,7 +141,7 @@ def look_into(operation: FullOperation, at_end: bool) -> tuple[Diagnosis, Suspic
 
 
 def _begin(operation: FullOperation, doubt: Doubt, most: int) -> Suspicion:
-    mpa, seq_start = operation.mpa, operation.stream.origin
+    mpa, seq_start = operation.mpa, operation.reassembly.origin
     origin = operation.half.origin
     bases = Bases(
         # The SYN has the number before that of the first octet.

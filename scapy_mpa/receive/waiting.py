@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.receive.evidence import may_begin_with_fpdu
 from scapy_mpa.receive.inference import CONNECTION_BITS, Budget, Run, infer
+from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.segment import Segment, small_copy
-from scapy_mpa.receive.stream import PIECE_WEIGHT, Stream
 
 #: As many octets, at the beginning of a TCP connection, are looked at before more may be FPDUs.
 FIRST_LOOK = 24
@@ -63,7 +63,7 @@ class Waiting:
         self._released = len(self.segments)
 
 
-def lay(segments: Iterable[Segment], stream: Stream) -> Stream:
+def lay(segments: Iterable[Segment], stream: Reassembly) -> Reassembly:
     """Put what segments bring in order, in ``stream``, which is returned."""
     for seg in segments:
         start = stream.offset_of(seg.seq)
@@ -94,7 +94,7 @@ class Decision:
         #: Octets that pass before some are looked at again, and those that still have to.
         self._pause = self._passing = _FIRST_PAUSE
 
-    def look_at_beginning(self, stream: Stream) -> None:
+    def look_at_beginning(self, stream: Reassembly) -> None:
         """Look at the first octets of the TCP connection, once, when they are there."""
         if not self.is_open or not stream.anchored or self._next_try != FIRST_LOOK:
             return
@@ -104,7 +104,7 @@ class Decision:
             else:
                 self.against()
 
-    def begins_like_fpdu(self, stream: Stream) -> bool:
+    def begins_like_fpdu(self, stream: Reassembly) -> bool:
         """Whether the first octets of the TCP connection may be those of an FPDU, with a Marker or without."""
         if self._begins_anywhere:
             return True
@@ -119,7 +119,7 @@ class Decision:
             self._since = now
         return (at_once or now - self._since >= _TIME) and self._is_enough(octets)
 
-    def follows_fpdus(self, stream: Stream, first: int, offset: int, budget: Budget) -> bool:
+    def follows_fpdus(self, stream: Reassembly, first: int, offset: int, budget: Budget) -> bool:
         """Whether the octets from ``first`` to a Key at ``offset`` are FPDUs, so that the Key may be in a ULPDU."""
         if stream.anchored or not self._is_enough(offset - first):
             return False

@@ -21,7 +21,7 @@ class HalfContext:
 
     def __init__(self, index: FrameIndex, operation: FullOperation) -> None:
         self.index = index
-        self._seq_start = operation.stream.origin
+        self._seq_start = operation.reassembly.origin
         self._markers = operation.markers
         self._crc = operation.crc
         self._origin = operation.mpa.profile.fpduptr_origin

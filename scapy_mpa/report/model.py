@@ -114,7 +114,7 @@ class HalfConnection:
         #: What its segments have for a key: addresses and ports of sender and receiver.
         self.key = mpa.halves[direction].key
         #: Sequence number from which Markers count, None if Full Operation was not entered.
-        self.seq_start = operation.stream.origin if operation is not None else None
+        self.seq_start = operation.reassembly.origin if operation is not None else None
         #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
         self.markers = mpa.markers(direction)
         #: What it was inferred to be, None if a startup frame says it or nothing does.

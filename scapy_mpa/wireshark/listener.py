@@ -49,7 +49,7 @@ class Listener:
     def where(self, operation: FullOperation, row: Row) -> tuple[int, int, int]:
         """Connection, direction and stream offset of an FPDU."""
         side = DIRECTIONS.index(operation.direction)
-        return self.serial(operation.mpa), side, operation.stream.offset_of(row[0])
+        return self.serial(operation.mpa), side, operation.reassembly.offset_of(row[0])
 
     def serial(self, mpa: object) -> int:
         """The number of a connection here."""

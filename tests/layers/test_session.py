@@ -514,7 +514,7 @@ def test_the_trailer_of_a_short_frame_is_no_payload() -> None:
         found = [fpdu for packet in stamped(one) for fpdu in session.take(packet)]
         assert msns(found) == [1, 2, 3, 4]
         operation = session.receiver.connections[0].operations["initiator"]
-        assert operation.stream.next == sum(len(p[FPDU]) for p in found if FPDU in p)
+        assert operation.reassembly.next == sum(len(p[FPDU]) for p in found if FPDU in p)
 
 
 def test_options() -> None:
@@ -552,7 +552,7 @@ def test_memory_is_flat(tmp_path: Path, order: Any) -> None:
     assert count > 500 and len(held) >= 4
     assert max(held) < 3_000_000 < 4 * (tmp_path / "bulk.pcap").stat().st_size
     operation = session.receiver.connections[0].operations["initiator"]
-    assert len(operation.stream.pieces) < 50
+    assert len(operation.reassembly.pieces) < 50
     assert sum(map(len, session._undelivered.values())) < 50
 
 

@@ -328,7 +328,7 @@ def test_what_is_held_stays_within_the_limit(limit: int) -> None:
         for mpa in receiver.connections:
             for operation in mpa.operations.values():
                 # Octets in order belong to an FPDU that is not complete and to those looked back at.
-                assert operation.stream.held <= limit + 2 * 70_000
+                assert operation.reassembly.held <= limit + 2 * 70_000
     receiver.finish()
     assert "limit" in rules(receiver)
 
@@ -1113,11 +1113,14 @@ def test_whatever_happens_the_books_balance(seed: int) -> None:
             assert counts.marker_count == sum(row.markers for row in own)
             assert counts.ulpdu_octets == sum(row.ulpdu_length for row in own)
             assert (found["crc", direction].count if bad else 0) == len(bad)
-            assert counts.stream_octets + counts.missing_octets == operation.stream.highest - operation.stream.first
+            assert (
+                counts.stream_octets + counts.missing_octets
+                == operation.reassembly.highest - operation.reassembly.first
+            )
             assert counts.header_aligned_segments <= counts.segments
             assert counts.fpdu_aligned_segments <= counts.header_aligned_segments
             assert (counts.missing_octets > 0) <= bool({("gap", direction), ("capture-gap", direction)} & set(found))
-            places = [(row.seq - operation.stream.origin) & 0xFFFFFFFF for row in own]
+            places = [(row.seq - operation.reassembly.origin) & 0xFFFFFFFF for row in own]
             assert places == sorted(set(places))
             # What was delivered was delivered in the order of the stream.
             delivered = [row.delivered_frame for row in own if row.delivered_frame is not None]

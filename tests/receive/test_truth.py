@@ -156,7 +156,7 @@ def test_faulty_captures_are_followed_to_the_end(name: str) -> None:
         for operation in mpa.operations.values():
             counts = operation.counts
             assert counts.fpdus >= counts.placed >= counts.delivered >= 0
-            assert operation.stream.highest == counts.stream_octets + counts.missing_octets
+            assert operation.reassembly.highest == counts.stream_octets + counts.missing_octets
 
 
 def test_the_shipped_captures_are_those_of_the_readme() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.half import Moment
-from scapy_mpa.receive.stream import Piece
+from scapy_mpa.receive.reassembly import Piece
 
 #: Fewer segments show no habit.
 FEWEST_SEGMENTS = 16

@@ -33,13 +33,13 @@ def pad_of(reader: FPDUReader, extent: Extent) -> bytes:
     end = extent.end - _CRC_LENGTH
     if reader.markers and (end - MARKER_LENGTH) % MARKER_INTERVAL == 0:
         end -= MARKER_LENGTH
-    return reader.stream.read(end - length, end)
+    return reader.reassembly.read(end - length, end)
 
 
 def _odd_markers(reader: FPDUReader, extent: Extent) -> list[tuple[str, str]]:
     found = []
     origins, starts = set(), set()
-    checks = check_markers(reader.stream.read(extent.offset, extent.end), extent.offset, reader.origin)
+    checks = check_markers(reader.reassembly.read(extent.offset, extent.end), extent.offset, reader.origin)
     for check in checks:
         distance = check.marker_offset - extent.offset
         where = f"Marker {distance} octets into the FPDU"

@@ -124,7 +124,7 @@ def find_first_octets(mpa: MPAConnection) -> None:
     if opening is None or not _tells(opening):
         return
     # What the Responder must have received by then: an FPDU, or at least an octet of it.
-    needed = initiator.stream.seq_of(initiator.first_end or 1)
+    needed = initiator.reassembly.seq_of(initiator.first_end or 1)
     if is_before(opening.ack, needed):
         if is_part_of_frame(responder, opening):
             _find_longer(mpa, responder, opening, mpa.reply)
@@ -132,7 +132,7 @@ def find_first_octets(mpa: MPAConnection) -> None:
             detail = "an FPDU before the first of the Initiator"
             if initiator.opened is not None:
                 detail += f", which came at frame {initiator.opened[0]}"
-            seq = responder.stream.seq_of(0)
+            seq = responder.reassembly.seq_of(0)
             mpa.findings.add("startup-responder-first", "responder", opening.frame, opening.time, seq, detail)
 
 
@@ -157,13 +157,13 @@ def _find_before_reply(mpa: MPAConnection, initiator: FullOperation, opening: Se
         return
     what = "an FPDU" if begins_with_fpdu(initiator) else "octets"
     detail = f"{what} behind the Request, before the Reply was received"
-    where = opening.frame, opening.time, initiator.stream.seq_of(0)
+    where = opening.frame, opening.time, initiator.reassembly.seq_of(0)
     mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, detail)
 
 
 def is_part_of_frame(operation: FullOperation, opening: Segment) -> bool:
     """Whether the first octets of Full Operation share a segment with the startup frame, and are no FPDU."""
-    return opening.seq != operation.stream.seq_of(0) and not begins_with_fpdu(operation)
+    return opening.seq != operation.reassembly.seq_of(0) and not begins_with_fpdu(operation)
 
 
 def begins_with_fpdu(operation: FullOperation) -> bool:
@@ -181,7 +181,7 @@ def _may_begin_with_fpdu(octets: bytes) -> bool:
 
 
 def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
-    more = opening.length - (operation.stream.seq_of(0) - opening.seq & SEQ_MASK)
+    more = opening.length - (operation.reassembly.seq_of(0) - opening.seq & SEQ_MASK)
     detail = f"PD_Length {found.startup.pd_length}, and {more} octets more that are no FPDU in the same segment"
     where = opening.frame, opening.time, found.seq
     if not operation.counts.fpdus:
@@ -303,5 +303,5 @@ def _place(mpa: MPAConnection, by: Direction, by_first_fpdu: bool) -> tuple[int,
     """The frame, the time (nanoseconds) and the sequence number at which something that ``by`` did shows."""
     own, operation = mpa.frame_of(by), mpa.operations.get(by)
     if (by_first_fpdu or own is None) and operation is not None and operation.opened is not None:
-        return (*operation.opened, operation.stream.seq_of(operation.stream.first))
+        return (*operation.opened, operation.reassembly.seq_of(operation.reassembly.first))
     return (own.frame, own.time, own.seq) if own is not None else None

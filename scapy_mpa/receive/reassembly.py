@@ -3,8 +3,8 @@
 Sequence numbers become 64-bit offsets.  Octets are committed once: a later copy never overwrites what is held.
 A gap stays a gap: nothing is ever filled in.  Octets are not copied; a *piece* says where a run of them lies.
 
-The stream is ordered up to ``next``; what was captured beyond lies in ``islands``.  Its owner consumes octets
-from the front (:meth:`Stream.consume`) and keeps the rest; consumed segments stay at hand for a while, so that
+The stream is ordered up to ``next``; what was captured beyond lies in ``beyond``.  Its owner consumes octets
+from the front (:meth:`Reassembly.consume`) and keeps the rest; consumed segments stay at hand for a while, so that
 a retransmission can be compared with what it repeats.
 """
 
@@ -32,7 +32,7 @@ PIECE_WEIGHT = 256
 UNANCHORED = -(1 << 40)
 
 
-class Stream:
+class Reassembly:
     """The captured octets of one half connection.
 
     ``origin`` is the sequence number of offset 0; ``first`` the offset at which it begins; ``base`` the first one not
@@ -45,12 +45,12 @@ class Stream:
         "_chunks",
         "_fresh",
         "base",
+        "beyond",
         "captured",
         "consumed",
         "first",
         "held",
         "highest",
-        "islands",
         "next",
         "origin",
         "pieces",
@@ -65,7 +65,7 @@ class Stream:
         self.captured = 0
         self.held = 0
         #: Captured ranges beyond ``next``, sorted, neither touching nor overlapping.
-        self.islands: list[list[int]] = []
+        self.beyond: list[list[int]] = []
         #: Pieces from ``base`` on, sorted; ``starts`` are their first offsets.
         self.pieces: list[Piece] = []
         self.starts: list[int] = []
@@ -110,10 +110,10 @@ class Stream:
         if at >= end:
             return []
         found = []
-        islands = self.islands
-        index = bisect_right(islands, at, key=lambda island: island[1])
-        while at < end and index < len(islands):
-            first, last = islands[index]
+        beyond = self.beyond
+        index = bisect_right(beyond, at, key=lambda island: island[1])
+        while at < end and index < len(beyond):
+            first, last = beyond[index]
             if first >= end:
                 break
             if at < first:
@@ -153,18 +153,18 @@ class Stream:
         self.held += piece[1] - piece[0]
 
     def _mark(self, start: int, end: int) -> None:
-        islands = self.islands
+        beyond = self.beyond
         if start <= self.next:
             self.next = max(self.next, end)
-            while islands and islands[0][0] <= self.next:
-                self.next = max(self.next, islands.pop(0)[1])
+            while beyond and beyond[0][0] <= self.next:
+                self.next = max(self.next, beyond.pop(0)[1])
             return
-        first = bisect_left(islands, start, key=lambda island: island[1])
+        first = bisect_left(beyond, start, key=lambda island: island[1])
         last = first
-        while last < len(islands) and islands[last][0] <= end:
-            start, end = min(start, islands[last][0]), max(end, islands[last][1])
+        while last < len(beyond) and beyond[last][0] <= end:
+            start, end = min(start, beyond[last][0]), max(end, beyond[last][1])
             last += 1
-        islands[first:last] = [[start, end]]
+        beyond[first:last] = [[start, end]]
 
     def withdraw(self, segments: list[Segment]) -> None:
         """Forget the octets that these segments brought, as if they had not been captured."""
@@ -183,29 +183,29 @@ class Stream:
                 self._unmark(a, b)
                 if self._chunks is not None:
                     self._chunks.forget(a, b)
-        self.highest = self.islands[-1][1] if self.islands else self.next
+        self.highest = self.beyond[-1][1] if self.beyond else self.next
 
     def _unmark(self, start: int, end: int) -> None:
-        islands = self.islands
+        beyond = self.beyond
         if start < self.next:
             if end < self.next:
-                islands.insert(0, [end, self.next])
+                beyond.insert(0, [end, self.next])
             self.next = start
             return
-        at = bisect_right(islands, start, key=lambda island: island[1])
-        first, last = islands[at]
-        islands[at : at + 1] = [part for part in ([first, start], [end, last]) if part[0] < part[1]]
+        at = bisect_right(beyond, start, key=lambda island: island[1])
+        first, last = beyond[at]
+        beyond[at : at + 1] = [part for part in ([first, start], [end, last]) if part[0] < part[1]]
 
     def skip_to(self, offset: int) -> None:
         """Give up what is missing below ``offset``, the start of the first island."""
         self.next = max(self.next, offset)
-        while self.islands and self.islands[0][0] <= self.next:
-            self.next = max(self.next, self.islands.pop(0)[1])
+        while self.beyond and self.beyond[0][0] <= self.next:
+            self.next = max(self.next, self.beyond.pop(0)[1])
 
     def anchor(self, offset: int) -> None:
         """Learn that the stream begins at an offset, no octet before which is held."""
         self.base = self.next = offset
-        if self.islands and self.islands[0][0] == offset:
+        if self.beyond and self.beyond[0][0] == offset:
             self.skip_to(offset)
 
     def pass_over(self, octets: int) -> None:
@@ -215,13 +215,13 @@ class Stream:
 
     # --- reading what is held ---
 
-    def island(self, offset: int) -> tuple[int, int] | None:
+    def range_at(self, offset: int) -> tuple[int, int] | None:
         """The captured range that holds ``offset``; the one in order begins at ``base``."""
         if offset < self.next:
             return (self.base, self.next) if offset >= self.base else None
-        index = bisect_right(self.islands, offset, key=lambda island: island[1])
-        if index < len(self.islands) and self.islands[index][0] <= offset:
-            return self.islands[index][0], self.islands[index][1]
+        index = bisect_right(self.beyond, offset, key=lambda island: island[1])
+        if index < len(self.beyond) and self.beyond[index][0] <= offset:
+            return self.beyond[index][0], self.beyond[index][1]
         return None
 
     def pieces_of(self, start: int, end: int) -> list[Piece]:
@@ -299,7 +299,7 @@ class Stream:
         self.base = max(self.base, offset)
 
     def consume_all(self) -> None:
-        """Let go of everything that is held; only for a stream without islands."""
+        """Let go of everything that is held; only for a stream without beyond."""
         consumed = self.consumed
         for _, _, _, seg in self.pieces:
             if not consumed or consumed[-1] is not seg:
@@ -335,7 +335,7 @@ class Stream:
                 difference = _first_difference(seg, start, other, first, last, other.start)
                 if difference is not None and difference < self.base:
                     found.setdefault(id(other), (difference, other))
-        if start < self.next or self.islands:
+        if start < self.next or self.beyond:
             for a, b, index, other in self.pieces_of(max(start, self.base), end):
                 difference = _first_difference(seg, start, other, a, b, index)
                 if difference is not None:
