@@ -22,7 +22,7 @@ from scapy_mpa.layers.fragments import Fragments
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
@@ -155,7 +155,7 @@ class MPASession(DefaultSession):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
         frame = self._frame_of(mpa.halves[direction].key, found.time)
         self._found.append((None, 0, self._over(frame, startup_packet(found.startup.encode()))))

@@ -29,7 +29,7 @@ from scapy_mpa.receive.midstream import (
     infer_from_request,
     inferred_profile,
 )
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection, Observer
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.reassembly import Reassembly
@@ -63,10 +63,10 @@ class Connections(Protocol):
     def has_room(self, half: Half) -> bool:
         """Whether one more MPA connection is kept for the report; if not, that is reported."""
 
-    def add(self, connection: TCPConnection, mpa: MPAConnection) -> None:
+    def add(self, connection: TCPConnection, mpa: CapturedConnection) -> None:
         """There is MPA on a TCP connection."""
 
-    def forget(self, mpa: MPAConnection) -> None:
+    def forget(self, mpa: CapturedConnection) -> None:
         """An MPA connection was none."""
 
     def begin_anew(self, connection: TCPConnection, segments: Sequence[Segment]) -> None:
@@ -141,7 +141,7 @@ class TCPDirection:
 
     # --- Full Operation ---
 
-    def begin(self, mpa: MPAConnection, beginning: Beginning) -> FullOperation:
+    def begin(self, mpa: CapturedConnection, beginning: Beginning) -> FullOperation:
         """Begin Full Operation."""
         kind = MarkerOperation if beginning.markers else PlainOperation
         operation = kind(
@@ -162,7 +162,7 @@ class TCPDirection:
         self.enter(operation)
         return operation
 
-    def wait(self, mpa: MPAConnection, waiting: Waiting, known: Awaited | AwaitedMarkers, next_try: int) -> None:
+    def wait(self, mpa: CapturedConnection, waiting: Waiting, known: Awaited | AwaitedMarkers, next_try: int) -> None:
         """Begin Full Operation as soon as what waits shows how."""
 
         def begin(beginning: Beginning) -> None:
@@ -237,7 +237,7 @@ class TCPConnection:
         first.half.meet(second.half)
         second.half.meet(first.half)
         self.directions = first, second
-        self.mpa: MPAConnection | None = None
+        self.mpa: CapturedConnection | None = None
         self.is_promising = False
         self._context = context
         self._connections = connections
@@ -403,7 +403,7 @@ class TCPConnection:
                 # The Responder acknowledged the whole Request before it replied.
                 other.wait_behind(found.ack)
 
-    def _agree(self, mpa: MPAConnection, request: FoundFrame, reply: FoundFrame) -> None:
+    def _agree(self, mpa: CapturedConnection, request: FoundFrame, reply: FoundFrame) -> None:
         """Both startup frames are known."""
         answering = self.direction_of(mpa.halves["responder"]).phase
         find_order_of_frames(mpa, answering.unexpected if isinstance(answering, StartupPhase) else None)
@@ -418,7 +418,7 @@ class TCPConnection:
             mpa, floor, {"initiator": bool(reply.startup.m), "responder": None if adapts else asked}
         )
 
-    def _reject(self, mpa: MPAConnection) -> None:
+    def _reject(self, mpa: CapturedConnection) -> None:
         """MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow."""
         mpa.reject()
         find_negotiation(mpa)
@@ -434,7 +434,9 @@ class TCPConnection:
 
     # --- Full Operation ---
 
-    def _begin_behind_frames(self, mpa: MPAConnection, floor: Moment, markers: Mapping[Direction, bool | None]) -> None:
+    def _begin_behind_frames(
+        self, mpa: CapturedConnection, floor: Moment, markers: Mapping[Direction, bool | None]
+    ) -> None:
         """Begin Full Operation in both directions, behind the startup frames; Markers are None if not known."""
         waiting = []
         for role in DIRECTIONS:
@@ -471,7 +473,7 @@ class TCPConnection:
         return False
 
     def _infer_from_reply(
-        self, mpa: MPAConnection, reply: FoundFrame, initiator: StartupPhase, responder: StartupPhase
+        self, mpa: CapturedConnection, reply: FoundFrame, initiator: StartupPhase, responder: StartupPhase
     ) -> bool:
         """Begin Full Operation with the Reply alone: Markers of the Responder, and CRC, are told or read off octets."""
         if reply.startup.r:
@@ -488,7 +490,7 @@ class TCPConnection:
         return True
 
     def _infer_from_request(
-        self, mpa: MPAConnection, request: FoundFrame, initiator: StartupPhase, responder: StartupPhase
+        self, mpa: CapturedConnection, request: FoundFrame, initiator: StartupPhase, responder: StartupPhase
     ) -> bool:
         """Begin Full Operation with the Request alone, if the octets of both half connections say enough."""
         assert initiator.begins_at is not None
@@ -529,7 +531,7 @@ class TCPConnection:
 
     def _begin_inferred(
         self,
-        mpa: MPAConnection,
+        mpa: CapturedConnection,
         waited: Mapping[Direction, Waited],
         inferred: InferredHalves,
         starts: Mapping[Direction, int | None],
@@ -549,9 +551,9 @@ class TCPConnection:
                 told = self._context.assumptions.markers_of(role)
                 direction.begin(mpa, waited[role].beginning(found, start, told, mpa.crc)).replay(waiting.segments)
 
-    def _begin_mpa(self, initiator: Half) -> MPAConnection:
+    def _begin_mpa(self, initiator: Half) -> CapturedConnection:
         """There is MPA on this connection."""
-        mpa = self.mpa = MPAConnection(initiator, self._context.assumptions, self._context.new_findings())
+        mpa = self.mpa = CapturedConnection(initiator, self._context.assumptions, self._context.new_findings())
         self._connections.add(self, mpa)
         return mpa
 

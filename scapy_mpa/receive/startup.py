@@ -26,7 +26,7 @@ from scapy_mpa.framing.startup import (
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
 from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.segment import SEQ_MASK, Segment, checksum_is_wrong, detached, small_copy
 from scapy_mpa.receive.waiting import Decision, Waiting, lay
@@ -48,7 +48,7 @@ class StartupConnection(Protocol):
     """What a Startup Phase asks of the TCP connection it belongs to, and tells it."""
 
     #: The MPA connection on it, None if there is none as far as is known.
-    mpa: MPAConnection | None
+    mpa: CapturedConnection | None
     #: Whether the octets look a little like FPDUs, though no startup frame says so.
     is_promising: bool
 
@@ -120,7 +120,7 @@ class Known(NamedTuple):
     may_be_fpdus: bool = True
     expected: ExpectedReply | None = None
     begins_at: int | None = None
-    rejected: MPAConnection | None = None
+    rejected: CapturedConnection | None = None
     may_repeat: int = _ANEW_AT_FIRST
 
 
@@ -253,7 +253,7 @@ class StartupPhase:
         self._forget_waiting()
         self._set_next()
 
-    def leave(self, rejected: MPAConnection) -> tuple[StartupPhase, list[Segment]]:
+    def leave(self, rejected: CapturedConnection) -> tuple[StartupPhase, list[Segment]]:
         """The phase that begins behind the frame found, which was of no use, and the segments to be received then."""
         assert self.found is not None
         segments = self.waiting.segments

@@ -11,7 +11,7 @@ from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.counts import Counts
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.rules.findings import Finding
@@ -108,7 +108,7 @@ class HalfConnection:
     counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
     """
 
-    def __init__(self, mpa: MPAConnection, direction: Direction, index: FrameIndex) -> None:
+    def __init__(self, mpa: CapturedConnection, direction: Direction, index: FrameIndex) -> None:
         operation = mpa.operations.get(direction)
         self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
         #: What its segments have for a key: addresses and ports of sender and receiver.
@@ -142,7 +142,7 @@ class Connection:
     ``reply_frame`` the numbers of the frames that completed them.
     """
 
-    def __init__(self, mpa: MPAConnection, index: FrameIndex) -> None:
+    def __init__(self, mpa: CapturedConnection, index: FrameIndex) -> None:
         self.number = mpa.number
         self.profile: Profile = mpa.profile
         self.crc = mpa.crc
