@@ -22,7 +22,7 @@ from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
@@ -159,7 +159,7 @@ class MPASession(DefaultSession):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
         frame = self._frame_of(mpa.halves[direction].key, found.time)
         self._found.append((None, 0, self._over(frame, startup_packet(found.startup.encode()))))
@@ -218,7 +218,7 @@ class MPASession(DefaultSession):
             frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction)
         else:
             packet = _without_payload(frame.cls(frame.octets, stop_dissection_after=TCP))
-        packet.tcp.add_payload(upper)
+        packet[TCP].add_payload(upper)
         packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
         return packet
 
@@ -229,7 +229,7 @@ def _frame(packet: Packet) -> _Frame:
 
 
 def _without_payload(packet: Packet) -> Packet:
-    packet.tcp.remove_payload()
+    packet[TCP].remove_payload()
     return packet
 
 

@@ -7,8 +7,7 @@ captured.  Phases tell the connection what they find; it alone decides what foll
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -18,7 +17,8 @@ from scapy_mpa.receive.deviating import DeviatingChain
 from scapy_mpa.receive.diagnosis import Diagnosis
 from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.receive.midstream import (
-    AwaitingFirstOctets,
+    Awaited,
+    AwaitedMarkers,
     AwaitingInference,
     Beginning,
     InferredHalves,
@@ -29,7 +29,7 @@ from scapy_mpa.receive.midstream import (
     infer_from_request,
     inferred_profile,
 )
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection, Observer
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.reassembly import Reassembly
@@ -37,6 +37,7 @@ from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
 from scapy_mpa.receive.suspicion import Suspicion
+from scapy_mpa.receive.waiting import Waiting
 from scapy_mpa.receive.watch.startup import (
     find_data_under_way,
     find_first_octets,
@@ -50,6 +51,8 @@ from scapy_mpa.receive.watch.startup import (
 )
 from scapy_mpa.receive.watch.teardown import find_end, watch_reads
 
+_Phase: TypeAlias = StartupPhase | AwaitingInference | FullOperation
+
 #: Octets of streaming data that may lie between a SYN captured late and the startup frame.
 _MOST_STREAMING_DATA = 1 << 20
 
@@ -60,10 +63,10 @@ class Connections(Protocol):
     def has_room(self, half: Half) -> bool:
         """Whether one more MPA connection is kept for the report; if not, that is reported."""
 
-    def add(self, connection: TCPConnection, mpa: MPAConnection) -> None:
+    def add(self, connection: TCPConnection, mpa: CapturedConnection) -> None:
         """There is MPA on a TCP connection."""
 
-    def forget(self, mpa: MPAConnection) -> None:
+    def forget(self, mpa: CapturedConnection) -> None:
         """An MPA connection was none."""
 
     def begin_anew(self, connection: TCPConnection, segments: Sequence[Segment]) -> None:
@@ -83,20 +86,29 @@ class TCPDirection:
         syn: a SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
     """
 
-    __slots__ = ("_context", "connection", "garbled", "half", "held", "phase", "syn", "take")
+    __slots__ = ("_context", "_observer", "_sink", "connection", "garbled", "half", "held", "phase", "syn", "take")
 
-    phase: StartupPhase | AwaitingInference | FullOperation
+    phase: _Phase
     take: Callable[[Segment], None]
 
-    def __init__(self, key: bytes, connection: TCPConnection, context: ReceiverContext) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        connection: TCPConnection,
+        context: ReceiverContext,
+        sink: PlacedSink | None,
+        observer: Observer | None,
+    ) -> None:
         self.half = Half(key)
         self.connection = connection
         self.held = 0
         self.garbled: tuple[int, int, int, str] | None = None
         self.syn: Segment | None = None
         self._context = context
+        self._sink = sink
+        self._observer = observer
 
-    def enter(self, phase: StartupPhase | AwaitingInference | FullOperation) -> None:
+    def enter(self, phase: _Phase) -> None:
         """Begin a phase."""
         self.phase = phase
         self.take = phase.take
@@ -122,6 +134,75 @@ class TCPDirection:
     def see_foreign_syn(self, seg: Segment) -> None:
         """A SYN may begin another connection."""
         self.syn = detached(seg)
+
+    def begins_anew(self, seg: Segment) -> bool:
+        """Whether a segment begins another connection on the same addresses and ports; then it was dealt with."""
+        return self.connection.begins_anew(self.half, seg)
+
+    # --- Full Operation ---
+
+    def begin(self, mpa: CapturedConnection, beginning: Beginning) -> FullOperation:
+        """Begin Full Operation."""
+        operation = FullOperation(
+            mpa,
+            self.half,
+            mpa.role_of(self.half),
+            self._context,
+            self.begins_anew,
+            Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
+            beginning.reassembly,
+            beginning.floor,
+            beginning.begins_at,
+            beginning.may_search,
+            sink=self._sink,
+            observer=self._observer,
+        )
+        mpa.begin(operation, beginning.inferred)
+        self.enter(operation)
+        return operation
+
+    def wait(self, mpa: CapturedConnection, waiting: Waiting, known: Awaited | AwaitedMarkers, next_try: int) -> None:
+        """Begin Full Operation as soon as what waits shows how."""
+
+        def begin(beginning: Beginning) -> None:
+            self.begin(mpa, beginning).replay(waiting.segments)
+
+        phase = AwaitingInference(self.half, waiting, self._context, self.begins_anew, known.look, begin, next_try)
+        self.enter(phase)
+        if waiting and not next_try:
+            phase.decide(at_last=False)
+
+    def look_again(self, operation: FullOperation, at_end: bool) -> FullOperation:
+        """What receives it from now on: another operation if its sender turns out to deviate."""
+        found = operation.diagnosed(at_end)
+        return operation if found is None else self._deviates(operation, *found)
+
+    def _deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
+        """Its sender deviates: receive it anew, by its dialect, from its first octet."""
+        mpa, dialect = self.connection.mpa, diagnosis.candidate.dialect
+        assert mpa is not None
+        # Whether there are Markers where none were asked for, or none where some were, was not misread.
+        right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
+        old.be_replaced()
+        mpa.findings.forget(old.direction, old.broken - right)
+        reassembly = Reassembly(old.reassembly.origin, True)
+        operation = FullOperation(
+            mpa,
+            self.half,
+            old.direction,
+            self._context,
+            self.begins_anew,
+            Layout(dialect.markers, dialect.crc, dialect.origin),
+            reassembly,
+            old.floor,
+            sink=self._sink,
+            deviating=DeviatingChain(reassembly, diagnosis, suspicion.agreed, old.floor),
+        )
+        mpa.begin(operation, None)
+        self.enter(operation)
+        operation.replay([*suspicion.segments, *suspicion.left])
+        operation.counts.take_segments(old.counts)
+        return operation
 
 
 class TCPConnection:
@@ -150,15 +231,15 @@ class TCPConnection:
         sink: PlacedSink | None,
         observer: Observer | None,
     ) -> None:
-        first, second = TCPDirection(seg.key, self, context), TCPDirection(peer_key, self, context)
+        first = TCPDirection(seg.key, self, context, sink, observer)
+        second = TCPDirection(peer_key, self, context, sink, observer)
         first.half.meet(second.half)
         second.half.meet(first.half)
         self.directions = first, second
-        self.mpa: MPAConnection | None = None
+        self.mpa: CapturedConnection | None = None
         self.is_promising = False
         self._context = context
         self._connections = connections
-        self._sink = sink
         self._observer = observer
         #: Who sent the first data captured.
         self._first_sender: Half | None = None
@@ -255,15 +336,10 @@ class TCPConnection:
     # --- what a Startup Phase asks and tells ---
 
     @property
-    def has_mpa(self) -> bool:
-        """Whether there is MPA on it, as far as is known."""
-        return self.mpa is not None
-
-    @property
     def lacks_beginning(self) -> bool:
         """Whether a startup frame may be what is missing behind a SYN that was captured, in either direction."""
         phases = (direction.phase for direction in self.directions)
-        return any(isinstance(phase, StartupPhase) and phase.lacks_beginning for phase in phases)
+        return any(isinstance(phase, StartupPhase) and phase.search.lacks_beginning for phase in phases)
 
     def see_data(self, half: Half) -> None:
         """A direction sends data."""
@@ -286,12 +362,6 @@ class TCPConnection:
             source, destination = endpoints(seg.key)
             detail = f"{source} > {destination}: {detail}"
             self._context.findings.add(rule, None, seg.frame, seg.time, seg.seq, detail)
-
-    def find_other_copy(self, half: Half, seg: Segment, before: Segment) -> None:
-        """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
-        if self.mpa is not None:
-            detail = f"a startup frame differs from what frame {before.frame} brought; the first copy is kept"
-            self.mpa.findings.add("overlap", self.mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
 
     def begin_again(self, phase: StartupPhase, segments: Sequence[Segment], without_frame: bool) -> None:
         """A Startup Phase begins in place of another, with these segments; the frame found may have been none."""
@@ -332,7 +402,7 @@ class TCPConnection:
                 # The Responder acknowledged the whole Request before it replied.
                 other.wait_behind(found.ack)
 
-    def _agree(self, mpa: MPAConnection, request: FoundFrame, reply: FoundFrame) -> None:
+    def _agree(self, mpa: CapturedConnection, request: FoundFrame, reply: FoundFrame) -> None:
         """Both startup frames are known."""
         answering = self.direction_of(mpa.halves["responder"]).phase
         find_order_of_frames(mpa, answering.unexpected if isinstance(answering, StartupPhase) else None)
@@ -347,7 +417,7 @@ class TCPConnection:
             mpa, floor, {"initiator": bool(reply.startup.m), "responder": None if adapts else asked}
         )
 
-    def _reject(self, mpa: MPAConnection) -> None:
+    def _reject(self, mpa: CapturedConnection) -> None:
         """MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow."""
         mpa.reject()
         find_negotiation(mpa)
@@ -363,82 +433,24 @@ class TCPConnection:
 
     # --- Full Operation ---
 
-    def _begin_behind_frames(self, mpa: MPAConnection, floor: Moment, markers: Mapping[Direction, bool | None]) -> None:
+    def _begin_behind_frames(
+        self, mpa: CapturedConnection, floor: Moment, markers: Mapping[Direction, bool | None]
+    ) -> None:
         """Begin Full Operation in both directions, behind the startup frames; Markers are None if not known."""
         waiting = []
         for role in DIRECTIONS:
-            direction = self.direction_of(mpa.halves[role])
+            direction, with_markers = self.direction_of(mpa.halves[role]), markers[role]
             old = direction.phase
             assert isinstance(old, StartupPhase) and old.begins_at is not None
-            with_markers = markers[role]
             if with_markers is None:
-                half, begin = direction.half, partial(self._begin_waited, mpa)
-                anew = partial(self.begins_anew, half)
-                awaiting = AwaitingFirstOctets(
-                    half, role, old.waiting, self._context, anew, begin, mpa.crc, old.begins_at, floor
-                )
-                direction.enter(awaiting)
-                if old.waiting:
-                    awaiting.decide(at_last=False)
-                continue
-            operation = self._begin(mpa, role, Beginning(Reassembly(old.begins_at, True), with_markers, floor))
-            waiting.append((operation, old.waiting.segments))
+                direction.wait(mpa, old.waiting, AwaitedMarkers(old.begins_at, floor), 0)
+            else:
+                operation = direction.begin(mpa, Beginning(Reassembly(old.begins_at, True), with_markers, floor))
+                waiting.append((operation, old.waiting.segments))
         if len(waiting) == len(DIRECTIONS):
             watch_reads(mpa)
         for operation, segments in waiting:
             operation.replay(segments)
-
-    def _begin_waited(self, mpa: MPAConnection, role: Direction, beginning: Beginning, segments: list[Segment]) -> None:
-        """Begin Full Operation in one direction with the segments that waited until it was known how."""
-        self._begin(mpa, role, beginning).replay(segments)
-
-    def _begin(self, mpa: MPAConnection, role: Direction, beginning: Beginning) -> FullOperation:
-        """Begin Full Operation in one direction."""
-        half = mpa.halves[role]
-        operation = FullOperation(
-            mpa,
-            half,
-            role,
-            self._context,
-            partial(self.begins_anew, half),
-            Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
-            beginning.stream,
-            beginning.floor,
-            beginning.begins_at,
-            beginning.may_search,
-            sink=self._sink,
-            observer=self._observer,
-        )
-        mpa.begin(operation, beginning.inferred)
-        self.direction_of(half).enter(operation)
-        return operation
-
-    def deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
-        """The sender of a half connection deviates: receive it anew, by its dialect, from its first octet."""
-        assert isinstance(old.mpa, MPAConnection)
-        mpa, half, dialect = old.mpa, old.half, diagnosis.candidate.dialect
-        # Whether there are Markers where none were asked for, or none where some were, was not misread.
-        right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
-        old.be_replaced()
-        mpa.findings.forget(old.direction, old.broken - right)
-        reassembly = Reassembly(old.reassembly.origin, True)
-        operation = FullOperation(
-            mpa,
-            half,
-            old.direction,
-            self._context,
-            partial(self.begins_anew, half),
-            Layout(dialect.markers, dialect.crc, dialect.origin),
-            reassembly,
-            old.floor,
-            sink=self._sink,
-            deviating=DeviatingChain(reassembly, diagnosis, suspicion.agreed, old.floor),
-        )
-        mpa.begin(operation, None)
-        self.direction_of(half).enter(operation)
-        operation.replay([*suspicion.segments, *suspicion.left])
-        operation.counts.take_segments(old.counts)
-        return operation
 
     # --- Full Operation without startup frames ---
 
@@ -460,7 +472,7 @@ class TCPConnection:
         return False
 
     def _infer_from_reply(
-        self, mpa: MPAConnection, reply: FoundFrame, initiator: StartupPhase, responder: StartupPhase
+        self, mpa: CapturedConnection, reply: FoundFrame, initiator: StartupPhase, responder: StartupPhase
     ) -> bool:
         """Begin Full Operation with the Reply alone: Markers of the Responder, and CRC, are told or read off octets."""
         if reply.startup.r:
@@ -477,18 +489,17 @@ class TCPConnection:
         return True
 
     def _infer_from_request(
-        self, mpa: MPAConnection, request: FoundFrame, initiator: StartupPhase, responder: StartupPhase
+        self, mpa: CapturedConnection, request: FoundFrame, initiator: StartupPhase, responder: StartupPhase
     ) -> bool:
         """Begin Full Operation with the Request alone, if the octets of both half connections say enough."""
         assert initiator.begins_at is not None
-        waited: dict[Direction, Waited]
-        waited = {"initiator": Waited(initiator, self._context), "responder": Waited(responder, self._context)}
+        waited = self._waited(initiator, responder)
         inferred = infer_from_request(request.startup, waited, self._context.assumptions)
         if not inferred.is_enough:
             return False
         mpa.infer(inferred.crc)
         starts: dict[Direction, int | None]
-        starts = {"initiator": waited["initiator"].stream.offset_of(initiator.begins_at), "responder": None}
+        starts = {"initiator": waited["initiator"].reassembly.offset_of(initiator.begins_at), "responder": None}
         self._begin_inferred(mpa, waited, inferred, starts, bool(request.startup.m))
         return True
 
@@ -501,8 +512,7 @@ class TCPConnection:
             return False
         # Who is the Initiator cannot be known.
         initiator, responder = (second, first) if self._first_sender is second.half else phases
-        waited: dict[Direction, Waited]
-        waited = {"initiator": Waited(initiator, self._context), "responder": Waited(responder, self._context)}
+        waited = self._waited(initiator, responder)
         starts = {role: waited[role].told_start() for role in DIRECTIONS}
         is_told = any(start is not None for start in starts.values())
         inferred = infer_both(waited, self._context.assumptions, is_told)
@@ -514,9 +524,13 @@ class TCPConnection:
         self._begin_inferred(mpa, waited, inferred, starts, None)
         return True
 
+    def _waited(self, initiator: StartupPhase, responder: StartupPhase) -> dict[Direction, Waited]:
+        phases: dict[Direction, StartupPhase] = {"initiator": initiator, "responder": responder}
+        return {role: Waited(one.half, one.waiting, one.origin, self._context) for role, one in phases.items()}
+
     def _begin_inferred(
         self,
-        mpa: MPAConnection,
+        mpa: CapturedConnection,
         waited: Mapping[Direction, Waited],
         inferred: InferredHalves,
         starts: Mapping[Direction, int | None],
@@ -524,37 +538,25 @@ class TCPConnection:
     ) -> None:
         """Begin Full Operation in both directions, as far as what waited in them says how.
 
-        Args:
-            mpa: the MPA connection.
-            waited: the segments that wait in each direction.
-            inferred: what they say.
-            starts: the offsets at which Full Operation begins, where that is known.
-            asked: whether the Request asks for Markers, None without one.
+        ``starts`` are the offsets at which it begins, where that is known; ``asked`` is whether the Request asks for
+        Markers, None without one.
         """
         for role in DIRECTIONS:
             direction, found, start = self.direction_of(mpa.halves[role]), inferred.found.get(role), starts[role]
             waiting = waited[role].waiting
-            begin = partial(self._begin_waited, mpa)
             if start is None and (found is None or (asked is None and not found.shows_markers)):
-                half = direction.half
-                anew = partial(self.begins_anew, half)
-                direction.enter(AwaitingInference(half, role, waiting, self._context, anew, begin, mpa.crc, asked))
+                direction.wait(mpa, waiting, Awaited(role, mpa.crc, asked, self._context), 2 * waiting.octets)
             else:
                 told = self._context.assumptions.markers_of(role)
-                begin(role, waited[role].beginning(found, start, told, mpa.crc), waiting.segments)
+                direction.begin(mpa, waited[role].beginning(found, start, told, mpa.crc)).replay(waiting.segments)
 
-    def _begin_mpa(self, initiator: Half) -> MPAConnection:
+    def _begin_mpa(self, initiator: Half) -> CapturedConnection:
         """There is MPA on this connection."""
-        mpa = self.mpa = MPAConnection(initiator, self._context.assumptions, self._context.new_findings())
+        mpa = self.mpa = CapturedConnection(initiator, self._context.assumptions, self._context.new_findings())
         self._connections.add(self, mpa)
         return mpa
 
     # --- the end ---
-
-    def look_again(self, operation: FullOperation, at_end: bool) -> FullOperation:
-        """What receives a half connection from now on: another operation if its sender turns out to deviate."""
-        found = operation.diagnosed(at_end)
-        return operation if found is None else self.deviates(operation, *found)
 
     def finish(self, now: Moment) -> None:
         """Nothing more comes for this connection."""
@@ -582,11 +584,9 @@ class TCPConnection:
         for direction in self.directions:
             direction.phase.let_go()
 
-    def _finish_phase(
-        self, direction: TCPDirection, phase: StartupPhase | AwaitingInference | FullOperation, now: Moment
-    ) -> None:
+    def _finish_phase(self, direction: TCPDirection, phase: _Phase, now: Moment) -> None:
         if isinstance(phase, FullOperation):
-            self.look_again(phase, at_end=True).finish(now)
+            direction.look_again(phase, at_end=True).finish(now)
         elif isinstance(phase, StartupPhase):
             findings = self.mpa.findings if self.mpa is not None else self._context.findings
             unexpected = phase.unexpected if not phase.search.has_gap else None

@@ -10,16 +10,16 @@ from scapy_mpa.framing.startup import (
     REPLY_KEY,
     REQUEST_KEY,
     STARTUP_HEADER_LENGTH,
-    StartupFrame,
     decode_startup_frame,
 )
-from scapy_mpa.receive.half import Half
+from scapy_mpa.receive.half import MAX_WINDOW, Half
+from scapy_mpa.receive.mpa import FoundFrame
 from scapy_mpa.receive.reassembly import UNANCHORED, Reassembly
 from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.waiting import lay
+from scapy_mpa.receive.waiting import FIRST_LOOK, lay
 
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
-LARGEST_REV = 8
+_LARGEST_REV = 8
 #: A SYN captured late may have been sent so many octets before those that were captured first.
 _MOST_BEFORE = 1 << 20
 #: Places at which a startup frame may begin that are remembered.
@@ -40,34 +40,40 @@ class KeySearch:
         anchored: whether it is known that the octets begin there.
 
     Attributes:
-        stream: the octets that are held.
+        reassembly: the octets that are held.
         candidates: the places of startup frames that are not complete.
     """
 
-    __slots__ = ("_half", "candidates", "stream")
+    __slots__ = ("_half", "candidates", "reassembly")
 
     def __init__(self, half: Half, origin: int, anchored: bool) -> None:
         self._half = half
-        self.stream = Reassembly(origin, anchored)
+        self.reassembly = Reassembly(origin, anchored)
         self.candidates: list[int] = []
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is known of the octets, not even where they begin."""
-        return not (self.stream.anchored or self.stream.pieces or self.candidates)
+        return not (self.reassembly.anchored or self.reassembly.pieces or self.candidates)
 
     @property
     def has_gap(self) -> bool:
         """Whether octets between those captured are missing."""
-        return len(self.stream.beyond) > (0 if self.stream.anchored else 1)
+        return len(self.reassembly.beyond) > (0 if self.reassembly.anchored else 1)
+
+    @property
+    def lacks_beginning(self) -> bool:
+        """Whether the SYN was captured, but not all of the first octets behind it."""
+        stream = self.reassembly
+        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.beyond)
 
     # --- what comes ---
 
     def anchor(self, origin: int) -> bool:
         """Learn from a SYN where the octets begin; False if what was captured cannot belong to it."""
-        stream = self.stream
+        stream = self.reassembly
         if not stream.pieces:
-            self.stream = Reassembly(origin, True)
+            self.reassembly = Reassembly(origin, True)
             return True
         offset = stream.offset_of(origin)
         if not -_MOST_BEFORE <= offset <= stream.pieces[0][0]:
@@ -77,15 +83,15 @@ class KeySearch:
 
     def restart(self, origin: int) -> None:
         """Nothing that came before counts, and where what comes now begins is not known."""
-        self.stream = Reassembly(origin, False)
+        self.reassembly = Reassembly(origin, False)
 
     def hold_only(self, segments: list[Segment]) -> None:
         """Hold no more octets than those of these segments."""
-        self.stream = lay(segments, Reassembly(self.stream.origin, False))
+        self.reassembly = lay(segments, Reassembly(self.reassembly.origin, False))
 
     def complete(self, first: int, last: int) -> Iterator[int]:
         """Yield where startup frames begin that are complete, now that [first, last) of the stream has come."""
-        stream = self.stream
+        stream = self.reassembly
         held = stream.range_at(first)
         if held is None:
             return
@@ -117,10 +123,10 @@ class KeySearch:
 
         None if there is none.
         """
-        held = self.stream.range_at(offset)
+        held = self.reassembly.range_at(offset)
         if held is None:
             return None
-        octets = self.stream.read(offset, min(held[1], offset + STARTUP_HEADER_LENGTH))
+        octets = self.reassembly.read(offset, min(held[1], offset + STARTUP_HEADER_LENGTH))
         if not any(key.startswith(octets[:KEY_LENGTH]) for key in (REQUEST_KEY, REPLY_KEY)):
             return None
         if len(octets) < STARTUP_HEADER_LENGTH:
@@ -133,23 +139,31 @@ class KeySearch:
     def _may_begin(self, offset: int, octets: bytes) -> bool:
         """Whether a Key at ``offset`` may begin a startup frame: at the connection's first octet whatever follows it,
         behind other data only if what follows is not text."""
-        if self.stream.seq_of(offset) == self._half.origin:
+        if self.reassembly.seq_of(offset) == self._half.origin:
             return True
-        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= LARGEST_REV
+        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
 
-    def startup_frame(self, offset: int) -> tuple[StartupFrame, tuple[int, int]]:
-        """The startup frame at ``offset``, all of which is there, and the octets [start, end) that lie around it."""
-        held = self.stream.range_at(offset)
+    def frame(self, offset: int) -> tuple[FoundFrame, list[Segment], tuple[int, int]]:
+        """The startup frame at ``offset``, the segments that brought it, and the octets [start, end) all around it."""
+        stream = self.reassembly
+        held = stream.range_at(offset)
         assert held is not None
-        startup = decode_startup_frame(self.stream.read(offset, min(held[1], offset + _LONGEST_FRAME)))
+        startup = decode_startup_frame(stream.read(offset, min(held[1], offset + _LONGEST_FRAME)))
         assert startup is not None
-        return startup, held
+        end = offset + startup.wire_length
+        segments = list({id(piece[3]): piece[3] for piece in stream.pieces_of(offset, end)}.values())
+        latest = max(segments, key=lambda seg: seg.frame)
+        found = FoundFrame(startup, offset, end, stream.seq_of(offset), latest.frame, latest.time, latest.ack)
+        return found, segments, held
 
     # --- what is there ---
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent last: its sequence number and octets."""
-        stream = self.stream
+        stream = self.reassembly
+        told = [end[0] for end in (self._half.fin, self._half.rst) if end is not None]
+        if any(0 < stream.offset_of(seq) - stream.highest < MAX_WINDOW for seq in told):
+            return None  # octets are missing at the end
         for candidate in self.candidates:
             held = stream.range_at(candidate)
             if held is not None and held[1] == stream.highest:
@@ -163,7 +177,7 @@ class KeySearch:
 
         0 if not all of them were captured.
         """
-        stream, origin = self.stream, self._half.origin
+        stream, origin = self.reassembly, self._half.origin
         if not stream.anchored or origin is None or self.candidates:
             return 0
         whole = stream.seq_of(0) == origin and 0 < stream.offset_of(ack) <= stream.next
@@ -173,7 +187,7 @@ class KeySearch:
 
     def let_pass(self) -> None:
         """Let go of what is in order and cannot be part of a startup frame."""
-        stream = self.stream
+        stream = self.reassembly
         if not stream.anchored:
             return
         if self.candidates and self.candidates[0] < stream.next:
@@ -183,7 +197,7 @@ class KeySearch:
 
     def skip(self, limit: int) -> None:
         """Give up what is missing, and frames that may have begun before it, until no more than ``limit`` is held."""
-        stream = self.stream
+        stream = self.reassembly
         self.candidates = []
         while stream.weight > limit:
             if stream.beyond:
@@ -194,7 +208,7 @@ class KeySearch:
 
     def _consume_all_from(self, first: int) -> None:
         """Let go of what is in order, but for the beginning of a Key behind ``first`` at its end."""
-        stream = self.stream
+        stream = self.reassembly
         tail = beginning_of_key(stream.read(max(first, stream.next - len(KEY_PREFIX)), stream.next))
         stream.consume(stream.next - tail)
 
@@ -208,9 +222,9 @@ def beginning_of_key(octets: bytes) -> int:
 
 
 def is_garbled_key(octets: bytes) -> bool:
-    """Whether octets begin with what was meant for a Key and is none: but for a few octets, or but for case."""
+    """Whether a header begins with what was meant for a Key and is none: but for a few octets, or but for case."""
     key = octets[:KEY_LENGTH]
-    if len(key) < KEY_LENGTH or key in (REQUEST_KEY, REPLY_KEY):
+    if len(octets) < STARTUP_HEADER_LENGTH or octets[17] > _LARGEST_REV or key in (REQUEST_KEY, REPLY_KEY):
         return False
     return any(
         key.lower() == right.lower() or sum(a != b for a, b in zip(key, right, strict=True)) <= _MOST_WRONG

@@ -10,7 +10,7 @@ What is inferred here are values; the TCP connection acts on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
@@ -37,7 +37,7 @@ class Beginning(NamedTuple):
     """How Full Operation of one half connection begins.
 
     Attributes:
-        stream: the octets, none of which is there yet.
+        reassembly: the octets, none of which is there yet.
         markers: whether they hold Markers.
         floor: the frame before which nothing is placed, and its time.
         begins_at: the offset of the first FPDU, None if it is not known.
@@ -45,7 +45,7 @@ class Beginning(NamedTuple):
         inferred: what the half connection was inferred to be, None if it was not.
     """
 
-    stream: Reassembly
+    reassembly: Reassembly
     markers: bool
     floor: Moment = (0, 0)
     begins_at: int | None = 0
@@ -53,36 +53,31 @@ class Beginning(NamedTuple):
     inferred: Inferred | None = None
 
 
-class WaitingPhase(Protocol):
-    """A phase in which segments wait until it is known what they are."""
-
-    half: Half
-    waiting: Waiting
-
-    @property
-    def origin(self) -> int:
-        """The sequence number at which offsets count 0."""
-
-
 class Waited:
     """The segments that wait in a half connection, put in order.
 
+    Args:
+        half: the direction of the TCP connection.
+        waiting: these segments.
+        origin: the sequence number at which offsets count 0.
+        context: what all half connections share.
+
     Attributes:
         waiting: these segments.
-        stream: their octets.
+        reassembly: their octets.
         runs: the same, those that follow one another together.
     """
 
-    def __init__(self, phase: WaitingPhase, context: ReceiverContext) -> None:
-        self.waiting = phase.waiting
-        self.stream = Reassembly(phase.origin, False)
+    def __init__(self, half: Half, waiting: Waiting, origin: int, context: ReceiverContext) -> None:
+        self.waiting = waiting
+        self.reassembly = Reassembly(origin, False)
         self._context = context
         #: The offset of the first octet after the SYN, None if that was not captured.
-        self._begin = self.stream.offset_of(phase.half.origin) if phase.half.origin is not None else None
+        self._begin = self.reassembly.offset_of(half.origin) if half.origin is not None else None
         # What the receiver dropped says nothing, unless there is nothing else: no checksum of a capture may be right.
-        right = [seg for seg in phase.waiting if not checksum_is_wrong(seg)]
-        lay(right if 2 * len(right) >= len(phase.waiting) else phase.waiting, self.stream)
-        self.runs = [Run(start, self.stream.read(start, end)) for start, end in self.stream.beyond]
+        right = [seg for seg in waiting if not checksum_is_wrong(seg)]
+        lay(right if 2 * len(right) >= len(waiting) else waiting, self.reassembly)
+        self.runs = [Run(start, self.reassembly.read(start, end)) for start, end in self.reassembly.beyond]
 
     def infer(self, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS) -> Inferred | None:
         """What the octets say, given what is known."""
@@ -91,7 +86,7 @@ class Waited:
     def told_start(self) -> int | None:
         """The offset at which Full Operation begins as the user told, if its octet is among these."""
         for seq in self._context.assumptions.start:
-            offset = self.stream.offset_of(seq)
+            offset = self.reassembly.offset_of(seq)
             if any(run.offset <= offset < run.offset + len(run.octets) for run in self.runs):
                 self._context.find_start(seq)
                 return offset
@@ -112,7 +107,7 @@ class Waited:
             told: whether it holds Markers, if that was told.
             may_search: whether FPDUs may be searched for though nothing was inferred.
         """
-        stream, markers = self.stream, inferred.markers if inferred is not None else bool(told)
+        stream, markers = self.reassembly, inferred.markers if inferred is not None else bool(told)
         if start is None and inferred is not None and self.begins_at_syn(inferred):
             start = self._begin
         if start is not None:
@@ -130,7 +125,7 @@ class Waited:
     def _first(self, near: int | None) -> int:
         """The first octet that belongs to it: not far from the one at ``near``."""
         found: int | None = None
-        for start, end in reversed(self.stream.beyond):
+        for start, end in reversed(self.reassembly.beyond):
             if found is not None and found - end > _LOWEST:
                 break
             if near is None or start <= near or found is not None:
@@ -139,40 +134,37 @@ class Waited:
 
 
 class AwaitingInference:
-    """A half connection of a connection that was inferred, which has not shown yet what it is itself.
+    """A half connection that has not shown yet how its Full Operation begins, though there is MPA on the connection.
 
     Args:
         half: the direction of the TCP connection.
-        direction: which of both it is.
         waiting: the segments that wait; the phase takes them over.
         context: what all half connections share.
         begins_anew: whether a segment begins another TCP connection, and has been dealt with then.
-        begin: begins Full Operation with the segments that waited.
-        crc: whether CRCs are in use.
-        markers: whether a startup frame asks for Markers, None if there is none that says it.
+        look: looks at what waits, the last time if so; None if it does not say enough.
+        begin: begins Full Operation.
+        next_try: octets that are waited for before they are looked at.
     """
 
     def __init__(
         self,
         half: Half,
-        direction: Direction,
         waiting: Waiting,
         context: ReceiverContext,
         begins_anew: Callable[[Segment], bool],
-        begin: Callable[[Direction, Beginning, list[Segment]], None],
-        crc: bool,
-        markers: bool | None = None,
+        look: Callable[[Half, Waiting, int, bool], Beginning | None],
+        begin: Callable[[Beginning], None],
+        next_try: int,
     ) -> None:
         self.half = half
         self.waiting = waiting
-        self.origin = waiting.segments[0].seq if waiting else half.origin or max(half.peer.ack, 0)
-        self._direction: Direction = direction
         self._context = context
         self._begins_anew = begins_anew
+        self._look = look
         self._begin = begin
-        self._crc = crc
-        self._markers = markers
-        self._next_try = 2 * waiting.octets
+        self._next_try = next_try
+        #: The sequence number at which offsets count 0.
+        self._origin = waiting.segments[0].seq if waiting else half.origin or max(half.peer.ack, 0)
         self._is_touched = False
 
     @property
@@ -189,7 +181,7 @@ class AwaitingInference:
             self._context.touch(self)
         waiting = self.waiting
         if not waiting:
-            self.origin = seg.seq
+            self._origin = seg.seq
         waiting.add(seg)
         if waiting.octets >= self._next_try:
             self._next_try = 2 * waiting.octets
@@ -197,17 +189,9 @@ class AwaitingInference:
 
     def decide(self, at_last: bool) -> None:
         """Begin Full Operation if what waits says enough; ``at_last``, with what is likeliest."""
-        assumed = self._context.assumptions
-        waited = Waited(self, self._context)
-        start = waited.told_start()
-        # That there is MPA is known: less will do.
-        told = assumed.markers_of(self._direction)
-        inferred = waited.infer(told if self._markers is None else self._markers, self._crc, FEWEST_HEADERS - 1)
-        if inferred is not None and (inferred.bits < HALF_BITS or not (at_last or inferred.shows_markers)):
-            inferred = None
-        if inferred is not None or start is not None or at_last:
-            may_search = self._markers is False or (self._crc and self._markers is None)
-            self._begin(self._direction, waited.beginning(inferred, start, told, may_search), self.waiting.segments)
+        beginning = self._look(self.half, self.waiting, self._origin, at_last)
+        if beginning is not None:
+            self._begin(beginning)
 
     def relieve(self, _now: Moment) -> None:
         """Too much is held back in all: decide."""
@@ -224,48 +208,64 @@ class AwaitingInference:
         return False
 
 
-class AwaitingFirstOctets(AwaitingInference):
+class Awaited(NamedTuple):
+    """What is known of a half connection whose other half has been inferred.
+
+    Attributes:
+        direction: which of both it is.
+        crc: whether CRCs are in use.
+        markers: whether a startup frame asks for Markers, None if there is none that says it.
+        context: what all half connections share.
+    """
+
+    direction: Direction
+    crc: bool
+    markers: bool | None
+    context: ReceiverContext
+
+    def look(self, half: Half, waiting: Waiting, origin: int, at_last: bool) -> Beginning | None:
+        """How Full Operation begins, if what waits says enough; ``at_last``, with what is likeliest."""
+        waited = Waited(half, waiting, origin, self.context)
+        start, told = waited.told_start(), self.context.assumptions.markers_of(self.direction)
+        # That there is MPA is known: less will do.
+        inferred = waited.infer(told if self.markers is None else self.markers, self.crc, FEWEST_HEADERS - 1)
+        if inferred is not None and (inferred.bits < HALF_BITS or not (at_last or inferred.shows_markers)):
+            inferred = None
+        if inferred is None and start is None and not at_last:
+            return None
+        may_search = self.markers is False or (self.crc and self.markers is None)
+        return waited.beginning(inferred, start, told, may_search)
+
+
+class AwaitedMarkers(NamedTuple):
     """What a Responder sends that may be an RDMAC RNIC: whether it holds Markers, its first octets show.
 
     An RDMAC RNIC sends Markers to whoever goes on after its Reply; the Initiator's M need not have asked for them
     (RFC 5044 appendix C.2.3, Figure 16).  ULPDU_Length is never zero, the first Marker is.
+
+    Attributes:
+        seq_start: the sequence number at which Full Operation begins.
+        floor: the frame before which nothing is placed, and its time.
     """
 
-    def __init__(
-        self,
-        half: Half,
-        direction: Direction,
-        waiting: Waiting,
-        context: ReceiverContext,
-        begins_anew: Callable[[Segment], bool],
-        begin: Callable[[Direction, Beginning, list[Segment]], None],
-        crc: bool,
-        seq_start: int,
-        floor: Moment,
-    ) -> None:
-        super().__init__(half, direction, waiting, context, begins_anew, begin, crc)
-        #: The sequence number at which Full Operation begins, and the frame before which nothing is placed.
-        self._seq_start = seq_start
-        self._floor = floor
-        self._next_try = 0
+    seq_start: int
+    floor: Moment
 
-    def decide(self, at_last: bool) -> None:
-        """Begin Full Operation if its first octets are there; ``at_last``, without."""
-        stream = lay(self.waiting, Reassembly(self._seq_start, True))
-        if stream.next < MARKER_LENGTH and not at_last:
-            return
-        markers = stream.next >= MARKER_LENGTH and stream.read(0, MARKER_LENGTH) == bytes(MARKER_LENGTH)
-        beginning = Beginning(Reassembly(self._seq_start, True), markers, self._floor)
-        self._begin(self._direction, beginning, self.waiting.segments)
-
-
-# --- the Request was not captured ---
+    def look(self, _half: Half, waiting: Waiting, _origin: int, at_last: bool) -> Beginning | None:
+        """How Full Operation begins if its first octets are there; ``at_last``, without."""
+        octets = first_octets(waiting, self.seq_start)[:MARKER_LENGTH]
+        if len(octets) < MARKER_LENGTH and not at_last:
+            return None
+        return Beginning(Reassembly(self.seq_start, True), octets == bytes(MARKER_LENGTH), self.floor)
 
 
 def first_octets(waiting: Waiting, begins_at: int) -> bytes:
     """The octets that wait from the sequence number ``begins_at`` on, up to a gap: at most those of an FPDU."""
     stream = lay(waiting, Reassembly(begins_at, True))
     return stream.read(0, min(stream.next, LONGEST_FPDU))
+
+
+# --- the Request was not captured ---
 
 
 def infer_from_reply(

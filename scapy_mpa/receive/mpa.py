@@ -1,7 +1,7 @@
-"""An MPA connection: its startup frames, what was agreed or inferred, and Full Operation of both half connections.
+"""An MPA connection of the capture: startup frames, what was agreed or inferred, both half connections.
 
 The Initiator is whoever sends the MPA Request, which need not be the side that sent the SYN (RFC 5044 §2).  Whoever
-follows the TCP connection tells it what happens (:class:`MPAConnection`'s methods); all others only read.
+follows the TCP connection tells it what happens (:class:`CapturedConnection`'s methods); all others only read.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class FoundFrame(NamedTuple):
 class Observer(PlacedObserver, Protocol):
     """Who wants startup frames, and the octets of FPDUs, as soon as they mean something."""
 
-    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
 
 
-class MPAConnection:
-    """An MPA connection: two startup frames, or one, and the Full Operation of both half connections.
+class CapturedConnection:
+    """An MPA connection of the capture: its startup frames, and the Full Operation of both half connections.
 
     Args:
         initiator: the direction of the TCP connection in which the Initiator sends.

@@ -10,7 +10,7 @@ from scapy_mpa.receive.connection import TCPConnection, TCPDirection
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import Half, Moment
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.mpa import MPAConnection, Observer
+from scapy_mpa.receive.mpa import CapturedConnection, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.segment import STATE_FLAGS, SYN, Segment, reverse_key
 from scapy_mpa.rules.findings import Findings, Quota
@@ -46,7 +46,7 @@ class Receiver:
         limits: Limits = DEFAULT_LIMITS,
         make_findings: Callable[[Quota | None], Findings] = Findings,
     ) -> None:
-        self.connections: list[MPAConnection] = []
+        self.connections: list[CapturedConnection] = []
         self.context = ReceiverContext(limits, assumptions, records, make_findings)
         self.findings = self.context.findings
         self.limits = limits
@@ -109,7 +109,7 @@ class Receiver:
                 if direction is None or direction.half is not phase.half:
                     continue
                 if direction.phase is phase and isinstance(phase, FullOperation):
-                    direction.connection.look_again(phase, at_end=False)
+                    direction.look_again(phase, at_end=False)
                 if direction.phase.weight != direction.held:
                     direction.weigh()
         for phase in kept:
@@ -151,7 +151,7 @@ class Receiver:
     def speaks_mpa(self, seg: Segment) -> bool:
         """Whether the TCP connection of a segment is, as far as is known, in use by MPA."""
         direction = self._directions.get(seg.key)
-        return direction is not None and direction.connection.has_mpa
+        return direction is not None and direction.connection.mpa is not None
 
     def has_room(self, half: Half) -> bool:
         """Whether one more MPA connection is kept for the report; if not, that is reported."""
@@ -162,7 +162,7 @@ class Receiver:
         self.findings.add("limit", None, *self._now, max(half.ack, 0), detail)
         return False
 
-    def add(self, connection: TCPConnection, mpa: MPAConnection) -> None:
+    def add(self, connection: TCPConnection, mpa: CapturedConnection) -> None:
         """There is MPA on a TCP connection: it is given up last."""
         self.connections.append(mpa)
         mpa.take_number(self._numbered)
@@ -170,7 +170,7 @@ class Receiver:
         if self._plain.pop(id(connection), None) is not None:
             self._with_mpa[id(connection)] = connection
 
-    def forget(self, mpa: MPAConnection) -> None:
+    def forget(self, mpa: CapturedConnection) -> None:
         """An MPA connection was none."""
         self._forgotten.add(id(mpa))
         if 2 * len(self._forgotten) > len(self.connections):

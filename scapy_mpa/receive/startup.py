@@ -26,33 +26,32 @@ from scapy_mpa.framing.startup import (
 )
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
-from scapy_mpa.receive.keys import LARGEST_REV, KeySearch, beginning_of_key, is_garbled_key
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.segment import Segment, checksum_is_wrong, detached, small_copy
-from scapy_mpa.receive.waiting import FIRST_LOOK, Decision, Waiting, lay
-from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection
+from scapy_mpa.receive.waiting import Decision, Waiting, lay
+from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection, find_other_copy
 
 #: Octets of streaming data held back for a gap.
 _MOST_STREAMING = 1024 * 1024
 #: Octets that wait until it is decided whether they are FPDUs.
-_MOST_UNDECIDED = 256 * 1024
+_MOST_AWAITING = 256 * 1024
 #: So few segments may wait in vain.
 _FEW = 32
 #: Segments that may be received anew because what was made of others was wrong: so many for each that came, and more.
 _ANEW, _ANEW_AT_FIRST = 16, 512
+#: What each that is received anew takes of these: it does not count as one that came.
+_COST = 1 + _ANEW
 
 
 class StartupConnection(Protocol):
     """What a Startup Phase asks of the TCP connection it belongs to, and tells it."""
 
-    @property
-    def has_mpa(self) -> bool:
-        """Whether there is MPA on it, as far as is known."""
-
-    @property
-    def is_promising(self) -> bool:
-        """Whether the octets look a little like FPDUs, though no startup frame says so."""
+    #: The MPA connection on it, None if there is none as far as is known.
+    mpa: CapturedConnection | None
+    #: Whether the octets look a little like FPDUs, though no startup frame says so.
+    is_promising: bool
 
     @property
     def lacks_beginning(self) -> bool:
@@ -72,9 +71,6 @@ class StartupConnection(Protocol):
 
     def find_frame(self, half: Half, found: FoundFrame) -> None:
         """A direction has found its startup frame."""
-
-    def find_other_copy(self, half: Half, seg: Segment, before: Segment) -> None:
-        """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
 
     def find(self, rule: str, seg: Segment, detail: str) -> None:
         """Report something about the connection, or the capture."""
@@ -109,6 +105,27 @@ class ExpectedReply(NamedTuple):
             return start == stream.next
         octets = bytes(seg.buffer[seg.start : seg.end][:KEY_LENGTH])
         return seg.seq == self.begins and not (REPLY_KEY.startswith(octets) or REQUEST_KEY.startswith(octets))
+
+
+class Known(NamedTuple):
+    """What is known of a half connection when a Startup Phase begins, mostly from the one before.
+
+    Attributes:
+        may_be_fpdus: whether the octets may be FPDUs.
+        expected: where the Reply is expected.
+        begins_at: the sequence number at which Full Operation is supposed to begin, None if it is not known.
+        rejected: the MPA connection that was rejected before, None if there was none.
+        may_repeat: how many segments may be received anew.
+    """
+
+    may_be_fpdus: bool = True
+    expected: ExpectedReply | None = None
+    begins_at: int | None = None
+    rejected: CapturedConnection | None = None
+    may_repeat: int = _ANEW_AT_FIRST
+
+
+_NOTHING_KNOWN = Known()
 
 
 class FrameCopies:
@@ -149,11 +166,7 @@ class StartupPhase:
         context: what all half connections share.
         origin: the sequence number at which offsets count 0.
         anchored: whether it is known that what is sent begins there.
-        may_be_fpdus: whether the octets may be FPDUs.
-        expected: where the Reply is expected.
-        begins_at: the sequence number at which Full Operation is supposed to begin, None if it is not known.
-        rejected: the MPA connection that was rejected before, None if there was none.
-        may_repeat: how many segments may be received anew.
+        known: what is known of the half connection besides.
 
     Attributes:
         search: the octets among which its startup frame is looked for.
@@ -169,12 +182,7 @@ class StartupPhase:
         context: ReceiverContext,
         origin: int,
         anchored: bool,
-        *,
-        may_be_fpdus: bool = True,
-        expected: ExpectedReply | None = None,
-        begins_at: int | None = None,
-        rejected: MPAConnection | None = None,
-        may_repeat: int = _ANEW_AT_FIRST,
+        known: Known = _NOTHING_KNOWN,
     ) -> None:
         self.half = half
         self.found: FoundFrame | None = None
@@ -184,13 +192,12 @@ class StartupPhase:
         self._context = context
         self.search = KeySearch(half, origin, anchored)
         self._copies = FrameCopies()
-        self._decision = Decision(may_be_fpdus, context.assumptions.is_without_startup_frames)
-        self._expected = expected
-        #: The offset at which Full Operation begins: behind the frame, or where the other half's Reply lets it be
-        #: supposed.
-        self._wait_from = self.search.stream.offset_of(begins_at) if begins_at is not None else None
-        self._rejected = rejected
-        self._may_repeat = may_repeat
+        self._decision = Decision(known.may_be_fpdus, context.assumptions.is_without_startup_frames)
+        self._expected = known.expected
+        #: The offset at which Full Operation begins: behind the frame, or as the other half's Reply lets suppose.
+        self._wait_from = None if known.begins_at is None else self.search.reassembly.offset_of(known.begins_at)
+        self._rejected = known.rejected
+        self._may_repeat = known.may_repeat
         #: Octets that are refused before all that waits is searched once more.
         self._may_refuse = 0
         #: How many segments were kept when that was looked at last.
@@ -205,12 +212,12 @@ class StartupPhase:
     @property
     def origin(self) -> int:
         """The sequence number of offset 0."""
-        return self.search.stream.origin
+        return self.search.reassembly.origin
 
     @property
     def weight(self) -> int:
         """Octets of memory that what waits takes."""
-        return max(self.waiting.octets, self.search.stream.weight) + self._copies.weight
+        return max(self.waiting.octets, self.search.reassembly.weight) + self._copies.weight
 
     @property
     def may_be_fpdus(self) -> bool:
@@ -220,22 +227,12 @@ class StartupPhase:
     @property
     def begins_at(self) -> int | None:
         """The sequence number at which Full Operation begins, None if that is not known."""
-        return self.search.stream.seq_of(self._wait_from) if self._wait_from is not None else None
-
-    @property
-    def lacks_beginning(self) -> bool:
-        """Whether the SYN was captured, but not all of the first octets behind it."""
-        stream = self.search.stream
-        return stream.anchored and stream.next - stream.base < FIRST_LOOK and bool(stream.beyond)
+        return self.search.reassembly.seq_of(self._wait_from) if self._wait_from is not None else None
 
     def pending(self) -> tuple[int, bytes] | None:
         """A startup frame of which the Key and maybe more was sent, but no more: its sequence number and octets."""
-        stream = self.search.stream
-        told = [seq for seq in (self.half.fin, self.half.rst) if seq is not None]
-        beyond = any(0 < stream.offset_of(seq[0]) - stream.highest < MAX_WINDOW for seq in told)
-        if self.found is not None or beyond or any(is_cut(seg) for seg in self.waiting):
-            return None
-        return self.search.pending()
+        is_whole = self.found is None and not any(is_cut(seg) for seg in self.waiting)
+        return self.search.pending() if is_whole else None
 
     # --- what others tell ---
 
@@ -252,10 +249,12 @@ class StartupPhase:
         self._set_next()
 
     def wait_behind(self, seq: int) -> None:
-        """Full Operation is supposed to begin at this sequence number."""
-        self._wait_behind(self.search.stream.offset_of(seq))
+        """Full Operation is known, or supposed, to begin at this sequence number."""
+        self._wait_from = self.search.reassembly.offset_of(seq)
+        self._forget_waiting()
+        self._set_next()
 
-    def leave(self, rejected: MPAConnection) -> tuple[StartupPhase, list[Segment]]:
+    def leave(self, rejected: CapturedConnection) -> tuple[StartupPhase, list[Segment]]:
         """The phase that begins behind the frame found, which was of no use, and the segments to be received then."""
         assert self.found is not None
         segments = self.waiting.segments
@@ -263,17 +262,8 @@ class StartupPhase:
             detail = f"{len(segments)} segments wait behind one rejected startup frame after the other"
             self._connection.find("limit", segments[-1], detail)
             segments = []
-        phase = StartupPhase(
-            self.half,
-            self._connection,
-            self._context,
-            self.found.end_seq,
-            True,
-            may_be_fpdus=False,
-            rejected=rejected,
-            may_repeat=self._may_repeat_after(segments),
-        )
-        return phase, segments
+        known = Known(may_be_fpdus=False, rejected=rejected, may_repeat=self._may_repeat - _COST * len(segments))
+        return StartupPhase(self.half, self._connection, self._context, self.found.end_seq, True, known), segments
 
     # --- segments ---
 
@@ -290,14 +280,14 @@ class StartupPhase:
         if search.is_idle and not self.waiting and self._wait_from is None:
             # Nothing is known of it: what an acknowledgement said of its sequence numbers may be wrong.
             search.restart(seg.seq)
-        stream = search.stream
+        stream = search.reassembly
         start = stream.offset_of(seg.seq)
         end = start + seg.end - seg.start
         if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
             self._connection.begins_anew(self.half, seg)
             return
         self._connection.see_data(self.half)
-        if is_cut(seg) and not (self.may_be_fpdus and not self._connection.has_mpa):
+        if is_cut(seg) and not (self.may_be_fpdus and self._connection.mpa is None):
             cut = seg.length - seg.end + seg.start
             self._connection.find("capture-cut", seg, f"{cut} octets of the payload are not captured")
         if self._is_damaged(seg, start, end):
@@ -325,12 +315,12 @@ class StartupPhase:
             self.waiting.replace()
             self._set_next()
             return False
-        self.search.stream.pass_over(end - start)
+        self.search.reassembly.pass_over(end - start)
         self._next_seq = (seg.seq + end - start) & SEQ_MASK
         return True
 
     def _set_next(self) -> None:
-        stream = self.search.stream
+        stream = self.search.reassembly
         passing = stream.anchored and not stream.pieces and not stream.beyond
         watched = self.found is not None or self._wait_from is not None or self._expected is not None
         watched = watched or self.may_be_fpdus or (self._rejected is not None and stream.next == 0)
@@ -339,9 +329,8 @@ class StartupPhase:
     def _look_at_first(self, seg: Segment) -> None:
         """The segment with the first octet: what was meant for a Key, behind a SYN, or an FPDU, behind a rejection?"""
         octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + STARTUP_HEADER_LENGTH)])
-        is_header = len(octets) == STARTUP_HEADER_LENGTH and octets[17] <= LARGEST_REV
-        is_first = self.search.stream.anchored and seg.seq == self.half.origin
-        if is_first and is_header and is_garbled_key(octets) and not checksum_is_wrong(seg):
+        is_first = self.search.reassembly.anchored and seg.seq == self.half.origin
+        if is_first and is_garbled_key(octets) and not checksum_is_wrong(seg):
             detail = f"no startup frame: it begins with {octets[:KEY_LENGTH]!r}"
             self._connection.see_garbled_key(self.half, seg, detail)
         if self._rejected is not None:
@@ -351,12 +340,12 @@ class StartupPhase:
     def _look_for_frame(self, seg: Segment, start: int, end: int) -> None:
         """Put a segment in order, and take the startup frame that it completes."""
         search = self.search
-        stream, expected = search.stream, self._expected
+        stream, expected = search.reassembly, self._expected
         answers = expected is not None and self.unexpected is None and expected.is_begun_by(seg, start, stream)
         for first, last in stream.commit(seg, start, end):
             if any(map(self._take_frame, search.complete(first, last))):
                 return
-        if self._is_undecided() and self._try_to_decide(seg):
+        if self._looks_like_fpdus() and self._try_to_infer(seg):
             return
         self._drop_others()
         if answers and not search.candidates and stream.base == stream.next:
@@ -368,40 +357,32 @@ class StartupPhase:
 
         True too if all octets, its own included, were taken for FPDUs.
         """
-        search, connection = self.search, self._connection
-        stream = search.stream
-        startup, (first, last) = search.startup_frame(offset)
-        may_be_ulpdu = self._is_undecided() and self._decision.follows_fpdus(
-            stream, first, offset, self._context.budget
-        )
+        connection, stream, expected = self._connection, self.search.reassembly, self._expected
+        found, segments, (first, last) = self.search.frame(offset)
+        budget = self._context.budget
+        may_be_ulpdu = self._looks_like_fpdus() and self._decision.follows_fpdus(stream, first, offset, budget)
         if may_be_ulpdu and connection.stop_waiting():
             return True
-        end = offset + startup.wire_length
-        pieces = stream.pieces_of(offset, end)
         # In the middle of a segment of other data a Key may be text about MPA; there the frame has to look like one.
-        at_segment = stream.offset_of(pieces[0][3].seq) == offset
-        if not at_segment and (startup_frame_problems(startup) or end != last):
+        at_segment = stream.offset_of(segments[0].seq) == offset
+        if not at_segment and (startup_frame_problems(found.startup) or found.end != last):
             return False
         if not connection.may_have_frame(self.half):
             return False
-        segments = list({id(piece[3]): piece[3] for piece in pieces}.values())
-        latest = max(segments, key=lambda seg: seg.frame)
-        expected = self._expected
         if self.unexpected is None and not at_segment and expected is not None and expected.is_known_to(segments[0]):
             self.unexpected = detached(segments[0])
-        self._copies = FrameCopies(segments)
-        self.found = FoundFrame(startup, offset, end, stream.seq_of(offset), latest.frame, latest.time, latest.ack)
-        self._wait_behind(end)
+        self.found, self._copies = found, FrameCopies(segments)
+        self.wait_behind(found.end_seq)
         stream.forget()
-        connection.find_frame(self.half, self.found)
+        connection.find_frame(self.half, found)
         return True
 
     def _drop_others(self) -> None:
         """Drop what cannot be part of a startup frame any more."""
-        if self._is_undecided() and self.waiting.octets <= self._limit():
+        if self._looks_like_fpdus() and self.waiting.octets <= self._limit():
             return
         search = self.search
-        stream = search.stream
+        stream = search.reassembly
         base = stream.base
         search.let_pass()
         limit = self._limit()
@@ -416,7 +397,7 @@ class StartupPhase:
 
     def _skip(self, limit: int) -> None:
         """More is held back than may be: give up what is missing, and the frame that may have begun before it."""
-        stream = self.search.stream
+        stream = self.search.reassembly
         if not stream.pieces:
             return
         if stream.anchored:
@@ -431,7 +412,7 @@ class StartupPhase:
 
         The receiver dropped the one whose TCP checksum is wrong: that is this one, or the one before.
         """
-        stream = self.search.stream
+        stream = self.search.reassembly
         if self.found is not None:
             differences = []
             if start < self.found.end:
@@ -451,7 +432,7 @@ class StartupPhase:
             return True
         if not wrong:
             if differences and self.found is not None:
-                self._connection.find_other_copy(self.half, seg, differences[0])
+                find_other_copy(self._connection.mpa, self.half, seg, differences[0])
             return False
         kept = [other for other in (*self._copies.segments, *self.waiting) if id(other) not in wrong]
         if len(kept) < self._may_repeat:
@@ -463,52 +444,39 @@ class StartupPhase:
 
     def _begin_again(self, segments: list[Segment]) -> None:
         """Search these segments anew: what was made of others was wrong."""
-        stream = self.search.stream
-        first = min(segments, key=lambda seg: stream.offset_of(seg.seq))
-        phase = StartupPhase(
-            self.half,
-            self._connection,
-            self._context,
-            first.seq,
-            stream.anchored or not self.may_be_fpdus,
-            may_be_fpdus=self.may_be_fpdus,
-            expected=self._expected,
-            begins_at=self.begins_at if self.found is None else None,
-            rejected=self._rejected,
-            may_repeat=self._may_repeat_after(segments),
+        stream = self.search.reassembly
+        first = min(segments, key=lambda seg: stream.offset_of(seg.seq)).seq
+        known = Known(
+            self.may_be_fpdus,
+            self._expected,
+            self.begins_at if self.found is None else None,
+            self._rejected,
+            self._may_repeat - _COST * len(segments),
         )
+        anchored = stream.anchored or not self.may_be_fpdus
+        phase = StartupPhase(self.half, self._connection, self._context, first, anchored, known)
         self._connection.begin_again(phase, segments, without_frame=self.found is not None)
-
-    def _may_repeat_after(self, segments: Sequence[Segment]) -> int:
-        """How many segments may still be received anew when these are: they do not count as ones that came."""
-        return self._may_repeat - (1 + _ANEW) * len(segments)
 
     # --- what waits ---
 
-    def _wait_behind(self, offset: int) -> None:
-        """Full Operation is known, or supposed, to begin at ``offset``."""
-        self._wait_from = offset
-        self._forget_waiting()
-        self._set_next()
-
     def _keep_from(self) -> int:
         """Segments that end here or before need not wait."""
-        base = self.search.stream.base
+        base = self.search.reassembly.base
         if self._wait_from is None:
             return base
         return self._wait_from if self.found is not None else min(base, self._wait_from)
 
     def _forget_waiting(self) -> None:
-        keep, offset_of = self._keep_from(), self.search.stream.offset_of
+        keep, offset_of = self._keep_from(), self.search.reassembly.offset_of
         self.waiting.replace(seg for seg in self.waiting if offset_of(seg.seq) + seg.length > keep)
         self._kept = len(self.waiting)
 
     def _limit(self) -> int:
         """How many octets may be held back: few, until there is a sign of MPA."""
         most = self._context.limits.held_octets
-        if self.search.candidates or self.found is not None or self._connection.has_mpa:
+        if self.search.candidates or self.found is not None or self._connection.mpa is not None:
             return most
-        few = _MOST_UNDECIDED if self.may_be_fpdus or not self.search.stream.anchored else _MOST_STREAMING
+        few = _MOST_AWAITING if self.may_be_fpdus or not self.search.reassembly.anchored else _MOST_STREAMING
         return min(few, most)
 
     def _make_room(self, seg: Segment) -> bool:
@@ -539,8 +507,8 @@ class StartupPhase:
         copies: dict[int, Segment] = {}
         self.waiting.release(copies)
         self._copies.release(copies)
-        self.search.stream.release(copies)
-        self.search.stream.previously_consumed.clear()
+        self.search.reassembly.release(copies)
+        self.search.reassembly.previously_consumed.clear()
         self._is_touched = False
         return False
 
@@ -561,24 +529,24 @@ class StartupPhase:
     def let_go(self) -> None:
         """The TCP connection is over: nothing that is held is read any more."""
         self.waiting.replace()
-        self.search.stream.forget()
+        self.search.reassembly.forget()
         self._copies = FrameCopies()
 
     # --- Full Operation without startup frames ---
 
-    def _is_undecided(self) -> bool:
+    def _looks_like_fpdus(self) -> bool:
         """Whether the octets may be FPDUs, as far as can be told."""
-        if self.found is not None or self._connection.has_mpa:
+        if self.found is not None or self._connection.mpa is not None:
             return False
-        self._decision.look_at_beginning(self.search.stream)
+        self._decision.look_at_beginning(self.search.reassembly)
         return self.may_be_fpdus
 
-    def _try_to_decide(self, seg: Segment) -> bool:
+    def _try_to_infer(self, seg: Segment) -> bool:
         """Whether Full Operation has begun: tried when twice as many octets wait, or they have waited for long."""
         if self._connection.lacks_beginning:
             return False
+        stream = self.search.reassembly
         # Where the beginning was captured nothing that was sent before can come later.
-        stream = self.search.stream
         known = stream.anchored or bool(self._context.assumptions.start)
         if not self._decision.is_due(self.waiting.octets, seg.time, known):
             return False

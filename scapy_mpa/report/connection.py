@@ -9,7 +9,7 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
@@ -28,7 +28,7 @@ class Connection:
     ``reply_frame`` the numbers of the frames that completed them.
     """
 
-    def __init__(self, mpa: MPAConnection, index: FrameIndex) -> None:
+    def __init__(self, mpa: CapturedConnection, index: FrameIndex) -> None:
         self.number = mpa.number
         self.profile: Profile = mpa.profile
         self.crc = mpa.crc

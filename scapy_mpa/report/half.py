@@ -8,7 +8,7 @@ from typing import Any, overload
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.mpa import MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.records import FPDULog, FPDURecord, record_of
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
@@ -97,7 +97,7 @@ class HalfConnection:
     counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
     """
 
-    def __init__(self, mpa: MPAConnection, direction: Direction, index: FrameIndex) -> None:
+    def __init__(self, mpa: CapturedConnection, direction: Direction, index: FrameIndex) -> None:
         operation = mpa.operations.get(direction)
         self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
         #: What its segments have for a key: addresses and ports of sender and receiver.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import Row
@@ -33,7 +33,7 @@ class Listener:
         """Take the frames of what :meth:`placed` is told next, in the same order."""
         self._frames.append(frames)
 
-    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete; the report has it too."""
 
     def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:

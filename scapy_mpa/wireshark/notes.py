@@ -16,7 +16,7 @@ from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import FPDURecord, Row, record_of
@@ -184,7 +184,7 @@ class CaptureNotes(Listener):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
         self._notes.add((found.frame, _STARTUP, self.serial(mpa), DIRECTIONS.index(direction), 0))
 

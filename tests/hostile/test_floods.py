@@ -147,7 +147,7 @@ def test_what_waits_is_not_inferred_for_each_segment(name: str, monkeypatch: pyt
 @pytest.mark.parametrize("name", [name for name in FLOODS if "damaged" in name or "among" in name])
 def test_a_segment_is_not_checked_for_damage_again_and_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     octets = FLOODS[name].make(1000)
-    places = [f"scapy_mpa.receive.{module}.checksum_is_wrong" for module in ("startup", "stream", "operation")]
+    places = [f"scapy_mpa.receive.{module}.checksum_is_wrong" for module in ("startup", "reassembly", "operation")]
     checked = _count(monkeypatch, places, lambda _: 1)
     assert len(checked) < 4 * analyze(io.BytesIO(octets)).packets
 

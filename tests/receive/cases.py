@@ -16,7 +16,7 @@ from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.mpa import MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.records import AFTER_ERROR, FPDURecord, Row, record_of
 from scapy_mpa.receive.records import LENGTH as BY_LENGTH
@@ -472,14 +472,16 @@ def _may_become(sooner: int, later: int) -> bool:
     return sooner & 3 == later & 3 and (by[0] == by[1] or by == (BY_MARKER, BY_LENGTH))
 
 
-def only(receiver: Receiver) -> MPAConnection:
+def only(receiver: Receiver) -> CapturedConnection:
     """The one connection there is."""
     assert len(receiver.connections) == 1
     assert receiver.connections[0].number == 0
     return receiver.connections[0]
 
 
-def check(talk: Talk, segments: Sequence[Segment] | None = None, *, ways: bool = True, **options: Any) -> MPAConnection:
+def check(
+    talk: Talk, segments: Sequence[Segment] | None = None, *, ways: bool = True, **options: Any
+) -> CapturedConnection:
     """Follow a talk without errors, and compare every record."""
     receiver = follow(talk.segments if segments is None else segments, ways=ways)
     assert seen(receiver) == expected(talk, segments, **options)

@@ -11,7 +11,7 @@ from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
-from scapy_mpa.receive.mpa import MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.segment import Segment
 from tests.receive.cases import REPLY, Side, Talk, broken, placing, started
@@ -26,12 +26,12 @@ def received(segments: list[Segment], **options: Any) -> Receiver:
     return receiver
 
 
-def only(segments: list[Segment], **options: Any) -> MPAConnection:
+def only(segments: list[Segment], **options: Any) -> CapturedConnection:
     (mpa,) = received(segments, **options).connections
     return mpa
 
 
-def rows(mpa: MPAConnection, direction: str) -> list[tuple[int, int, int]]:
+def rows(mpa: CapturedConnection, direction: str) -> list[tuple[int, int, int]]:
     """Sequence number, wire length and ULPDU_Length of each FPDU."""
     log = mpa.operations[direction].log
     assert log is not None

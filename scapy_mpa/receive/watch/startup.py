@@ -17,7 +17,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.receive.evidence import HEADER_OCTETS
 from scapy_mpa.receive.half import Direction, Half, Moment
-from scapy_mpa.receive.mpa import FoundFrame, MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.segment import ACK_FLAG, Segment, endpoints
 from scapy_mpa.receive.watch.fpdus import begins_with_header, is_fpdu
@@ -53,7 +53,7 @@ def is_before(one: int, other: int) -> bool:
     return (one - other) & SEQ_MASK >= 0x80000000
 
 
-def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None:
+def find_order_of_frames(mpa: CapturedConnection, unexpected: Segment | None) -> None:
     """Both startup frames are known; ``unexpected`` is what the Responder sent before its Reply."""
     request, reply = mpa.request, mpa.reply
     assert request is not None and reply is not None
@@ -79,7 +79,7 @@ def find_order_of_frames(mpa: MPAConnection, unexpected: Segment | None) -> None
         mpa.findings.add("startup-pd-length", "initiator", request.frame, request.time, request.seq, detail)
 
 
-def find_data_under_way(mpa: MPAConnection, acknowledged: int) -> None:
+def find_data_under_way(mpa: CapturedConnection, acknowledged: int) -> None:
     """The Request is known, when the Responder had acknowledged so much."""
     request = mpa.request
     assert request is not None
@@ -88,7 +88,7 @@ def find_data_under_way(mpa: MPAConnection, acknowledged: int) -> None:
         mpa.findings.add("startup-stream-data", "initiator", request.frame, request.time, request.seq, detail)
 
 
-def find_reply_alone(mpa: MPAConnection, garbled: tuple[int, int, int, str] | None) -> None:
+def find_reply_alone(mpa: CapturedConnection, garbled: tuple[int, int, int, str] | None) -> None:
     """No Request was captured: was there one?  ``garbled`` is where the Initiator sent what is nearly one."""
     reply, half = mpa.reply, mpa.halves["initiator"]
     assert reply is not None
@@ -105,7 +105,7 @@ def find_reply_alone(mpa: MPAConnection, garbled: tuple[int, int, int, str] | No
         mpa.findings.add("startup-reply-first", "responder", *place, detail)
 
 
-def find_first_octets(mpa: MPAConnection) -> None:
+def find_first_octets(mpa: CapturedConnection) -> None:
     """At the end: what the first octets of Full Operation, in either direction, came before."""
     if mpa.reply is None or not mpa.profile.initiator_first:
         return
@@ -151,7 +151,7 @@ def _tells(seg: Segment) -> bool:
     return bool(seg.flags & ACK_FLAG) and seg.ack != 0
 
 
-def _find_before_reply(mpa: MPAConnection, initiator: FullOperation, opening: Segment) -> None:
+def _find_before_reply(mpa: CapturedConnection, initiator: FullOperation, opening: Segment) -> None:
     assert mpa.request is not None
     if is_part_of_frame(initiator, opening):
         _find_longer(mpa, initiator, opening, mpa.request)
@@ -181,7 +181,7 @@ def _may_begin_with_fpdu(octets: bytes) -> bool:
     return begins_with_header(octets[2:], octets[0] << 8 | octets[1])
 
 
-def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
+def _find_longer(mpa: CapturedConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
     more = opening.length - (operation.reassembly.seq_of(0) - opening.seq & SEQ_MASK)
     detail = f"PD_Length {found.startup.pd_length}, and {more} octets more that are no FPDU in the same segment"
     where = opening.frame, opening.time, found.seq
@@ -190,7 +190,7 @@ def _find_longer(mpa: MPAConnection, operation: FullOperation, opening: Segment,
     mpa.findings.add("startup-pd-length", operation.direction, *where, detail)
 
 
-def find_octets_behind_request(mpa: MPAConnection, seg: Segment) -> None:
+def find_octets_behind_request(mpa: CapturedConnection, seg: Segment) -> None:
     """At the end, without a Reply: ``seg``, the first with octets behind the Request, was sent before one came."""
     request = mpa.request
     if request is None or mpa.reply is not None or mpa.operations or seg.ack != request.ack:
@@ -208,7 +208,7 @@ def find_octets_behind_request(mpa: MPAConnection, seg: Segment) -> None:
         mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, seg.seq + skipped & SEQ_MASK, detail)
 
 
-def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -> None:
+def find_silence(mpa: CapturedConnection, judgement: Judgement | None, now: Moment) -> None:
     """At the end: a Request that was not answered, and a connection that was not closed."""
     request, half = mpa.request, mpa.halves["responder"]
     closed = half.closed or mpa.halves["initiator"].closed
@@ -232,7 +232,7 @@ def find_silence(mpa: MPAConnection, judgement: Judgement | None, now: Moment) -
         mpa.findings.add("startup-unanswered", "responder", *when, request.ack, detail)
 
 
-def find_fpdu_after_rejection(mpa: MPAConnection, half: Half, seg: Segment) -> None:
+def find_fpdu_after_rejection(mpa: CapturedConnection, half: Half, seg: Segment) -> None:
     """The first octets after a Reply with R: are they an FPDU?"""
     direction = mpa.role_of(half)
     octets = bytes(seg.buffer[seg.start : seg.end])
@@ -241,7 +241,14 @@ def find_fpdu_after_rejection(mpa: MPAConnection, half: Half, seg: Segment) -> N
         mpa.findings.add("startup-fpdu-after-rejection", direction, *where, "an FPDU after a Reply with R")
 
 
-def find_same_role(mpa: MPAConnection, direction: Direction, found: FoundFrame) -> None:
+def find_other_copy(mpa: CapturedConnection | None, half: Half, seg: Segment, before: Segment) -> None:
+    """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
+    if mpa is not None:
+        detail = f"a startup frame differs from what frame {before.frame} brought; the first copy is kept"
+        mpa.findings.add("overlap", mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
+
+
+def find_same_role(mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
     """A startup frame that the other side has sent already, or has to send."""
     what = "a second MPA Request" if found.startup.kind == "request" else "an MPA Reply from the Initiator"
     detail = f"{what}: both sides are in the same role"
@@ -249,7 +256,7 @@ def find_same_role(mpa: MPAConnection, direction: Direction, found: FoundFrame) 
 
 
 def find_unfinished(
-    mpa: MPAConnection | None,
+    mpa: CapturedConnection | None,
     findings: Findings,
     half: Half,
     pending: tuple[int, bytes] | None,
@@ -258,13 +265,8 @@ def find_unfinished(
 ) -> None:
     """At the end: why the Startup Phase of a half connection did not end.
 
-    Args:
-        mpa: the MPA connection, None if there is none.
-        findings: where it is reported.
-        half: the direction of the TCP connection.
-        pending: the sequence number and the octets of a startup frame of which only these came.
-        garbled: where its first octets are nearly a Key (frame, nanoseconds, sequence number), and what they are.
-        unexpected: what came in place of the Reply.
+    ``pending`` are the sequence number and the octets of a startup frame of which only these came, ``garbled`` is where
+    its first octets are nearly a Key, and what they are, ``unexpected`` what came in place of the Reply.
     """
     role = mpa.role_of(half) if mpa is not None else None
     source, destination = endpoints(half.key)
@@ -286,7 +288,7 @@ def find_unfinished(
         findings.add("startup-key", role, seg.frame, seg.time, seg.seq, f"no MPA Reply: it begins with {begins!r}")
 
 
-def find_negotiation(mpa: MPAConnection) -> Judgement | None:
+def find_negotiation(mpa: CapturedConnection) -> Judgement | None:
     """Report what is wrong with, or remarkable about, the startup frames; the judgement, None without any frame."""
     judgement = mpa.judge()
     if judgement is None:
@@ -298,7 +300,7 @@ def find_negotiation(mpa: MPAConnection) -> Judgement | None:
     return judgement
 
 
-def _place(mpa: MPAConnection, by: Direction, by_first_fpdu: bool) -> tuple[int, int, int] | None:
+def _place(mpa: CapturedConnection, by: Direction, by_first_fpdu: bool) -> tuple[int, int, int] | None:
     """The frame, the time (nanoseconds) and the sequence number at which something that ``by`` did shows."""
     own, operation = mpa.frame_of(by), mpa.operations.get(by)
     if (by_first_fpdu or own is None) and operation is not None and operation.opening.opened is not None:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.mpa import MPAConnection
+from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.operation import FullOperation
 
 PEER: dict[Direction, Direction] = {"initiator": "responder", "responder": "initiator"}
 
 
-def find_end(mpa: MPAConnection) -> None:
+def find_end(mpa: CapturedConnection) -> None:
     """Report how the connection ended, nothing more coming."""
     for direction, peer in PEER.items():
         _find_reset(mpa, direction)
         _find_close(mpa, direction, peer)
 
 
-def _find_reset(mpa: MPAConnection, direction: Direction) -> None:
+def _find_reset(mpa: CapturedConnection, direction: Direction) -> None:
     half, operation = mpa.halves[direction], mpa.operations.get(direction)
     if operation is None or half.rst is None or half.fin is not None:
         return
@@ -32,7 +32,7 @@ def _find_reset(mpa: MPAConnection, direction: Direction) -> None:
     mpa.findings.add("teardown-reset", direction, frame, time, seq, "RST without a FIN before it")
 
 
-def _find_close(mpa: MPAConnection, direction: Direction, peer: Direction) -> None:
+def _find_close(mpa: CapturedConnection, direction: Direction, peer: Direction) -> None:
     """The receiver of what ``peer`` sent, ``direction``, noticed an error: what did it say?"""
     sent, answers = mpa.operations.get(peer), mpa.operations.get(direction)
     half = mpa.halves[direction]
@@ -80,7 +80,7 @@ class Reads:
             operation.find("error-passed", offset, frame, time, detail)
 
 
-def watch_reads(mpa: MPAConnection) -> None:
+def watch_reads(mpa: CapturedConnection) -> None:
     """Begin to watch the RDMA Reads of a connection, both of whose half connections are in Full Operation."""
     initiator, responder = mpa.operations["initiator"], mpa.operations["responder"]
     depths = None
