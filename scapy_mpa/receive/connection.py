@@ -12,9 +12,10 @@ from typing import Protocol, TypeAlias
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
+from scapy_mpa.infer.deviating import DeviatingChain
+from scapy_mpa.infer.diagnosis import Diagnosis
+from scapy_mpa.infer.suspicion import Suspicion
 from scapy_mpa.receive.context import ReceiverContext
-from scapy_mpa.receive.deviating import DeviatingChain
-from scapy_mpa.receive.diagnosis import Diagnosis
 from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.receive.midstream import (
     Awaited,
@@ -34,11 +35,10 @@ from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
-from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
-from scapy_mpa.receive.suspicion import Suspicion
 from scapy_mpa.receive.waiting import Waiting
-from scapy_mpa.receive.watch.startup import (
+from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
+from scapy_mpa.watch.startup import (
     find_data_under_way,
     find_first_octets,
     find_negotiation,
@@ -49,7 +49,7 @@ from scapy_mpa.receive.watch.startup import (
     find_silence,
     find_unfinished,
 )
-from scapy_mpa.receive.watch.teardown import find_end, watch_reads
+from scapy_mpa.watch.teardown import find_end, watch_reads
 
 _Phase: TypeAlias = StartupPhase | AwaitingInference | FullOperation
 

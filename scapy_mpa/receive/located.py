@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from scapy_mpa.receive.half import Moment
-from scapy_mpa.receive.records import BAD, SCAN
 from scapy_mpa.receive.scan import Extent
+from scapy_mpa.values.records import BAD, SCAN
 
 #: A frame after all others.
 NEVER = 1 << 62
@@ -20,7 +20,7 @@ class Located(NamedTuple):
     Attributes:
         offset: of its first octet; the FPDUs of a half connection sort by it.
         extent: where it lies.
-        crc: GOOD, BAD or UNCHECKED of :mod:`~scapy_mpa.receive.records`.
+        crc: GOOD, BAD or UNCHECKED of :mod:`~scapy_mpa.values.records`.
         frames: the frames that first brought its octets, ascending.
         complete: the moment at which its last octet was captured.
         known: the moment at which it was complete and located.
@@ -30,7 +30,7 @@ class Located(NamedTuple):
         beginning: how its ULPDU begins.
         oddities: the rules that octets break at which receivers do not look, with details.
         terminate: the ULPDU of a Terminate, which findings spell out.
-        located_by: a code of :mod:`~scapy_mpa.receive.records`.
+        located_by: a code of :mod:`~scapy_mpa.values.records`.
     """
 
     offset: int

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.assumptions import Assumptions
+from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receive.half import Direction, Half
-from scapy_mpa.receive.inference import Inferred
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.operation import FullOperation, PlacedObserver
-from scapy_mpa.receive.segment import endpoints
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.segment import endpoints
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement

@@ -15,25 +15,25 @@ from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.senders import Bases
 from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.infer.deviating import DeviatingChain
+from scapy_mpa.infer.diagnosis import Diagnosis
+from scapy_mpa.infer.suspicion import Inquiry, Suspicion
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.copies import Copies, SentOctets
-from scapy_mpa.receive.deviating import DeviatingChain
-from scapy_mpa.receive.diagnosis import Diagnosis
 from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.located import Breach, Located, Outcome
 from scapy_mpa.receive.opening import Opening
 from scapy_mpa.receive.reassembly import Reassembly, is_cut
-from scapy_mpa.receive.records import FPDULog, Row
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader, Layout
-from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.settlement import Counts, Settlement
-from scapy_mpa.receive.suspicion import Inquiry, Suspicion
-from scapy_mpa.receive.watch.ddp import DDPWatch
-from scapy_mpa.receive.watch.fpdus import FPDUWatches, ReadsWatch
-from scapy_mpa.receive.watch.segments import SegmentWatches, names_buffer
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.values.records import FPDULog, FPDURow
+from scapy_mpa.values.segment import Segment
+from scapy_mpa.watch.ddp import DDPWatch
+from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
+from scapy_mpa.watch.segments import SegmentWatches, names_buffer
 
 
 class Owner(Protocol):
@@ -56,16 +56,16 @@ class Owner(Protocol):
 
 
 #: What is handed each FPDU when it is placed (or found bad): its row and its frames.
-PlacedSink: TypeAlias = "Callable[[FullOperation, Row, tuple[int, ...]], None]"
+PlacedSink: TypeAlias = "Callable[[FullOperation, FPDURow, tuple[int, ...]], None]"
 
 
 class PlacedObserver(Protocol):
     """Who wants the octets too, as soon as they mean something."""
 
-    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad; ``octets`` are all of its octets, Markers included."""
 
-    def delivered(self, operation: FullOperation, row: Row) -> None:
+    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
 
 
@@ -569,7 +569,7 @@ class FullOperation:
             self._find_terminate(located)
         return delivered
 
-    def _tell(self, row: Row, frames: tuple[int, ...], octets: bytes) -> None:
+    def _tell(self, row: FPDURow, frames: tuple[int, ...], octets: bytes) -> None:
         """Hand an FPDU that was read in order to whoever wants to know of each."""
         if self._sink is not None:
             self._sink(self, row, frames)

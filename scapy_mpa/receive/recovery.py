@@ -8,7 +8,7 @@ chain, and taken up when the chain gets there.
 
 The chain is in one of three states.  CHAIN: the next FPDU begins at ``at``.  RETRY: an FPDU had a bad CRC, so that
 its length proves nothing; ``at`` is where that length says the next one begins.  LOST: it is not known where one
-begins; the next that a Marker locates, or that a :class:`~scapy_mpa.receive.search.Search` finds, is taken.
+begins; the next that a Marker locates, or that a :class:`~scapy_mpa.infer.search.Search` finds, is taken.
 
 An FPDU beyond the chain whose CRC is bad is a *suspect*: its Marker or its length may be what is damaged.  It is
 reported when the chain gets there, for the frame at which it was complete and located.
@@ -25,15 +25,15 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH, header_offset
-from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
+from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
+from scapy_mpa.infer.search import ALIGNMENT, Search
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
-from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
-from scapy_mpa.receive.search import ALIGNMENT, Search
-from scapy_mpa.receive.segment import Segment
-from scapy_mpa.receive.watch.fpdus import oddities
+from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.values.segment import Segment
+from scapy_mpa.watch.fpdus import oddities
 
 CHAIN, RETRY, LOST = "chain", "retry", "lost"
 #: FPDUs in a row with a bad CRC that are followed by their lengths before those are given up.

@@ -19,13 +19,13 @@ from bisect import bisect_left, bisect_right
 from heapq import heappop, heappush
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
-from scapy_mpa.receive import records
+from scapy_mpa.values import records
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import NEVER, Breach, Located
 from scapy_mpa.receive.reassembly import Piece, Reassembly, frames_of
-from scapy_mpa.receive.records import FPDULog, Row, rows_of
 from scapy_mpa.receive.scan import Layout
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.records import FPDULog, FPDURow, rows_of
+from scapy_mpa.values.segment import Segment
 
 #: A repeated segment is known to begin with an FPDU if that is among so many last ones.
 REMEMBERED_BOUNDARIES = 4096
@@ -322,11 +322,11 @@ class Settlement:
 
     # --- records ---
 
-    def row(self, located: Located, delivered: int) -> Row:
+    def row(self, located: Located, delivered: int) -> FPDURow:
         """The row of an FPDU that recovery located."""
         extent = located.extent
         frame, time = located.placed or located.complete
-        return Row(
+        return FPDURow(
             self._reassembly.seq_of(extent.offset),
             self._reassembly.seq_of(extent.header),
             extent.end - extent.offset,
@@ -351,9 +351,9 @@ class Settlement:
         placed: Moment,
         delivered: int,
         frames: tuple[int, ...],
-    ) -> Row:
+    ) -> FPDURow:
         has_leading_marker = self._markers and not offset % MARKER_INTERVAL
-        return Row(
+        return FPDURow(
             self._reassembly.seq_of(offset),
             self._reassembly.seq_of(offset + MARKER_LENGTH if has_leading_marker else offset),
             end - offset,
@@ -373,14 +373,14 @@ class Settlement:
 
     def record_in_order(
         self, seg: Segment, begin: int, fpdus: list[int], held: list[Piece], wants_rows: bool
-    ) -> list[tuple[Row, tuple[int, ...]]]:
+    ) -> list[tuple[FPDURow, tuple[int, ...]]]:
         """Record FPDUs that a segment in order completed; ``held`` is what had come of the first, from ``begin``.
 
         Returns the rows and frames of all of them, if they are wanted.
         """
         log, frame, time = self.log, seg.frame, seg.time
         seq_start = self._reassembly.origin if self._markers else None
-        told: list[tuple[Row, tuple[int, ...]]] = []
+        told: list[tuple[FPDURow, tuple[int, ...]]] = []
         is_after = self.first_error is not None
         delivered = 0 if self.gapped else frame
         flag = records.flags(self._crc, records.LENGTH if begin else records.START, is_after)
@@ -462,8 +462,8 @@ class Settlement:
         self._unjudged.clear()
 
 
-def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> Row:
-    return Row(seq, 0, 0, 0, 0, flag, records.NO_OPCODE, frame, delivered, time, 0, frame)
+def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> FPDURow:
+    return FPDURow(seq, 0, 0, 0, 0, flag, records.NO_OPCODE, frame, delivered, time, 0, frame)
 
 
 def _holds(ascending: array[int], offset: int) -> bool:

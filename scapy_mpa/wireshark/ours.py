@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.found import FoundFPDU
 from scapy_mpa.wireshark.spill import OctetStore

@@ -25,8 +25,7 @@ from scapy_mpa.framing.dialect import (
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH, Origin
 from scapy_mpa.framing.senders import Candidate
-from scapy_mpa.receive.context import DiagnosisBudget
-from scapy_mpa.receive.evidence import (
+from scapy_mpa.infer.evidence import (
     CRC_BITS,
     HEADER_OCTETS,
     MARKER_BITS,
@@ -35,6 +34,7 @@ from scapy_mpa.receive.evidence import (
     header_bits,
     succession_bits,
 )
+from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.located import Doubt
 from scapy_mpa.receive.reassembly import Reassembly
 

@@ -3,7 +3,7 @@
 :class:`FPDUWatches` is shown FPDUs in the order of the stream.  An RDMA Write of one segment, or the next segment of
 one, with PAD of zero and no longer than those before it, breaks no rule: scan sees that by what is *usual*, and such
 FPDUs are not shown.  Nor does the first or the last segment of one, or a whole Send, that is as it has to be
-(:meth:`~scapy_mpa.receive.watch.ddp.DDPWatch.glance`).  Whatever else comes is looked into.
+(:meth:`~scapy_mpa.watch.ddp.DDPWatch.glance`).  Whatever else comes is looked into.
 
 The rest of this module are the rules about single FPDUs: PAD and Markers, lengths, and what the first octets of Full
 Operation are.
@@ -26,10 +26,9 @@ from scapy_mpa.framing.markers import (
     remove_markers,
 )
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
-from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
+from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Located
-from scapy_mpa.receive.records import BAD
 from scapy_mpa.receive.scan import (
     LAST_TO,
     TAGGED_HEAD,
@@ -41,7 +40,8 @@ from scapy_mpa.receive.scan import (
     head,
     place,
 )
-from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS, DDPWatch
+from scapy_mpa.values.records import BAD
+from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
 
 #: Octets at the beginning of an FPDU that are looked at, Markers included.
 _LOOKED_AT = LENGTH_FIELD_LENGTH + WATCHED_OCTETS + 2 * MARKER_LENGTH
