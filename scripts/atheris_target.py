@@ -17,7 +17,9 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["scapy_mpa.capture", "scapy_mpa.framing", "scapy_mpa.infer", "scapy_mpa.receive", "scapy_mpa.watch"]):
+with atheris.instrument_imports(
+    include=["scapy_mpa.capture", "scapy_mpa.framing", "scapy_mpa.infer", "scapy_mpa.receive", "scapy_mpa.watch"]
+):
     import scapy_mpa.report.analysis  # noqa: F401
 
 from scapy_mpa.values.limits import DEFAULT_LIMITS

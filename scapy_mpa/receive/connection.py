@@ -569,13 +569,9 @@ class TCPConnection:
         if mpa is not None:
             initiator = self.direction_of(mpa.halves["initiator"])
             find_end(mpa)
-            judgement = find_negotiation(mpa)
-            if (
-                isinstance(initiator.phase, StartupPhase)
-                and initiator.phase.found is not None
-                and initiator.phase.waiting
-            ):
-                find_octets_behind_request(mpa, initiator.phase.waiting.segments[0])
+            judgement, first = find_negotiation(mpa), initiator.phase
+            if isinstance(first, StartupPhase) and first.found is not None and first.waiting:
+                find_octets_behind_request(mpa, first.waiting.segments[0])
             find_silence(mpa, judgement, now)
             find_first_octets(mpa)
             if mpa.request is None and mpa.reply is not None:

@@ -61,7 +61,8 @@ class Located(NamedTuple):
 class Breach(NamedTuple):
     """A rule broken at an offset of the stream, and the frame and time (nanoseconds) at which it shows.
 
-    ``code`` (RFC 5044 §8) and ``topic`` (of the clause) are given where the rule leaves them open.
+    ``code`` (RFC 5044 §8) and ``topic`` (of the clause) are given where the rule leaves them open; ``is_of_peer`` says
+    that the peer broke it, to whom this half connection answers.
     """
 
     rule: str
@@ -71,6 +72,7 @@ class Breach(NamedTuple):
     detail: str
     code: int | None = None
     topic: str = ""
+    is_of_peer: bool = False
 
 
 class Doubt(NamedTuple):

@@ -1,4 +1,4 @@
-"""An MPA connection of the capture: startup frames, what was agreed or inferred, both half connections.
+"""An MPA connection of the capture: startup frames, what was agreed on or inferred, Full Operation of both halves.
 
 The Initiator is whoever sends the MPA Request, which need not be the side that sent the SYN (RFC 5044 §2).  Whoever
 follows the TCP connection tells it what happens (:class:`CapturedConnection`'s methods); all others only read.
@@ -178,7 +178,7 @@ class CapturedConnection:
 
     def judge(self) -> Judgement | None:
         """Judge its startup frames, and the first FPDUs as far as there are any; None without any frame."""
-        # Judging is not needed for most captures of single connections until their end: it is imported late.
+        # Imported only when a connection ends: it takes a while.
         from scapy_mpa.framing.deviations import Seen
         from scapy_mpa.framing.judgement import judge
 

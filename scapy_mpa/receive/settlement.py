@@ -19,11 +19,11 @@ from bisect import bisect_left, bisect_right
 from heapq import heappop, heappush
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
-from scapy_mpa.values import records
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import NEVER, Breach, Located
 from scapy_mpa.receive.reassembly import Piece, Reassembly, frames_of
 from scapy_mpa.receive.scan import Layout
+from scapy_mpa.values import records
 from scapy_mpa.values.records import FPDULog, FPDURow, rows_of
 from scapy_mpa.values.segment import Segment
 
