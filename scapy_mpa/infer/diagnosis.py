@@ -57,7 +57,14 @@ class Diagnosis(NamedTuple):
 
 
 class Hypothesis:
-    """One dialect, and how far it explains the stream."""
+    """One dialect, and how far it explains the half connection.
+
+    Args:
+        candidate: the deviations that make the dialect.
+        agreed: how FPDUs were to lie.
+        at: the offset from which it reads.
+        due: octets before its next Marker there, None where the half connection begins.
+    """
 
     __slots__ = (
         "_agreed",
@@ -73,7 +80,7 @@ class Hypothesis:
         "is_contradicted",
     )
 
-    def __init__(self, candidate: Candidate, agreed: Dialect) -> None:
+    def __init__(self, candidate: Candidate, agreed: Dialect, at: int = 0, due: int | None = None) -> None:
         self.candidate = candidate
         self._agreed = agreed
         self._headers: list[Header] = []
@@ -83,8 +90,8 @@ class Hypothesis:
         self._has_marker = False
         #: Whether there was something that it does not explain.
         self.is_contradicted = False
-        self.at = 0
-        self.due = candidate.dialect.first_due
+        self.at = at
+        self.due = candidate.dialect.first_due if due is None else due
         #: FPDUs explained, those among them that do not conform, bits of evidence.
         self.fpdus = self.deviating = self.bits = 0
 

@@ -32,11 +32,11 @@ from scapy_mpa.receive.midstream import (
 )
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
-from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
 from scapy_mpa.receive.waiting import Waiting
+from scapy_mpa.values.options import announced
 from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
 from scapy_mpa.watch.startup import (
     find_data_under_way,

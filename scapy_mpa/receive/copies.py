@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.located import Breach
+from scapy_mpa.receive.placing import DROPPED
 from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.receive.recovery import DROPPED
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.values.segment import Segment, checksum_is_right, checksum_is_wrong

@@ -153,7 +153,7 @@ class FullOperation:
         self._segments = SegmentWatches(half.key)
         self.opening = Opening(layout)
         self.chain: Recovery | DeviatingChain = deviating or Recovery(
-            reassembly, self._reader, floor, observer is not None, begins_at, may_search
+            self._reader, floor, observer is not None, begins_at, may_search
         )
         self._report_to = HalfFindings(mpa.findings, direction, reassembly)
         # Who wants octets at once has no time for an inquiry.

@@ -91,6 +91,11 @@ class FPDURecord(_FPDUFields):
         """The FPDU as a Scapy packet; nothing else of the capture is dissected.  Raises as :meth:`octets` does."""
         return self._context().packet(self)
 
+    def belong_to(self, context: FPDUContext) -> FPDURecord:
+        """The record, which came from there."""
+        self.context = context
+        return self
+
     def _context(self) -> FPDUContext:
         if self.context is None:
             raise MPAError("this record does not know the capture that it came from")
@@ -297,6 +302,4 @@ def record_of(
         OPCODE_NAMES[opcode],
         deviation,
     )
-    if context is not None:
-        record.context = context
-    return record
+    return record.belong_to(context) if context is not None else record
