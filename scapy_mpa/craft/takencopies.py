@@ -72,12 +72,12 @@ def _replaced(
         if segment.is_dropped:
             continue
         for at in segment.damage:
-            if first <= at < last and not any(_brings(one, at) for one in captured[:index]):
+            if first <= at < last and not any(_brings_right(one, at) for one in captured[:index]):
                 yield _replacement(captured, acknowledged, index, at, first, last)
 
 
-def _brings(segment: Captured, at: int) -> bool:
-    return not segment.is_dropped and segment.start <= at < segment.end
+def _brings_right(segment: Captured, at: int) -> bool:
+    return not segment.is_dropped and segment.start <= at < segment.end and at not in segment.damage
 
 
 def _replacement(
@@ -89,7 +89,7 @@ def _replacement(
         if edge > at:
             return None
         start, end = max(segment.start, copy.start, first, edge), min(segment.end, copy.end, last)
-        if _brings(copy, at) and not any(start <= other < end for other in copy.damage):
+        if _brings_right(copy, at) and not any(start <= other < end for other in copy.damage):
             return index, start, end
     return None
 
