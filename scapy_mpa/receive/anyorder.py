@@ -12,7 +12,6 @@ from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.receive.copies import Copies, SentOctets
 from scapy_mpa.receive.half import Half, Moment
 from scapy_mpa.receive.located import Breach, Located, Outcome
-from scapy_mpa.receive.opening import Opening
 from scapy_mpa.receive.reassembly import is_cut
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader
@@ -20,6 +19,7 @@ from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
+from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
 #: What a half connection may hold back whatever all others do.

@@ -22,7 +22,6 @@ from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.located import Breach, Located
-from scapy_mpa.receive.opening import Opening
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader, Layout
@@ -32,6 +31,7 @@ from scapy_mpa.values.records import FPDULog, FPDURow
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.ddp import DDPWatch
 from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
+from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
 
