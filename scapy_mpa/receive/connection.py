@@ -14,10 +14,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.infer.diagnosis import Diagnosis
-from scapy_mpa.infer.suspicion import Suspicion
-from scapy_mpa.receive.context import ReceiverContext
-from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
-from scapy_mpa.receive.midstream import (
+from scapy_mpa.infer.midstream import (
     Awaited,
     AwaitedMarkers,
     AwaitingInference,
@@ -30,6 +27,9 @@ from scapy_mpa.receive.midstream import (
     infer_from_request,
     inferred_profile,
 )
+from scapy_mpa.infer.suspicion import Suspicion
+from scapy_mpa.receive.context import ReceiverContext
+from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.reassembly import Reassembly

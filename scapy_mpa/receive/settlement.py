@@ -176,6 +176,7 @@ class Settlement:
         first_error: (frame, offset) of the first error of code 2 or 3.
         first_frame: the frame at which the first FPDU was located.
         located_octets: octets that FPDUs hold; ``located_end`` is the end of the last one.
+        unjudged: (end, start) of segments whose alignment is known when the chain has passed them.
     """
 
     __slots__ = (
@@ -184,7 +185,6 @@ class Settlement:
         "_markers",
         "_reassembly",
         "_starts",
-        "_unjudged",
         "complete",
         "counts",
         "delivers_from_first_located",
@@ -194,6 +194,7 @@ class Settlement:
         "located_end",
         "located_octets",
         "log",
+        "unjudged",
     )
 
     def __init__(
@@ -213,15 +214,16 @@ class Settlement:
         #: Where the last FPDUs begin, and where recovery saw one end; both ascend.
         self._starts = array("q")
         self._ends = array("q")
-        #: (end, start) of segments whose alignment is known when the chain has passed them.
-        self._unjudged: list[tuple[int, int]] = []
+        self.unjudged: list[tuple[int, int]] = []
 
     # --- FPDUs ---
 
     def pass_in_order(self, seg: Segment, begin: int, ends: list[int], ulpdu_octets: int, markers: int) -> None:
         """FPDUs that a segment in order completed, the first from ``begin``; others than they it does not hold."""
-        self._begin_at(begin, ends)
         fpdus = len(ends)
+        self._starts.append(begin)
+        if fpdus > 1:
+            self._starts.fromlist(ends[:-1])
         self.counts.pass_whole_segment(fpdus, ulpdu_octets, markers, fpdus if self.gapped else 0)
         self.complete = seg.frame
 
@@ -413,24 +415,19 @@ class Settlement:
 
     def judge_later(self, start: int, end: int) -> None:
         """Judge the alignment of a segment when all FPDUs up to its end are known."""
-        if len(self._unjudged) < MOST_UNJUDGED:
-            heappush(self._unjudged, (end, start))
+        if len(self.unjudged) < MOST_UNJUDGED:
+            heappush(self.unjudged, (end, start))
 
     def judge(self, offset: int, at: int | None = None) -> None:
         """FPDUs are known up to an offset: judge the segments that end there or before.
 
         ``at`` is where the next FPDU begins, None if that is not known.
         """
-        unjudged = self._unjudged
+        unjudged = self.unjudged
         while unjudged and unjudged[0][0] <= offset:
             end, start = heappop(unjudged)
             if _holds(self._starts, start):
                 self.counts.align(self.is_boundary(end, at))
-
-    @property
-    def has_unjudged(self) -> bool:
-        """Whether the alignment of segments is not known yet."""
-        return bool(self._unjudged)
 
     def is_boundary(self, offset: int, at: int | None) -> bool:
         """Whether an FPDU begins or ends at an offset; ``at`` is as :meth:`judge` has it."""
@@ -459,7 +456,7 @@ class Settlement:
 
     def let_go(self) -> None:
         """The TCP connection is over: no alignment is judged any more."""
-        self._unjudged.clear()
+        self.unjudged.clear()
 
 
 def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> FPDURow:

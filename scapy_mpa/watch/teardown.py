@@ -73,6 +73,7 @@ class Reads:
     def answered(self, offset: int, frame: int, time: int) -> None:
         """An RDMA Read or Atomic was answered."""
         operation, peer = self._operation, self._peer
+        peer.keep_up()
         before = peer.requests_before_error
         if before >= 0 and operation.ddp.answers > before and not operation.ddp.losses:
             assert peer.first_error is not None

@@ -137,7 +137,7 @@ def test_what_waits_is_not_inferred_for_each_segment(name: str, monkeypatch: pyt
     octets = FLOODS[name].make(FLOODS[name].packets)
     inferred = _count(
         monkeypatch,
-        ["scapy_mpa.receive.midstream.infer"],
+        ["scapy_mpa.infer.midstream.infer"],
         lambda runs, *_: sum(len(run.octets) for run in runs),
     )
     analyze(io.BytesIO(octets), limits=FEW)
