@@ -149,13 +149,27 @@ class Scene:
     captured: dict[str, list[Captured]] = field(default_factory=lambda: {"initiator": [], "responder": []})
     frame: int = 0
 
-    def capture(self, side: Side, start: int, end: int, *, ack: int, flags: int = ACK_FLAG, step: int = 1) -> None:
+    def capture(
+        self,
+        side: Side,
+        start: int,
+        end: int,
+        *,
+        ack: int,
+        flags: int = ACK_FLAG,
+        step: int = 1,
+        damage: tuple[int, ...] = (),
+    ) -> None:
+        """Capture octets [start, end) of a side; those at the offsets in `damage` are others than were sent."""
         self.frame += step
         seq = (side.seq_start + start) % 2**32
+        octets = bytearray(side.read(start, end))
+        for at in damage:
+            octets[at - start] ^= 0x41
         self.segments.append(
-            segment(self.frame, side.key, seq, side.read(start, end), ack=ack, flags=flags, time=time_ns(self.frame))
+            segment(self.frame, side.key, seq, bytes(octets), ack=ack, flags=flags, time=time_ns(self.frame))
         )
-        self.captured[side.direction].append(Captured(self.frame, start, end))
+        self.captured[side.direction].append(Captured(self.frame, start, end, damage))
 
     def told(self, side: Side) -> Told:
         startup = max(max(first_frames(self.captured[s.direction], -len(s.startup), 0)) for s in self.sides)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -20,11 +21,13 @@ from tests.receive.test_properties import (
     TOO_SLOW,
     Scene,
     Side,
+    ack_of,
     agree,
     captured,
     counters_of,
     damage,
     everything,
+    findings_of,
     in_batches,
     laid,
     never,
@@ -247,6 +250,77 @@ def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[S
     in_batches(rng, scene, receiver)
     receiver.finish()
     assert everything(receiver) == fast
+
+
+# --- segments that their receiver drops for a CRC ---
+
+
+@st.composite
+def dropped(draw: st.DrawFn, markers: bool | None = None) -> tuple[Scene, Side]:
+    """A capture in which one segment is damaged, and not acknowledged before its octets have come again."""
+    both = draw(sides(12, True, markers).filter(lambda both: any(side.sent for side in both)))
+    rng = draw(RANDOM)
+    index = 0 if not both[1].sent or (both[0].sent and rng.randint(0, 1)) else 1
+    side, plan = both[index], ordered(rng, both)
+    at = rng.choice(places_of_damage(side, rng.choice(side.sent)))
+    number, (_, first, last, _) = next((n, p) for n, p in enumerate(plan) if p[0] == index and p[1] <= at < p[2])
+    assume(first >= 0)
+    for start, end in cut_again(rng, side, first, last):
+        plan.insert(rng.randint(number + 1, len(plan)), (index, start, end, True))
+    good = next(n for n, p in enumerate(plan) if n > number and p[0] == index and p[1] <= at < p[2])
+    scene = Scene(both)
+    for n, planned in enumerate(plan):
+        who, start, end, _ = planned
+        ack = ack_of(rng, both, planned)
+        if who != index and n < good and start >= 0:
+            ack = (side.seq_start + rng.choice([0, first])) % 2**32
+        scene.capture(both[who], start, end, ack=ack, damage=(at,) if n == number else ())
+    return scene, side
+
+
+def places_of_damage(side: Side, f: Sent) -> list[int]:
+    """The octets of an FPDU that are neither its length nor Markers."""
+    of_markers = {at for p in marker_positions(f.offset, f.end) for at in range(p, p + 4)} if f.markers else set()
+    return [at for at in range(f.header + 2, f.end) if at not in of_markers]
+
+
+def cut_again(rng: Random, side: Side, first: int, last: int) -> list[tuple[int, int]]:
+    """A retransmission of [first, last), with the same boundaries or others."""
+    if rng.randint(0, 1):
+        return [(first, last)]
+    start = rng.choice([first, max(first - rng.randint(0, 600), 0)])
+    end = rng.choice([last, min(last + rng.randint(0, 600), len(side.octets))])
+    edges = {start, end, *(rng.randint(start, end) for _ in range(rng.randint(0, 3)))}
+    return list(pairwise(sorted(edges)))
+
+
+@settings(max_examples=examples(200), suppress_health_check=TOO_SLOW)
+@given(dropped())
+def test_what_is_dropped_for_its_crc_and_comes_again_is_the_reference(case: tuple[Scene, Side]) -> None:
+    scene, side = case
+    receiver = receiver_of(scene)
+    agree(scene, receiver)
+    said = {(f["rule"], f["direction"]) for f in findings_of(receiver)}
+    # Where both came before the FPDU could be judged, nobody can have dropped one for its CRC.
+    assert said & {("crc-dropped", side.direction), ("overlap", side.direction)}
+    assert {entry[:2] for entry in damage(receiver)} <= {("overlap", side.direction)}
+
+
+@settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
+@given(dropped(), RANDOM)
+def test_what_is_dropped_looks_the_same_to_the_slow_path_in_batches_and_to_the_sink(
+    case: tuple[Scene, Side], rng: Random
+) -> None:
+    scene, _ = case
+    fast = everything(receiver_of(scene))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(InOrder, "take", never)
+        assert everything(receiver_of(scene)) == fast
+    receiver = Receiver(records=True)
+    in_batches(rng, scene, receiver)
+    receiver.finish()
+    assert everything(receiver) == fast
+    same_in_order_of_placement(scene)
 
 
 @st.composite
