@@ -272,8 +272,8 @@ def dropped(draw: st.DrawFn, markers: bool | None = None) -> tuple[Scene, Side]:
     for n, planned in enumerate(plan):
         who, start, end, _ = planned
         ack = ack_of(rng, both, planned)
-        if who != index and n < good and start >= 0:
-            ack = (side.seq_start + rng.choice([0, first])) % 2**32
+        if who != index and n < good and (ack - side.seq_start - first) % 2**32 < 2**31:
+            ack = (side.seq_start + first) % 2**32
         scene.capture(both[who], start, end, ack=ack, damage=(at,) if n == number else ())
     return scene, side
 
