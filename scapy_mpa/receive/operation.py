@@ -18,10 +18,9 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.copies import Copies, SentOctets
 from scapy_mpa.receive.deviating import DeviatingChain
-from scapy_mpa.receive.diagnosis import Diagnosis
 from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.inorder import InOrder
-from scapy_mpa.receive.located import Breach, Located, Outcome
+from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome
 from scapy_mpa.receive.opening import Opening
 from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.records import FPDULog, Row
@@ -165,10 +164,11 @@ class FullOperation:
             reassembly, self._reader, floor, observer is not None, begins_at, may_search
         )
         self._report_to = HalfFindings(mpa.findings, direction, reassembly)
-        # Who wants octets at once has no time for an inquiry.
-        looks_into = begins_at == 0 and observer is None and deviating is None
+        looks_into = begins_at == 0 and deviating is None
         agreed = Dialect(layout.markers, layout.crc, mpa.profile.fpduptr_origin)
-        self.inquiry = Inquiry(half, self._reader, self.chain, context, agreed, self._bases, looks_into)
+        # An observer has had the octets: none is received anew.
+        may_look_again = observer is None
+        self.inquiry = Inquiry(half, self._reader, self.chain, context, agreed, self._bases, looks_into, may_look_again)
         #: How many RDMA Reads and Atomics were asked for before the first error, -1 without one.
         self.requests_before_error = -1
         self.is_replaced = False
@@ -228,14 +228,19 @@ class FullOperation:
         return self.settlement.first_error
 
     @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What its sender is known to do wrong."""
+        return self.chain.diagnosis
+
+    @property
     def deviation(self) -> str | None:
         """What its sender does wrong, by name; None if that is not known, or nothing."""
-        return self.chain.deviation
+        return self.diagnosis.candidate.name if self.diagnosis is not None else None
 
     @property
     def dialect(self) -> Dialect | None:
         """How FPDUs of a sender that deviates are read."""
-        return self.chain.dialect
+        return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     @property
     def has_hole(self) -> bool:

@@ -22,12 +22,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
-from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH, header_offset
 from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.half import Moment
-from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
+from scapy_mpa.receive.located import Ahead, Breach, Diagnosis, Located, Outcome, Suspects, offset_of
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
@@ -143,8 +142,7 @@ class Recovery:
             self._lose(may_search=not reader.layout.markers)
 
     #: Its sender conforms, as far as is known.
-    deviation: str | None = None
-    dialect: Dialect | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def is_chained(self) -> bool:

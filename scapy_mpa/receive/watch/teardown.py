@@ -81,10 +81,16 @@ class Reads:
 
 
 def watch_reads(mpa: CapturedConnection) -> None:
-    """Begin to watch the RDMA Reads of a connection, both of whose half connections are in Full Operation."""
+    """Begin to watch the RDMA Reads of a connection, both of whose half connections are in Full Operation.
+
+    What a sender that deviates asks for and answers is not watched: an analysis, which finds out later that it does,
+    reads it when the other half connection is further on.
+    """
     initiator, responder = mpa.operations["initiator"], mpa.operations["responder"]
     depths = None
     if mpa.request is not None and mpa.reply is not None:
         depths = agreed(mpa.request.startup, mpa.reply.startup).depths
-    initiator.watch_reads(Reads(initiator, responder, depths.initiator_ord if depths is not None else None))
-    responder.watch_reads(Reads(responder, initiator, depths.responder_ord if depths is not None else None))
+    if initiator.diagnosis is None:
+        initiator.watch_reads(Reads(initiator, responder, depths.initiator_ord if depths is not None else None))
+    if responder.diagnosis is None:
+        responder.watch_reads(Reads(responder, initiator, depths.responder_ord if depths is not None else None))
