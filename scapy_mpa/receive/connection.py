@@ -188,7 +188,9 @@ class TCPDirection:
         mpa = self.connection.mpa
         assert mpa is not None
         old.be_replaced()
-        mpa.findings.forget(old.direction, old.broken)
+        # What its receiver dropped is not among what is received anew.
+        mpa.findings.forget(old.direction, old.broken - {"tcp-checksum"})
+        mpa.findings.forget(mpa.role_of(self.half.peer), {"attack-buffer"})
         operation = self._deviating(mpa, diagnosis, old.reassembly.origin, suspicion.agreed, old.floor)
         mpa.begin(operation, None)
         self.enter(operation)

@@ -24,9 +24,9 @@ from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome
 from scapy_mpa.receive.opening import Opening
 from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.records import FPDULog, Row
-from scapy_mpa.receive.recovery import Recovery
+from scapy_mpa.receive.recovery import DROPPED, Recovery
 from scapy_mpa.receive.scan import FPDUReader, Layout
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.receive.segment import Segment, checksum_is_wrong
 from scapy_mpa.receive.settlement import Counts, Settlement
 from scapy_mpa.receive.suspicion import Inquiry, Suspicion
 from scapy_mpa.receive.watch.ddp import DDPWatch
@@ -331,6 +331,11 @@ class FullOperation:
             sent.cut_at(start + seg.length)
             self.find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
         highest = reassembly.highest
+        if self.diagnosis is not None and start < end and checksum_is_wrong(seg):
+            # So few senders deviate that each segment of theirs is checked, with or without a CRC that would tell.
+            self.find("tcp-checksum", start, seg.frame, seg.time, DROPPED)
+            counts.take_segment(is_repeat=False, is_late=start < highest)
+            return []
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg.length == 1 and end == reassembly.next
