@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import RDMAPWrite as RDMAPWrite
     from scapy_mpa.layers import bind_mpa as bind_mpa
     from scapy_mpa.layers import unbind_mpa as unbind_mpa
-    from scapy_mpa.receive.assumptions import Assumptions as Assumptions
-    from scapy_mpa.receive.limits import Limits as Limits
-    from scapy_mpa.receive.records import FPDURecord as FPDURecord
     from scapy_mpa.report.analysis import Selection as Selection
     from scapy_mpa.report.analysis import analyze as analyze
     from scapy_mpa.report.analysis import iter_fpdus as iter_fpdus
     from scapy_mpa.report.model import Report as Report
+    from scapy_mpa.values.assumptions import Assumptions as Assumptions
+    from scapy_mpa.values.limits import Limits as Limits
+    from scapy_mpa.values.records import FPDURecord as FPDURecord
     from scapy_mpa.wireshark.crosscheck import crosscheck as crosscheck
     from scapy_mpa.wireshark.enrich import enrich as enrich
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Assumptions": "scapy_mpa.receive.assumptions",
+    "Assumptions": "scapy_mpa.values.assumptions",
     "CaptureError": "scapy_mpa.errors",
     "ConversationError": "scapy_mpa.craft.setup",
     "FramingError": "scapy_mpa.errors",
     "MPAError": "scapy_mpa.errors",
     "Malformed": "scapy_mpa.catalogue.malformed",
     "mulpdu": "scapy_mpa.framing.mulpdu",
-    "FPDURecord": "scapy_mpa.receive.records",
-    "Limits": "scapy_mpa.receive.limits",
+    "FPDURecord": "scapy_mpa.values.records",
+    "Limits": "scapy_mpa.values.limits",
     "Selection": "scapy_mpa.report.analysis",
     "analyze": "scapy_mpa.report.analysis",
     "iter_fpdus": "scapy_mpa.report.analysis",

@@ -17,10 +17,12 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["scapy_mpa.capture", "scapy_mpa.framing", "scapy_mpa.receive"]):
+with atheris.instrument_imports(
+    include=["scapy_mpa.capture", "scapy_mpa.framing", "scapy_mpa.infer", "scapy_mpa.receive", "scapy_mpa.watch"]
+):
     import scapy_mpa.report.analysis  # noqa: F401
 
-from scapy_mpa.receive.limits import DEFAULT_LIMITS
+from scapy_mpa.values.limits import DEFAULT_LIMITS
 from tests.hostile.examine import TIGHT, examine, seconds_allowed
 from tests.hostile.files import LAYOUTS, write
 from tests.hostile.samples import Draft, samples

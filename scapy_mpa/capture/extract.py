@@ -15,8 +15,8 @@ from scapy_mpa.capture.fragments import Datagram, Fragment, Fragments
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import ACK_FLAG, SYN, Segment, reverse_key
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment, reverse_key
 
 
 class Syn(NamedTuple):

@@ -11,7 +11,7 @@ from bisect import bisect
 from typing import NamedTuple
 
 from scapy_mpa.capture.notes import Notes
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 #: Nanoseconds after which the identification may be that of another datagram (Linux: 30 seconds).
 LIFETIME = 30_000_000_000

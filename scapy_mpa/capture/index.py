@@ -20,7 +20,7 @@ from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.sequence import seq_diff
-from scapy_mpa.receive.segment import SYN, Segment
+from scapy_mpa.values.segment import SYN, Segment
 
 #: How many frames back the fragments of a datagram are looked for, in one step after the other.
 _LOOK_BACK = (32, 512, 8192, 131072)
@@ -28,7 +28,7 @@ _LOOK_BACK = (32, 512, 8192, 131072)
 _RECENT = 16
 
 
-class Piece(NamedTuple):
+class FramePiece(NamedTuple):
     """The octets [first, end) of what was asked for, which ``frame`` brought."""
 
     first: int
@@ -84,19 +84,19 @@ class FrameIndex:
         self._make()
         return map(self._place, frames)
 
-    def pieces(self, frames: Sequence[int], seq: int, length: int) -> tuple[bytes, list[Piece]]:
+    def pieces(self, frames: Sequence[int], seq: int, length: int) -> tuple[bytes, list[FramePiece]]:
         """The octets [seq, seq + length) of a stream, of which these frames brought each first, and which brought what.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` if they do not hold all of them.
         """
         octets = bytearray(length)
         missing = [(0, length)]
-        pieces: list[Piece] = []
+        pieces: list[FramePiece] = []
         for seg in self.segments(sorted(frames)):
             start, end = _range_of(seg, seq)
             for a, b in _take(missing, start, end):
                 octets[a:b] = seg.buffer[seg.start + a - start : seg.start + b - start]
-                pieces.append(Piece(a, b, seg.frame))
+                pieces.append(FramePiece(a, b, seg.frame))
         if missing:
             raise CaptureError(f"frames {', '.join(map(str, frames))} do not hold all octets from sequence {seq} on")
         return bytes(octets), sorted(pieces)
@@ -105,7 +105,7 @@ class FrameIndex:
         """The octets that :meth:`pieces` gives."""
         return self.pieces(frames, seq, length)[0]
 
-    def latest_pieces(self, last: int, most: int, key: bytes, seq: int, length: int) -> list[Piece]:
+    def latest_pieces(self, last: int, most: int, key: bytes, seq: int, length: int) -> list[FramePiece]:
         """As :meth:`pieces` has them, of ``last`` and as few frames before it, of one direction, as hold all octets.
 
         Empty if the last ``most`` frames do not hold them.

@@ -15,7 +15,7 @@ from scapy_mpa.capture.ip import PROTOCOL_TCP, below_ipv6, ipv4, ipv6
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.tunnel import inner_packet
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.segment import Segment
 
 #: IP packets in one another, and fragments of fragments, that are looked into.
 MAX_NESTING = 8

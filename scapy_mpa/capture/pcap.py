@@ -15,7 +15,7 @@ from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, NO_SEGMEN
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.segment import Segment
 
 #: The magic number as it stands in the file: byte order for struct, nanoseconds in one unit of the fraction.
 MAGIC_NUMBERS = {

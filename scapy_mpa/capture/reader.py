@@ -1,6 +1,6 @@
 """What the readers of the capture formats have in common.
 
-A file is read in blocks. Out come lists of :data:`~scapy_mpa.receive.segment.Segment`, one list for each block; the
+A file is read in blocks. Out come lists of :data:`~scapy_mpa.values.segment.Segment`, one list for each block; the
 buffers of a batch's segments share that block's memory, so nothing is copied.
 """
 
@@ -15,7 +15,7 @@ from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.capture.source import Octets
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.segment import Segment
 
 #: Octets read at a time: few enough for a processor's cache, enough to forget what a read costs.
 BLOCK_SIZE = 1 << 19

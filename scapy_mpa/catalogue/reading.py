@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scapy_mpa.receive.assumptions import parse_assumptions
-from scapy_mpa.receive.limits import parse_limits
+from scapy_mpa.values.assumptions import parse_assumptions
+from scapy_mpa.values.limits import parse_limits
 
 
 def options(words: Sequence[str]) -> dict[str, Any]:

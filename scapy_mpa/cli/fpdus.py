@@ -10,9 +10,9 @@ import click
 
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import PlacedFPDUs
 from scapy_mpa.report.fpdus import STYLES, lines, log_lines
+from scapy_mpa.values.records import FPDURecord
 
 
 @click.command("fpdus")

@@ -21,11 +21,11 @@ from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.fuzz.units import Way
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
+from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.found import FoundFPDUs, marker_phase
 
 #: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.

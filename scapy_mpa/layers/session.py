@@ -21,12 +21,12 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.records import Row
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.limits import DEFAULT_LIMITS
+from scapy_mpa.values.records import FPDURow
+from scapy_mpa.values.segment import Segment
 
 Order = Literal["placed", "delivered"]
 
@@ -164,7 +164,7 @@ class MPASession(DefaultSession):
         frame = self._frame_of(mpa.halves[direction].key, found.time)
         self._found.append((None, 0, self._over(frame, startup_packet(found.startup.encode()))))
 
-    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         placed, delivered, time = row.placed, row.delivered, row.time
         if self.order == "delivered" and not delivered:
@@ -174,13 +174,13 @@ class MPASession(DefaultSession):
             return
         self._find(operation, row, self._frame_of(operation.half.key, time), octets)
 
-    def delivered(self, operation: FullOperation, row: Row) -> None:
+    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
         later = self._undelivered.get(operation, {}).pop(row.seq, None)
         if later is not None:
             self._find(operation, row, later.frame, later.octets)
 
-    def _find(self, operation: FullOperation, row: Row, frame: _Frame | None, octets: bytes) -> None:
+    def _find(self, operation: FullOperation, row: FPDURow, frame: _Frame | None, octets: bytes) -> None:
         offset = (row.seq - operation.reassembly.origin) % MARKER_INTERVAL
         marker_offset = -offset % MARKER_INTERVAL if operation.markers else None
         if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:

@@ -13,11 +13,8 @@ from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
-from scapy_mpa.receive.context import ReceiverContext
-from scapy_mpa.receive.deviating import DeviatingChain
-from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
-from scapy_mpa.receive.located import Diagnosis
-from scapy_mpa.receive.midstream import (
+from scapy_mpa.infer.deviating import DeviatingChain
+from scapy_mpa.infer.midstream import (
     Awaited,
     AwaitedMarkers,
     AwaitingInference,
@@ -30,16 +27,19 @@ from scapy_mpa.receive.midstream import (
     infer_from_request,
     inferred_profile,
 )
+from scapy_mpa.infer.suspicion import Suspicion
+from scapy_mpa.receive.context import ReceiverContext
+from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
+from scapy_mpa.receive.located import Diagnosis
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
-from scapy_mpa.receive.options import announced
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
-from scapy_mpa.receive.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
-from scapy_mpa.receive.suspicion import Suspicion
 from scapy_mpa.receive.waiting import Waiting
-from scapy_mpa.receive.watch.startup import (
+from scapy_mpa.values.options import announced
+from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
+from scapy_mpa.watch.startup import (
     find_data_under_way,
     find_first_octets,
     find_negotiation,
@@ -50,7 +50,7 @@ from scapy_mpa.receive.watch.startup import (
     find_silence,
     find_unfinished,
 )
-from scapy_mpa.receive.watch.teardown import find_end, watch_reads
+from scapy_mpa.watch.teardown import find_end, watch_reads
 
 _Phase: TypeAlias = StartupPhase | AwaitingInference | FullOperation
 
@@ -583,13 +583,9 @@ class TCPConnection:
         if mpa is not None:
             initiator = self.direction_of(mpa.halves["initiator"])
             find_end(mpa)
-            judgement = find_negotiation(mpa)
-            if (
-                isinstance(initiator.phase, StartupPhase)
-                and initiator.phase.found is not None
-                and initiator.phase.waiting
-            ):
-                find_octets_behind_request(mpa, initiator.phase.waiting.segments[0])
+            judgement, first = find_negotiation(mpa), initiator.phase
+            if isinstance(first, StartupPhase) and first.found is not None and first.waiting:
+                find_octets_behind_request(mpa, first.waiting.segments[0])
             find_silence(mpa, judgement, now)
             find_first_octets(mpa)
             if mpa.request is None and mpa.reply is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from scapy_mpa.receive.assumptions import Assumptions
+from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receive.half import Half
-from scapy_mpa.receive.inference import Budget
-from scapy_mpa.receive.limits import Limits
 from scapy_mpa.receive.located import Deviations, Diagnosis
-from scapy_mpa.receive.segment import Segment
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.segment import Segment
 
 #: A half connection is idle that brought nothing for so many frames.
 _IDLE = 1 << 14

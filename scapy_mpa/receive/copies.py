@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.located import Breach
+from scapy_mpa.receive.placing import DROPPED
 from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.receive.recovery import DROPPED
 from scapy_mpa.receive.scan import Layout
-from scapy_mpa.receive.segment import Segment, checksum_is_right, checksum_is_wrong
 from scapy_mpa.receive.settlement import Settlement
-from scapy_mpa.receive.watch.segments import is_good_fpdu
+from scapy_mpa.values.segment import Segment, checksum_is_right, checksum_is_wrong
+from scapy_mpa.watch.segments import is_good_fpdu
 
 #: So far behind the last octet captured an RST is believed to tell what was sent.
 MOST_UNSEEN = 1 << 24

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.options import Announced, emss_of
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.options import Announced, emss_of
+from scapy_mpa.values.segment import Segment
 
 Direction: TypeAlias = Literal["initiator", "responder"]
 #: A frame and its time in nanoseconds since the epoch.

@@ -11,10 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receive.half import Half, Moment
-from scapy_mpa.receive.limits import Limits
 from scapy_mpa.receive.located import Breach
-from scapy_mpa.receive.opening import Opening
 from scapy_mpa.receive.reassembly import (
     FARTHEST_POSTPONED,
     MOST_POSTPONED,
@@ -23,12 +22,14 @@ from scapy_mpa.receive.reassembly import (
     Postponed,
     Reassembly,
 )
-from scapy_mpa.receive.records import Row
 from scapy_mpa.receive.scan import Found, FPDUReader, Scan, Unusual
-from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.settlement import Settlement
-from scapy_mpa.receive.watch.fpdus import FPDUWatches
-from scapy_mpa.receive.watch.segments import SegmentWatches
+from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.records import FPDURow
+from scapy_mpa.values.segment import Segment
+from scapy_mpa.watch.fpdus import FPDUWatches
+from scapy_mpa.watch.opening import Opening
+from scapy_mpa.watch.segments import SegmentWatches
 
 #: Pieces of an FPDU that are read again, from its first octet, with each segment that follows.
 _MOST_READ_AGAIN = 64
@@ -86,7 +87,7 @@ class InOrder:
         segments: SegmentWatches,
         opening: Opening,
         report: Callable[[Sequence[Breach]], None],
-        tell: Callable[[Row, tuple[int, ...], bytes], None] | None,
+        tell: Callable[[FPDURow, tuple[int, ...], bytes], None] | None,
     ) -> None:
         self._half = half
         self._reader = reader
@@ -247,10 +248,10 @@ class InOrder:
                 # Whether it ends with an FPDU may turn out otherwise than that length says.
                 settlement.judge_later(reassembly.next, reassembly.next + length)
         reassembly.take_next(seg, consumed)
-        if settlement.has_unjudged:
+        if settlement.unjudged:
             settlement.judge(consumed, consumed)
         self._need = found.need
-        self.next_seq = reassembly.seq_of(reassembly.next)
+        self.next_seq = seg.seq + length & SEQ_MASK
 
     def _hold(self, seg: Segment, need: int) -> None:
         """The segment begins with an FPDU, and holds no whole one."""

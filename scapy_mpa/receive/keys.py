@@ -15,8 +15,8 @@ from scapy_mpa.framing.startup import (
 from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.mpa import FoundFrame
 from scapy_mpa.receive.reassembly import UNANCHORED, Reassembly
-from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.waiting import FIRST_LOOK, lay
+from scapy_mpa.values.segment import Segment
 
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
 _LARGEST_REV = 8

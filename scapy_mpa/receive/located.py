@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.framing.senders import Candidate
 from scapy_mpa.receive.half import Moment
-from scapy_mpa.receive.records import BAD, SCAN
 from scapy_mpa.receive.scan import Extent
+from scapy_mpa.values.records import BAD, SCAN
 
 #: A frame after all others.
 NEVER = 1 << 62
@@ -21,7 +21,7 @@ class Located(NamedTuple):
     Attributes:
         offset: of its first octet; the FPDUs of a half connection sort by it.
         extent: where it lies.
-        crc: GOOD, BAD or UNCHECKED of :mod:`~scapy_mpa.receive.records`.
+        crc: GOOD, BAD or UNCHECKED of :mod:`~scapy_mpa.values.records`.
         frames: the frames that first brought its octets, ascending.
         complete: the moment at which its last octet was captured.
         known: the moment at which it was complete and located.
@@ -31,7 +31,7 @@ class Located(NamedTuple):
         beginning: how its ULPDU begins.
         oddities: the rules that octets break at which receivers do not look, with details.
         terminate: the ULPDU of a Terminate, which findings spell out.
-        located_by: a code of :mod:`~scapy_mpa.receive.records`.
+        located_by: a code of :mod:`~scapy_mpa.values.records`.
     """
 
     offset: int
@@ -62,7 +62,8 @@ class Located(NamedTuple):
 class Breach(NamedTuple):
     """A rule broken at an offset of the stream, and the frame and time (nanoseconds) at which it shows.
 
-    ``code`` (RFC 5044 §8) and ``topic`` (of the clause) are given where the rule leaves them open.
+    ``code`` (RFC 5044 §8) and ``topic`` (of the clause) are given where the rule leaves them open; ``is_of_peer`` says
+    that the peer broke it, to whom this half connection answers.
     """
 
     rule: str
@@ -72,6 +73,7 @@ class Breach(NamedTuple):
     detail: str
     code: int | None = None
     topic: str = ""
+    is_of_peer: bool = False
 
 
 class Doubt(NamedTuple):

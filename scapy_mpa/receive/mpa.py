@@ -1,4 +1,4 @@
-"""An MPA connection of the capture: startup frames, what was agreed or inferred, both half connections.
+"""An MPA connection of the capture: startup frames, what was agreed on or inferred, Full Operation of both halves.
 
 The Initiator is whoever sends the MPA Request, which need not be the side that sent the SYN (RFC 5044 §2).  Whoever
 follows the TCP connection tells it what happens (:class:`CapturedConnection`'s methods); all others only read.
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.assumptions import Assumptions
+from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receive.half import Direction, Half
-from scapy_mpa.receive.inference import Inferred
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.operation import FullOperation, PlacedObserver
-from scapy_mpa.receive.segment import endpoints
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.segment import endpoints
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement
@@ -178,7 +178,7 @@ class CapturedConnection:
 
     def judge(self) -> Judgement | None:
         """Judge its startup frames, and the first FPDUs as far as there are any; None without any frame."""
-        # Judging is not needed for most captures of single connections until their end: it is imported late.
+        # Imported only when a connection ends: it takes a while.
         from scapy_mpa.framing.deviations import Seen
         from scapy_mpa.framing.judgement import judge
 

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.sequence import unwrap, wrap
-from scapy_mpa.receive.segment import Segment, checksum_is_wrong, small_copy
+from scapy_mpa.values.segment import Segment, checksum_is_wrong, small_copy
 
 
 class Piece(NamedTuple):

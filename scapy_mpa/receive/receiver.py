@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.connection import TCPConnection, TCPDirection
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import Half, Moment
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
-from scapy_mpa.receive.segment import STATE_FLAGS, SYN, Segment, reverse_key
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import STATE_FLAGS, SYN, Segment, reverse_key
 
 
 class Receiver:

@@ -33,7 +33,7 @@ from scapy_mpa.framing.markers import (
     wire_length,
 )
 from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.segment import Segment
 
 #: TO counts modulo 2^64 (RFC 5041 §4.2).
 LAST_TO: Final = (1 << 64) - 1

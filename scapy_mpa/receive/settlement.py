@@ -19,13 +19,13 @@ from bisect import bisect_left, bisect_right
 from heapq import heappop, heappush
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
-from scapy_mpa.receive import records
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import NEVER, Breach, Located
 from scapy_mpa.receive.reassembly import Piece, Reassembly, frames_of
-from scapy_mpa.receive.records import FPDULog, Row, rows_of
 from scapy_mpa.receive.scan import Layout
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values import records
+from scapy_mpa.values.records import FPDULog, FPDURow, rows_of
+from scapy_mpa.values.segment import Segment
 
 #: A repeated segment is known to begin with an FPDU if that is among so many last ones.
 REMEMBERED_BOUNDARIES = 4096
@@ -176,6 +176,7 @@ class Settlement:
         first_error: (frame, offset) of the first error of code 2 or 3.
         first_frame: the frame at which the first FPDU was located.
         located_octets: octets that FPDUs hold; ``located_end`` is the end of the last one.
+        unjudged: (end, start) of segments whose alignment is known when the chain has passed them.
     """
 
     __slots__ = (
@@ -184,7 +185,6 @@ class Settlement:
         "_markers",
         "_reassembly",
         "_starts",
-        "_unjudged",
         "complete",
         "counts",
         "delivers_from_first_located",
@@ -194,6 +194,7 @@ class Settlement:
         "located_end",
         "located_octets",
         "log",
+        "unjudged",
     )
 
     def __init__(
@@ -213,15 +214,16 @@ class Settlement:
         #: Where the last FPDUs begin, and where recovery saw one end; both ascend.
         self._starts = array("q")
         self._ends = array("q")
-        #: (end, start) of segments whose alignment is known when the chain has passed them.
-        self._unjudged: list[tuple[int, int]] = []
+        self.unjudged: list[tuple[int, int]] = []
 
     # --- FPDUs ---
 
     def pass_in_order(self, seg: Segment, begin: int, ends: list[int], ulpdu_octets: int, markers: int) -> None:
         """FPDUs that a segment in order completed, the first from ``begin``; others than they it does not hold."""
-        self._begin_at(begin, ends)
         fpdus = len(ends)
+        self._starts.append(begin)
+        if fpdus > 1:
+            self._starts.fromlist(ends[:-1])
         self.counts.pass_whole_segment(fpdus, ulpdu_octets, markers, fpdus if self.gapped else 0)
         self.complete = seg.frame
 
@@ -322,11 +324,11 @@ class Settlement:
 
     # --- records ---
 
-    def row(self, located: Located, delivered: int) -> Row:
+    def row(self, located: Located, delivered: int) -> FPDURow:
         """The row of an FPDU that recovery located."""
         extent = located.extent
         frame, time = located.placed or located.complete
-        return Row(
+        return FPDURow(
             self._reassembly.seq_of(extent.offset),
             self._reassembly.seq_of(extent.header),
             extent.end - extent.offset,
@@ -351,9 +353,9 @@ class Settlement:
         placed: Moment,
         delivered: int,
         frames: tuple[int, ...],
-    ) -> Row:
+    ) -> FPDURow:
         has_leading_marker = self._markers and not offset % MARKER_INTERVAL
-        return Row(
+        return FPDURow(
             self._reassembly.seq_of(offset),
             self._reassembly.seq_of(offset + MARKER_LENGTH if has_leading_marker else offset),
             end - offset,
@@ -373,14 +375,14 @@ class Settlement:
 
     def record_in_order(
         self, seg: Segment, begin: int, fpdus: list[int], held: list[Piece], wants_rows: bool
-    ) -> list[tuple[Row, tuple[int, ...]]]:
+    ) -> list[tuple[FPDURow, tuple[int, ...]]]:
         """Record FPDUs that a segment in order completed; ``held`` is what had come of the first, from ``begin``.
 
         Returns the rows and frames of all of them, if they are wanted.
         """
         log, frame, time = self.log, seg.frame, seg.time
         seq_start = self._reassembly.origin if self._markers else None
-        told: list[tuple[Row, tuple[int, ...]]] = []
+        told: list[tuple[FPDURow, tuple[int, ...]]] = []
         is_after = self.first_error is not None
         delivered = 0 if self.gapped else frame
         flag = records.flags(self._crc, records.LENGTH if begin else records.START, is_after)
@@ -413,24 +415,19 @@ class Settlement:
 
     def judge_later(self, start: int, end: int) -> None:
         """Judge the alignment of a segment when all FPDUs up to its end are known."""
-        if len(self._unjudged) < MOST_UNJUDGED:
-            heappush(self._unjudged, (end, start))
+        if len(self.unjudged) < MOST_UNJUDGED:
+            heappush(self.unjudged, (end, start))
 
     def judge(self, offset: int, at: int | None = None) -> None:
         """FPDUs are known up to an offset: judge the segments that end there or before.
 
         ``at`` is where the next FPDU begins, None if that is not known.
         """
-        unjudged = self._unjudged
+        unjudged = self.unjudged
         while unjudged and unjudged[0][0] <= offset:
             end, start = heappop(unjudged)
             if _holds(self._starts, start):
                 self.counts.align(self.is_boundary(end, at))
-
-    @property
-    def has_unjudged(self) -> bool:
-        """Whether the alignment of segments is not known yet."""
-        return bool(self._unjudged)
 
     def is_boundary(self, offset: int, at: int | None) -> bool:
         """Whether an FPDU begins or ends at an offset; ``at`` is as :meth:`judge` has it."""
@@ -459,11 +456,11 @@ class Settlement:
 
     def let_go(self) -> None:
         """The TCP connection is over: no alignment is judged any more."""
-        self._unjudged.clear()
+        self.unjudged.clear()
 
 
-def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> Row:
-    return Row(seq, 0, 0, 0, 0, flag, records.NO_OPCODE, frame, delivered, time, 0, frame)
+def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> FPDURow:
+    return FPDURow(seq, 0, 0, 0, 0, flag, records.NO_OPCODE, frame, delivered, time, 0, frame)
 
 
 def _holds(ascending: array[int], offset: int) -> bool:

@@ -29,9 +29,9 @@ from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
 from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.reassembly import Reassembly, is_cut
-from scapy_mpa.receive.segment import Segment, checksum_is_wrong, detached, small_copy
 from scapy_mpa.receive.waiting import Decision, Waiting, lay
-from scapy_mpa.receive.watch.startup import find_fpdu_after_rejection, find_other_copy
+from scapy_mpa.values.segment import Segment, checksum_is_wrong, detached, small_copy
+from scapy_mpa.watch.startup import find_fpdu_after_rejection, find_other_copy
 
 #: Octets of streaming data held back for a gap.
 _MOST_STREAMING = 1024 * 1024

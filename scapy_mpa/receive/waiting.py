@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scapy_mpa.framing.markers import LONGEST_FPDU
-from scapy_mpa.receive.evidence import may_begin_with_fpdu
-from scapy_mpa.receive.inference import CONNECTION_BITS, Budget, Run, infer
+from scapy_mpa.infer.evidence import may_begin_with_fpdu
+from scapy_mpa.infer.inference import CONNECTION_BITS, Budget, Run, infer
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
-from scapy_mpa.receive.segment import Segment, small_copy
+from scapy_mpa.values.segment import Segment, small_copy
 
 #: As many octets, at the beginning of a TCP connection, are looked at before more may be FPDUs.
 FIRST_LOOK = 24

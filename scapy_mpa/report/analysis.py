@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from scapy_mpa.capture.files import Captures, CaptureSource
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.notes import Note
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.records import FPDURecord, Row, record_of
-from scapy_mpa.receive.segment import Segment
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.part import ReportPart
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
+from scapy_mpa.values.segment import Segment
 
 if TYPE_CHECKING:
     from scapy_mpa.report.shares import Share
@@ -183,7 +183,7 @@ class PlacedFPDUs:
         self._assumptions = assumptions
         self._limits = limits
         #: What has been placed and not been yielded yet: the frame, and what its record is made of.
-        self._placed: list[tuple[int, FullOperation, Row, tuple[int, ...]]] = []
+        self._placed: list[tuple[int, FullOperation, FPDURow, tuple[int, ...]]] = []
         self._report: Report | None = None
 
     def __iter__(self) -> Iterator[FPDURecord]:
@@ -217,7 +217,7 @@ class PlacedFPDUs:
             raise RuntimeError("the capture has not been read to its end")
         return self._report
 
-    def _sink(self, operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
+    def _sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
         self._placed.append((row.placed or frames[-1], operation, row, frames))
 
     def _until(self, frame: int) -> Iterator[FPDURecord]:
@@ -235,7 +235,7 @@ class PlacedFPDUs:
             yield record_of(row, frames, operation.mpa.number, operation.direction, context, operation.deviation)
 
 
-def _frame(placed: tuple[int, FullOperation, Row, tuple[int, ...]]) -> int:
+def _frame(placed: tuple[int, FullOperation, FPDURow, tuple[int, ...]]) -> int:
     return placed[0]
 
 

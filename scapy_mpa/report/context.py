@@ -8,7 +8,7 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.values.records import FPDURecord
 
 if TYPE_CHECKING:
     from scapy.packet import Packet

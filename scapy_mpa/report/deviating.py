@@ -22,7 +22,7 @@ from scapy_mpa.framing.dialect import (
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.senders import BY_NAME
-from scapy_mpa.receive.diagnosis import marker_agrees
+from scapy_mpa.infer.diagnosis import marker_agrees
 from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.records import AFTER_ERROR, CRC_VERDICTS, LOCATED_BY, FPDULog, FPDURecord, Size, size_of
 from scapy_mpa.report.half import FPDURecords
+from scapy_mpa.values.records import AFTER_ERROR, CRC_VERDICTS, LOCATED_BY, FPDULog, FPDURecord, Size, size_of
 
 #: The keys of a record, in the order of the JSON lines and of the CSV columns.
 KEYS = tuple("time" if name == "time_ns" else name for name in FPDURecord._fields)

@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterator
 from textwrap import wrap
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.segment import (
+from scapy_mpa.report.fields import Field
+from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
+from scapy_mpa.report.text import finding_lines
+from scapy_mpa.report.words import plural
+from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,
     PSH,
@@ -14,10 +18,6 @@ from scapy_mpa.receive.segment import (
     SYN,
     endpoints,
 )
-from scapy_mpa.report.fields import Field
-from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
-from scapy_mpa.report.text import finding_lines
-from scapy_mpa.report.words import plural
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]

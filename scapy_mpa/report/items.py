@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from scapy_mpa.capture.index import Piece
+from scapy_mpa.capture.index import FramePiece
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import (
-    Segment,
-    checksum_is_wrong,
-    endpoints,
-)
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Why, fpdu_name
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.values.records import FPDURecord
+from scapy_mpa.values.segment import (
+    Segment,
+    checksum_is_wrong,
+    endpoints,
+)
 
 SCHEMA_VERSION = 1
 
@@ -52,7 +52,7 @@ class Item:
     direction: Direction
     seq: int
     octets: bytes
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FramePiece, ...]
     fields: tuple[Field, ...]
     why: Why
     findings: tuple[Finding, ...]

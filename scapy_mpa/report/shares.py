@@ -16,8 +16,8 @@ from scapy_mpa.capture.files import STANDARD_INPUT, CaptureSource
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.crc import crc32c
-from scapy_mpa.receive.segment import Segment, reverse_key
 from scapy_mpa.report.part import ReportPart
+from scapy_mpa.values.segment import Segment, reverse_key
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

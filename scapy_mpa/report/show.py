@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scapy_mpa.capture.index import Piece
+from scapy_mpa.capture.index import FramePiece
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
@@ -25,6 +24,7 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.values.records import FPDURecord
 
 #: Frames before the one that completed a startup frame in which the rest of it is looked for.
 _STARTUP_FRAMES = 4096
@@ -206,6 +206,8 @@ def startup_frames(connection: Connection, direction: Direction) -> list[int]:
     return sorted({frame, *(piece.frame for piece in pieces)})
 
 
-def _startup_pieces(connection: Connection, direction: Direction, seq: int, length: int, frame: int) -> list[Piece]:
+def _startup_pieces(
+    connection: Connection, direction: Direction, seq: int, length: int, frame: int
+) -> list[FramePiece]:
     """Which frames brought a startup frame: the one that completed it, and others before it as far as it takes."""
     return connection.index.latest_pieces(frame, _STARTUP_FRAMES, connection.half(direction).key, seq, length)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scapy_mpa.capture.index import Piece
+from scapy_mpa.capture.index import FramePiece
 from scapy_mpa.framing.markers import MARKER_LENGTH, Origin, check_markers
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural
+from scapy_mpa.values.records import FPDURecord
 
 
 class NamingMarker(NamedTuple):
@@ -58,7 +58,7 @@ def why_located(
     record: FPDURecord,
     previous: Neighbour | None,
     octets: bytes,
-    pieces: Sequence[Piece],
+    pieces: Sequence[FramePiece],
     stream: StreamReading,
 ) -> Why:
     """Why an FPDU, whose octets and frames these are, was located where it was."""
@@ -121,7 +121,7 @@ def _milliseconds(connection: Connection, record: FPDURecord, delivered: int) ->
 
 
 def _first_to_name(
-    record: FPDURecord, octets: bytes, pieces: Sequence[Piece], stream: StreamReading
+    record: FPDURecord, octets: bytes, pieces: Sequence[FramePiece], stream: StreamReading
 ) -> NamingMarker | None:
     """The Marker that names the start of an FPDU and was captured first."""
     phase = stream.phase(record.seq)

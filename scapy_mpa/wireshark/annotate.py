@@ -12,8 +12,8 @@ from typing import BinaryIO, NamedTuple
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.passthrough import blocks, with_comment
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import Segment
 from scapy_mpa.wireshark.comments import comment
 from scapy_mpa.wireshark.notes import CaptureNotes, FrameNotes
 

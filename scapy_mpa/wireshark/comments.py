@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_positions
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.records import FPDURecord
-from scapy_mpa.receive.segment import SYN, Segment
 from scapy_mpa.report.labels import StreamReading
 from scapy_mpa.report.words import plural
+from scapy_mpa.values.records import FPDURecord
+from scapy_mpa.values.segment import SYN, Segment
 from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
 #: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.

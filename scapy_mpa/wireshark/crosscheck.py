@@ -17,13 +17,13 @@ from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames, startup_of
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.wireshark.dissected import DissectedFPDU, DissectedStartup, Dissection
 from scapy_mpa.wireshark.found import FoundFPDUs
 from scapy_mpa.wireshark.limits import (

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scapy_mpa.errors import MPAError
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.model import Report
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.records import FPDURecord
 
 if TYPE_CHECKING:
     from pyshark.packet.packet import Packet

@@ -16,14 +16,14 @@ from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 from scapy_mpa.wireshark.listener import Listener
 from scapy_mpa.wireshark.spill import OctetStore, Sorted
 
@@ -164,7 +164,7 @@ class FoundFPDUs(Listener):
             if connection is None or id(connection) not in shown or direction not in self._directions:
                 continue
             half = connection.half(direction)
-            record = record_of(Row._make(row), frames, connection.number, direction, None, half.deviation)
+            record = record_of(FPDURow._make(row), frames, connection.number, direction, None, half.deviation)
             yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length), number)
 
     def extent(self, connection: Connection) -> ConnectionSpan:
@@ -186,7 +186,7 @@ class FoundFPDUs(Listener):
 
     # --- what the receiver tells ---
 
-    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         frames = self.next_frames()
         complete = max(frames[-1], operation.floor[0])
@@ -195,7 +195,7 @@ class FoundFPDUs(Listener):
             (*where, 0, tuple(row), frames, complete, self._octets.keep(octets), len(octets)), _weight(frames)
         )
 
-    def delivered(self, operation: FullOperation, row: Row) -> None:
+    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
         self._events.add((*self.where(operation, row), 1, row.delivered))
 
@@ -208,7 +208,7 @@ class FoundFPDUs(Listener):
             serial, side, offset = event[:3]
             if len(event) == 5:
                 if last is not None and last[1:4] == event[:3]:
-                    row = tuple(Row._make(last[4])._replace(delivered=event[4]))
+                    row = tuple(FPDURow._make(last[4])._replace(delivered=event[4]))
                     last = (*last[:4], row, *last[5:])
                 continue
             if (serial, side) != half:
@@ -222,7 +222,7 @@ class FoundFPDUs(Listener):
             end = offset + length
             if last is not None:
                 yield last
-            own = Row._make(row).placed or complete
+            own = FPDURow._make(row).placed or complete
             last = (turn if self._order == "delivered" else own), *event[:3], row, frames, place, length, number
             number += 1
         if last is not None:

@@ -13,19 +13,19 @@ from collections.abc import Callable, Sequence
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.assumptions import Assumptions
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.limits import Limits
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.records import Row
 from scapy_mpa.report.analysis import Selection, analyze, read_into
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.records import FPDURow
 
 
 class Listener:
@@ -94,18 +94,18 @@ class Listener:
             receiver = read(deviations)
         return receiver
 
-    def sink(self, _operation: FullOperation, _row: Row, frames: tuple[int, ...]) -> None:
+    def sink(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
         """Take the frames of what :meth:`placed` is told next, in the same order."""
         self._frames.append(frames)
 
     def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete; the report has it too."""
 
-    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         raise NotImplementedError
 
-    def delivered(self, operation: FullOperation, row: Row) -> None:
+    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
         raise NotImplementedError
 
@@ -113,7 +113,7 @@ class Listener:
         """The frames of the FPDU that :meth:`placed` is told of."""
         return self._frames.popleft()
 
-    def where(self, operation: FullOperation, row: Row) -> tuple[int, int, int]:
+    def where(self, operation: FullOperation, row: FPDURow) -> tuple[int, int, int]:
         """Connection, direction and stream offset of an FPDU."""
         side = DIRECTIONS.index(operation.direction)
         return self.serial(operation.mpa), side, operation.reassembly.offset_of(row.seq)

@@ -21,7 +21,7 @@ from scapy_mpa.framing.ddp import (
     decode_ddp,
 )
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.found import FoundFPDU
 
 #: Octets of messages that are held until they are whole, of all half connections together.

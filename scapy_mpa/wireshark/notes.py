@@ -15,18 +15,18 @@ from typing import NamedTuple, Protocol
 
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.framing.dialect import Dialect, read_fpdu
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.records import FPDURecord, Row, record_of
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 from scapy_mpa.wireshark.listener import Listener
 from scapy_mpa.wireshark.spill import Sorted
 
@@ -200,7 +200,7 @@ class CaptureNotes(Listener):
         """A startup frame is complete."""
         self._notes.add((found.frame, _STARTUP, self.serial(mpa), DIRECTIONS.index(direction), 0))
 
-    def placed(self, operation: FullOperation, row: Row, octets: bytes) -> None:
+    def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         frames, where = self.next_frames(), self.where(operation, row)
         placed = row.placed
@@ -215,7 +215,7 @@ class CaptureNotes(Listener):
         self._deviating[serial, side] += 1
         return tuple(marker - offset for marker in fpdu.markers) if fpdu is not None else ()
 
-    def delivered(self, operation: FullOperation, row: Row) -> None:
+    def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
         where = self.where(operation, row)
         placed, delivered = row.placed, row.delivered
@@ -261,7 +261,7 @@ class _Gathering:
             assert isinstance(row, tuple) and (markers is None or isinstance(markers, tuple))
             if len(half.fpdus) < MOST_TOLD:
                 deviation = connection.half(DIRECTIONS[side]).deviation
-                record = record_of(Row._make(row), (), connection.number, DIRECTIONS[side], None, deviation)
+                record = record_of(FPDURow._make(row), (), connection.number, DIRECTIONS[side], None, deviation)
                 half.fpdus.append(NotedFPDU(record, markers))
             half = half._replace(fpdu_count=half.fpdu_count + 1)
         else:

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.dissected import DissectedFPDU
 from scapy_mpa.wireshark.found import FoundFPDU
 from scapy_mpa.wireshark.spill import OctetStore

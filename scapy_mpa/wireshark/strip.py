@@ -26,8 +26,11 @@ from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.half import Direction
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.segment import (
+from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.show import startup_of
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,
     PSH,
@@ -35,9 +38,6 @@ from scapy_mpa.receive.segment import (
     SYN,
     Segment,
 )
-from scapy_mpa.report.analysis import EVERYTHING, Selection
-from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.show import startup_of
 from scapy_mpa.wireshark.found import ConnectionSpan, FoundFPDU, FoundFPDUs
 from scapy_mpa.wireshark.unmarked import Unmarked, unmarked_fpdu, unmarked_startup
 

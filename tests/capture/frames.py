@@ -16,7 +16,7 @@ from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.segment import Segment
 from tests.receive.cases import records
 
 A = Endpoint("10.0.0.1", 40000, bytes.fromhex("020000000001"))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import LIFETIME, Datagram, Fragment, Fragments
 from scapy_mpa.capture.notes import Note
-from scapy_mpa.receive.limits import Limits
 from scapy_mpa.report.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.model import Report
+from scapy_mpa.values.limits import Limits
 from tests.capture.frames import A, B, analysed, capture, changed, changes, ethernet, fpdus, read, survives, told
 from tests.capture.test_files import ethernet_frames
 from tests.capture.tunnels import MAC, TUNNELS, in_fragments, ip4, outer4, tunnelled, vxlan

@@ -11,9 +11,9 @@ import pytest
 
 from scapy_mpa.capture import index as index_module
 from scapy_mpa.capture.files import Captures
-from scapy_mpa.capture.index import FrameIndex, Piece, is_pipe
+from scapy_mpa.capture.index import FrameIndex, FramePiece, is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.segment import Segment
 from tests.capture.blocks import SIMPLE, capture_ng, packet
 from tests.capture.frames import capture, ethernet, pcap_records
 from tests.capture.tunnels import in_fragments, tunnelled
@@ -212,7 +212,7 @@ def test_what_one_frame_brought_is_not_looked_for_in_others(tmp_path: Path, monk
     index = FrameIndex(path)
     monkeypatch.setattr(index_module, "_LOOK_BACK", (4, 5))
     (seg,) = index.segments([10])
-    assert index.latest_pieces(10, 100, seg.key, 7, 20) == [Piece(0, 20, 10)]
+    assert index.latest_pieces(10, 100, seg.key, 7, 20) == [FramePiece(0, 20, 10)]
     index.close()
 
 
@@ -248,7 +248,7 @@ def test_pieces_say_which_frame_brought_which_octets(tmp_path: Path) -> None:
     path.write_bytes(capture([ethernet(octets[first:last], seq=1000 + first) for first, last in parts]))
     index = FrameIndex(path)
     found = index.pieces([1, 2, 3, 4], 1005, 90)
-    assert found == (octets[5:95], [Piece(0, 25, 1), Piece(25, 55, 2), Piece(55, 90, 4)])
+    assert found == (octets[5:95], [FramePiece(0, 25, 1), FramePiece(25, 55, 2), FramePiece(55, 90, 4)])
     index.close()
 
 

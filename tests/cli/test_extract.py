@@ -22,11 +22,11 @@ from scapy_mpa.capture.copying import copy_frames
 from scapy_mpa.capture.extract import conversation
 from scapy_mpa.cli import cli
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.segment import SYN
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.extent import extent
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
+from scapy_mpa.values.segment import SYN
 from tests.capture.blocks import OBSOLETE, SIMPLE, block, capture_ng, interface, option, packet, section
 from tests.capture.frames import MAGICS, capture, linked, pcap_records
 from tests.capture.tunnels import in_fragments, tunnelled

@@ -26,13 +26,13 @@ from scapy_mpa import analyze
 from scapy_mpa.cli import cli
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.frame import show_frame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.hexdump import shown_lines
 from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import places, show_fpdu, show_seq
+from scapy_mpa.values.records import FPDURecord
 from tests.capture.frames import capture, changed, changes, pcap_records
 from tests.capture.tunnels import in_fragments
 from tests.conftest import PCAPS, REPO, captures

@@ -19,8 +19,8 @@ from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.scenario import Scenario, load, shipped
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.crc import crc32c, crc_field
-from scapy_mpa.receive.assumptions import NOTHING, parse_assumptions
 from scapy_mpa.report.model import Report
+from scapy_mpa.values.assumptions import NOTHING, parse_assumptions
 
 FULL = bool(os.environ.get("SCAPY_MPA_FULL"))
 SEEDS = range(1, 6) if FULL else (1,)

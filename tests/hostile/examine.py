@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.receive.records import FPDURecord
 from scapy_mpa.report.analysis import PlacedFPDUs, analyze
 from scapy_mpa.report.fpdus import FORMATS
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.records import FPDURecord
 
 #: Seconds of CPU time for each octet of a capture, and octets that every capture may count as.
 SECONDS_AN_OCTET, FEWEST_OCTETS = 1 / 100_000, 2_000

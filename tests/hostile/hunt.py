@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS
 from tests.hostile.examine import FEWEST_OCTETS, TIGHT, Examined, examine, memory_allowed, memory_taken, seconds_allowed
 
 #: Numbers a process takes at a time.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from scapy_mpa.receive.assumptions import NOTHING, Assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from tests.hostile.examine import TIGHT
 from tests.hostile.files import FILE_MUTATIONS, LAYOUTS, Case
 from tests.hostile.mutate import MUTATIONS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.mutations import MUTATIONS
-from scapy_mpa.receive.limits import Limits
+from scapy_mpa.values.limits import Limits
 from scripts.fuzz_cases import capture_of, fuzzer, judged_case, run, smaller
 from tests.hostile import crashes, strategies
 from tests.hostile.crashes import tshark_cases

@@ -12,8 +12,8 @@ from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.values.limits import DEFAULT_LIMITS
 from tests.hostile.examine import TIGHT, examine
 from tests.hostile.flow import Flow, file_of
 from tests.laying import lay_dialect, lay_stream

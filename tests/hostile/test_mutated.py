@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.assumptions import Assumptions
-from scapy_mpa.receive.limits import Limits
 from scapy_mpa.report.analysis import analyze, iter_fpdus
 from scapy_mpa.report.fpdus import FORMATS
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.limits import Limits
 from scripts.fuzz_captures import captures_of, case, run
 from tests.conftest import REPO
 from tests.hostile import strategies

@@ -19,7 +19,7 @@ from scapy.utils import rdpcap, wrpcap
 from scapy_mpa import analyze, iter_fpdus
 from scapy_mpa.errors import MPAError
 from scapy_mpa.layers import FPDU
-from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.values.records import FPDURecord
 from tests.conftest import MORE_CAPTURES, PCAPS, captures, truth
 from tests.layers.test_session import Streams, Wire, connection, ids, stamped
 

@@ -18,11 +18,11 @@ from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.records import AFTER_ERROR, FPDURecord, Row, record_of
-from scapy_mpa.receive.records import LENGTH as BY_LENGTH
-from scapy_mpa.receive.records import MARKER as BY_MARKER
-from scapy_mpa.receive.segment import Segment
 from scapy_mpa.rules.findings import Finding, Findings
+from scapy_mpa.values.records import AFTER_ERROR, FPDURecord, FPDURow, record_of
+from scapy_mpa.values.records import LENGTH as BY_LENGTH
+from scapy_mpa.values.records import MARKER as BY_MARKER
+from scapy_mpa.values.segment import Segment
 
 Side = Literal["a", "b"]
 A = Endpoint("10.0.0.1", 40000, bytes.fromhex("020000000001"))
@@ -416,7 +416,7 @@ def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = F
 
     `ways=False`: only all at once. `believed`: the sink may be handed FPDUs that turn out to be none.
     """
-    placed: list[tuple[Row, tuple[int, ...]]] = []
+    placed: list[tuple[FPDURow, tuple[int, ...]]] = []
     receiver = feed([list(segments)], sink=lambda _, row, frames: placed.append((row, frames)), **options)
     logged = [
         (row, frames)
@@ -455,7 +455,7 @@ def lasting(told: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _placed(row: Row) -> tuple[tuple[int, ...], int]:
+def _placed(row: FPDURow) -> tuple[tuple[int, ...], int]:
     """A row as it is when its FPDU is placed: not when it is delivered; and its flags."""
     return (*row[:5], *row[6:8], *row[9:]), row[5]
 

@@ -20,13 +20,13 @@ from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.senders import BY_NAME
-from scapy_mpa.receive.limits import DEFAULT_LIMITS
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.values.limits import DEFAULT_LIMITS
 from tests.conftest import MORE_CAPTURES, PCAPS
 from tests.receive.cases import REPLY, REQUEST, A, Talk, started
 

@@ -16,8 +16,8 @@ from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.records import FPDURecord, Row, record_of
-from scapy_mpa.receive.segment import Segment, reverse_key, segment
+from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
+from scapy_mpa.values.segment import Segment, reverse_key, segment
 from tests.laying import lay_stream
 from tests.receive.cases import placing
 
@@ -58,7 +58,7 @@ class Long:
             ]
         )
 
-    def _sink(self, operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
+    def _sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
         self.told += 1
         self.last.append(record_of(row, frames, 0, operation.direction))
 

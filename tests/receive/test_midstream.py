@@ -9,11 +9,11 @@ import pytest
 
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.assumptions import Assumptions, parse_assumptions
-from scapy_mpa.receive.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
+from scapy_mpa.values.segment import Segment
 from tests.receive.cases import REPLY, Side, Talk, broken, placing, started
 
 SIDES: tuple[Side, ...] = ("a", "b")

@@ -17,10 +17,10 @@ from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.records import Row, record_of
 from scapy_mpa.receive.scan import Scan
-from scapy_mpa.receive.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from scapy_mpa.receive.startup import StartupPhase
+from scapy_mpa.values.records import FPDURow, record_of
+from scapy_mpa.values.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from tests.laying import lay_stream
 from tests.receive.reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
 from tests.sampling import examples
@@ -397,7 +397,7 @@ def yielded(scene: Scene) -> tuple[Receiver, list[dict[str, Any]]]:
     """A receiver and what it handed its sink, in that order."""
     found: list[dict[str, Any]] = []
 
-    def sink(operation: FullOperation, row: Row, frames: tuple[int, ...]) -> None:
+    def sink(operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
         found.append(record_of(row, frames, 0, operation.direction).as_dict())
 
     return receiver_of(scene, sink=sink), found

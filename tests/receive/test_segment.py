@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
-from scapy_mpa.receive.segment import (
+from scapy_mpa.values.segment import (
     BUFFER,
     Segment,
     checksum_is_wrong,

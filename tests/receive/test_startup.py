@@ -10,7 +10,7 @@ import pytest
 
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint
 from scapy_mpa.framing.startup import EnhancedData, StartupFrame, startup_frame
-from scapy_mpa.receive.segment import Segment, endpoints
+from scapy_mpa.values.segment import Segment, endpoints
 from tests.receive.cases import (
     REPLY,
     REQUEST,

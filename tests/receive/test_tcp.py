@@ -13,9 +13,9 @@ from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import Origin, header_offset, marker_count, plain_length
-from scapy_mpa.receive.limits import Limits
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.segment import Segment
 from tests.receive.cases import (
     Side,
     Talk,

@@ -27,7 +27,7 @@ from scapy_mpa.craft.ulpdus import (
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.inorder import InOrder
-from scapy_mpa.receive.watch.ddp import DDPWatch
+from scapy_mpa.watch.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
 from tests.rules.talks import HOWS, How, begun, findings, put, told
 from tests.sampling import examples

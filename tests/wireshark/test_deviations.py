@@ -1,4 +1,4 @@
-"""A sender that deviates: whoever reads a capture with its octets sees what ``analyze`` does, and accuses nobody else."""
+"""A sender that deviates: whoever reads a capture with its octets sees what ``analyze`` does, and no more."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from scapy_mpa import analyze
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.cli import cli
 from scapy_mpa.errors import FramingError
-from scapy_mpa.receive.segment import endpoints
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.values.segment import endpoints
 from scapy_mpa.wireshark.export import export_ulpdus
 from scapy_mpa.wireshark.found import FoundFPDUs
 from scapy_mpa.wireshark.strip import strip_markers

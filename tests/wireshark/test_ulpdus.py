@@ -15,7 +15,7 @@ from scapy_mpa.cli import cli
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.fpdu import Fpdu
-from scapy_mpa.receive.records import FPDURecord
+from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.found import FoundFPDU, FoundFPDUs
 from scapy_mpa.wireshark.messages import Messages, ReceivedMessage
 from tests.conftest import PCAPS, captures, truth

@@ -23,8 +23,7 @@ from scapy_mpa.framing.dialect import (
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH, Origin
 from scapy_mpa.framing.senders import Candidate
-from scapy_mpa.receive.context import DiagnosisBudget
-from scapy_mpa.receive.evidence import (
+from scapy_mpa.infer.evidence import (
     CRC_BITS,
     HEADER_OCTETS,
     MARKER_BITS,
@@ -33,6 +32,7 @@ from scapy_mpa.receive.evidence import (
     header_bits,
     succession_bits,
 )
+from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.reassembly import Reassembly
 
 #: FPDUs that only the dialect explains, one more for each further deviation, and what all that speaks for it must be
@@ -46,7 +46,14 @@ _ORIGINS: tuple[Origin, Origin] = ("header", "first-octet")
 
 
 class Hypothesis:
-    """One dialect, and how far it explains the stream."""
+    """One dialect, and how far it explains the half connection.
+
+    Args:
+        candidate: the deviations that make the dialect.
+        agreed: how FPDUs were to lie.
+        at: the offset from which it reads.
+        due: octets before its next Marker there, None where the half connection begins.
+    """
 
     __slots__ = (
         "_agreed",
@@ -62,7 +69,7 @@ class Hypothesis:
         "is_contradicted",
     )
 
-    def __init__(self, candidate: Candidate, agreed: Dialect) -> None:
+    def __init__(self, candidate: Candidate, agreed: Dialect, at: int = 0, due: int | None = None) -> None:
         self.candidate = candidate
         self._agreed = agreed
         self._headers: list[Header] = []
@@ -72,8 +79,8 @@ class Hypothesis:
         self._has_marker = False
         #: Whether there was something that it does not explain.
         self.is_contradicted = False
-        self.at = 0
-        self.due = candidate.dialect.first_due
+        self.at = at
+        self.due = candidate.dialect.first_due if due is None else due
         #: FPDUs explained, those among them that do not conform, bits of evidence.
         self.fpdus = self.deviating = self.bits = 0
 

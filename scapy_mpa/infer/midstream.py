@@ -17,13 +17,13 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENG
 from scapy_mpa.framing.profiles import PROFILES, Profile
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.assumptions import Assumptions
+from scapy_mpa.infer.inference import CONNECTION_BITS, FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import DIRECTIONS, MAX_WINDOW, Direction, Half, Moment
-from scapy_mpa.receive.inference import CONNECTION_BITS, FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer
 from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.receive.segment import Segment, checksum_is_wrong
 from scapy_mpa.receive.waiting import Waiting, lay
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.segment import Segment, checksum_is_wrong
 
 #: What comes before the octets captured first, by so much, is not waited for.
 _LOWEST = 1 << 20

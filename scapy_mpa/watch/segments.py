@@ -15,8 +15,8 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.reassembly import Piece
-from scapy_mpa.receive.segment import Segment
 from scapy_mpa.receive.settlement import Counts
+from scapy_mpa.values.segment import Segment
 
 #: Fewer segments show no habit.
 FEWEST_SEGMENTS = 16

@@ -3,7 +3,7 @@
 :class:`FPDUWatches` is shown FPDUs in the order of the stream.  An RDMA Write of one segment, or the next segment of
 one, with PAD of zero and no longer than those before it, breaks no rule: scan sees that by what is *usual*, and such
 FPDUs are not shown.  Nor does the first or the last segment of one, or a whole Send, that is as it has to be
-(:meth:`~scapy_mpa.receive.watch.ddp.DDPWatch.glance`).  Whatever else comes is looked into.
+(:meth:`~scapy_mpa.watch.ddp.DDPWatch.glance`).  Whatever else comes is looked into.
 
 The rest of this module are the rules about single FPDUs: PAD and Markers, lengths, and what the first octets of Full
 Operation are.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scapy_mpa.framing.crc import CRC_LENGTH
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp, decode_terminate
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, decode_fpdu, pad_length
 from scapy_mpa.framing.markers import (
     LONGEST_FPDU,
@@ -26,10 +26,9 @@ from scapy_mpa.framing.markers import (
     remove_markers,
 )
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
-from scapy_mpa.receive.evidence import HEADER_OCTETS, header_at
+from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Located
-from scapy_mpa.receive.records import BAD
 from scapy_mpa.receive.scan import (
     LAST_TO,
     TAGGED_HEAD,
@@ -41,7 +40,9 @@ from scapy_mpa.receive.scan import (
     head,
     place,
 )
-from scapy_mpa.receive.watch.ddp import WATCHED_OCTETS, DDPWatch
+from scapy_mpa.values.records import BAD
+from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
+from scapy_mpa.watch.segments import names_buffer
 
 #: Octets at the beginning of an FPDU that are looked at, Markers included.
 _LOOKED_AT = LENGTH_FIELD_LENGTH + WATCHED_OCTETS + 2 * MARKER_LENGTH
@@ -230,6 +231,30 @@ def _odd_markers(reader: FPDUReader, extent: Extent) -> list[tuple[str, str]]:
         named = ", ".join(f"{start:+d}" for start in sorted(starts)) if len(starts) > 1 else "both origins"
         found.append(("marker-agree", f"{len(checks)} Markers name different starts: {named} from ULPDU_Length"))
     return found
+
+
+# --- Terminates ---
+
+
+def terminate_breaches(located: Located) -> list[Breach]:
+    """What a Terminate says, and how (RFC 5040 §4.8)."""
+    terminate = decode_terminate(located.terminate)
+    place = located.offset, *located.known
+    if terminate is None:
+        header = decode_ddp(located.terminate)
+        if not isinstance(header, UntaggedHeader):
+            return []
+        detail = f"a body of {header.payload_length} octets has no control word"
+        return [Breach("terminate-layout", *place, detail)]
+    detail = f"{terminate.meaning} (layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x})"
+    breaches = [Breach("terminate", *place, detail)]
+    if names_buffer(terminate):
+        detail = f"the peer answers by a Terminate: {terminate.meaning}"
+        breaches.append(Breach("attack-buffer", *place, detail, is_of_peer=True))
+    if terminate.layout == "siw":
+        detail = "control word laid out from the least significant bit, as siw does"
+        breaches.append(Breach("terminate-layout", *place, detail))
+    return breaches
 
 
 # --- lengths ---

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
-from scapy_mpa.receive.evidence import HEADER_OCTETS
+from scapy_mpa.infer.evidence import HEADER_OCTETS
 from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.segment import ACK_FLAG, Segment, endpoints
-from scapy_mpa.receive.watch.fpdus import begins_with_header, is_fpdu
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.values.segment import ACK_FLAG, Segment, endpoints
+from scapy_mpa.watch.fpdus import begins_with_header, is_fpdu
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement

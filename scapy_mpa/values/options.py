@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.segment import Segment
 
 _HEADER = 20
 _END, _NO_OPERATION, _MSS, _TIMESTAMPS = 0, 1, 2, 8

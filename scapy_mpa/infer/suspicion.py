@@ -12,16 +12,16 @@ from collections.abc import Callable
 
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, candidates
+from scapy_mpa.infer.deviating import DeviatingChain
+from scapy_mpa.infer.diagnosis import Hypothesis
+from scapy_mpa.infer.evidence import PLAUSIBLE_CONTROLS
 from scapy_mpa.receive.context import DiagnosisBudget, ReceiverContext
-from scapy_mpa.receive.deviating import DeviatingChain
-from scapy_mpa.receive.diagnosis import Hypothesis
-from scapy_mpa.receive.evidence import PLAUSIBLE_CONTROLS
 from scapy_mpa.receive.half import Half
 from scapy_mpa.receive.located import Breach, Diagnosis, Doubt
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader
-from scapy_mpa.receive.segment import Segment, checksum_is_wrong, detached, small_copy
+from scapy_mpa.values.segment import Segment, checksum_is_wrong, detached, small_copy
 
 #: Octets from the beginning of Full Operation that are looked at before a dialect is believed.
 MOST_OCTETS = 256 << 10
@@ -29,6 +29,8 @@ MOST_OCTETS = 256 << 10
 BEGINNING = 16 << 10
 #: Octets of memory that a segment takes which is kept, besides those it holds.
 _SEGMENT_WEIGHT = 500
+#: Segments that are kept though nothing of them was taken.
+_MOST_REPEATS = 64
 #: What raises the doubt whether a sender deviates, with the error code by which a conforming receiver reports it (RFC
 #: 5044 §8); and what does where no CRC would.
 _DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
@@ -142,6 +144,7 @@ class Inquiry:
         may_look_again: whether segments may be received anew; if not, the context is told of a doubt, and that is all.
 
     Attributes:
+        repeats: segments of which nothing was taken; where another one is dropped they may bring its octets.
         beginning: segments that have been let go of otherwise.
         kept_until: the frame of the last of them.
         is_open: whether the first thing that does not fit is looked into.
@@ -163,6 +166,7 @@ class Inquiry:
         "half",
         "is_open",
         "kept_until",
+        "repeats",
     )
 
     def __init__(
@@ -189,6 +193,7 @@ class Inquiry:
         self._doubt: Doubt | None = None
         self._suspicion: Suspicion | None = None
         self._diagnosed: tuple[Diagnosis, Suspicion] | None = None
+        self.repeats: list[Segment] = []
         self.beginning: list[Segment] = []
         self.kept_until = 0
 
@@ -219,6 +224,12 @@ class Inquiry:
             else:
                 self._context.leave_doubt()
 
+    def see_repeat(self, seg: Segment) -> None:
+        """A segment came of which nothing was taken."""
+        is_wanted = self._may_look_again and (self.is_open or self._doubt is not None)
+        if is_wanted and len(self.repeats) < _MOST_REPEATS and not checksum_is_wrong(seg):
+            self.repeats.append(detached(seg))
+
     def release(self) -> bool:
         """The block of the capture goes: keep what is let go of, as long as it may be read again.
 
@@ -248,6 +259,7 @@ class Inquiry:
     def keep_no_longer(self) -> None:
         """What does not fit from now on is not looked into."""
         self.is_open = False
+        self.repeats = []
         self.forget_beginning()
 
     def forget_beginning(self) -> None:
@@ -278,10 +290,11 @@ class Inquiry:
             suspicion = Suspicion(self._doubt, reassembly.origin, self._agreed, self._bases(), most)
             self._suspicion = suspicion
         held = (piece.seg for piece in reassembly.pieces)
-        known = (*self.beginning, *reassembly.previously_consumed, *reassembly.consumed, *held)
+        known = (*self.beginning, *self.repeats, *reassembly.previously_consumed, *reassembly.consumed, *held)
         at_hand = {seg.frame: seg for seg in known}
         suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
         self.forget_beginning()
+        self.repeats = []
         context.diagnosis.earn(max(at_hand, default=0))
         is_hopeless = suspicion.is_hopeless(context.diagnosis)
         if not is_hopeless and not at_end and not suspicion.is_full:

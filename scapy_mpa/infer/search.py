@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import header_offset, plain_length, wire_length
-from scapy_mpa.receive.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, header_bits, header_chain
+from scapy_mpa.infer.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, header_bits, header_chain
 from scapy_mpa.receive.scan import FPDUReader
 
 #: Bits that the headers of a chain must be worth to be believed within a connection known to carry MPA, and the

@@ -11,16 +11,17 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.dialect import Dialect, SpokenFPDU, crc_agrees, fpduptr_at, read_fpdu, right_fpduptr, ulpdu_of
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
+from scapy_mpa.infer.diagnosis import Hypothesis, ddp_header, marker_agrees, verified_by_crc
+from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER
 from scapy_mpa.receive.context import DiagnosisBudget
-from scapy_mpa.receive.diagnosis import Hypothesis, ddp_header, marker_agrees, verified_by_crc
-from scapy_mpa.receive.evidence import PLAUSIBLE_HEADER
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome, offset_of
+from scapy_mpa.receive.placing import DROPPED, FIRST_ULPDU_OCTETS, TERMINATE_OCTETS
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
-from scapy_mpa.receive.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
-from scapy_mpa.receive.recovery import CHAIN, DROPPED, FIRST_ULPDU_OCTETS, LOST, TERMINATE_OCTETS
+from scapy_mpa.receive.recovery import CHAIN, LOST
 from scapy_mpa.receive.scan import Extent
-from scapy_mpa.receive.segment import Segment
+from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.values.segment import Segment
 
 #: Octets that are kept to find an FPDU in, behind a gap or behind what could not be read.
 _MOST_SEARCHED = 4 * LONGEST_FPDU
@@ -223,8 +224,7 @@ class DeviatingChain:
         return (header, due) if 0 < due < dialect.between else None
 
     def _begins_fpdu(self, offset: int, due: int) -> bool:
-        found = Hypothesis(self._candidate, self._agreed)
-        found.at, found.due = offset, due
+        found = Hypothesis(self._candidate, self._agreed, offset, due)
         fewest = 1 if verified_by_crc(self._dialect) else _FEWEST_IN_A_ROW
         found.explains(self._reassembly, self._reassembly.next, self._budget, fewest)
         return found.fpdus >= fewest and found.bits >= (0 if fewest == 1 else _FEWEST_BITS)

@@ -3,7 +3,7 @@
 Three hypotheses are tried: Markers (512 places for their grid, RESERVED zero, FPDUPTR leading to a header whose CRC is
 good or whose Markers and DDP header agree), no Markers but CRCs (a length whose CRC is good), and neither (lengths that
 lead from one DDP header that makes sense to the next).  Each FPDU found confirms; what the hypothesis is worth is
-counted in bits (:mod:`~scapy_mpa.receive.evidence`).  What is worth too little is not believed.
+counted in bits (:mod:`~scapy_mpa.infer.evidence`).  What is worth too little is not believed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scapy_mpa.framing.markers import (
     marker_positions,
     wire_length,
 )
-from scapy_mpa.receive.evidence import (
+from scapy_mpa.infer.evidence import (
     CRC_BITS,
     MARKER_BITS,
     PLAUSIBLE_HEADER,

@@ -91,6 +91,11 @@ class FPDURecord(_FPDUFields):
         """The FPDU as a Scapy packet; nothing else of the capture is dissected.  Raises as :meth:`octets` does."""
         return self._context().packet(self)
 
+    def belong_to(self, context: FPDUContext) -> FPDURecord:
+        """The record, which came from there."""
+        self.context = context
+        return self
+
     def _context(self) -> FPDUContext:
         if self.context is None:
             raise MPAError("this record does not know the capture that it came from")
@@ -112,7 +117,7 @@ class FPDURecord(_FPDUFields):
 ROW = Struct("<IIIHHBBIIQII")
 
 
-class Row(NamedTuple):
+class FPDURow(NamedTuple):
     """A row of :data:`ROW`, which the receiver writes and the log reads.
 
     ``placed`` and ``delivered`` are 0 where a record has None, ``time`` is in nanoseconds.  Where ``frame_count`` is 0
@@ -186,7 +191,7 @@ class FPDULog:
         self.octets = bytearray()
         self.seq_start = seq_start
 
-    def add(self, row: Row, frames: tuple[int, ...]) -> None:
+    def add(self, row: FPDURow, frames: tuple[int, ...]) -> None:
         """Add one FPDU."""
         self.octets += ROW.pack(*row)
         if len(frames) > 1:
@@ -213,12 +218,12 @@ class FPDULog:
             if (frame, offset) > error:
                 self.octets[at + _FLAGS_AT] |= AFTER_ERROR
 
-    def entries(self) -> Iterator[tuple[Row, tuple[int, ...], array[int] | None]]:
+    def entries(self) -> Iterator[tuple[FPDURow, tuple[int, ...], array[int] | None]]:
         """Yield each row with the frames of its FPDU and None, or, for a run, with its frame and what it is made of."""
         for _, row, frames, run in self._places():
             yield row, frames, run
 
-    def rows(self) -> Iterator[tuple[Row, tuple[int, ...]]]:
+    def rows(self) -> Iterator[tuple[FPDURow, tuple[int, ...]]]:
         """Yield each row with the frames of its FPDU."""
         for _, row, frames, run in self._places():
             if run is None:
@@ -227,12 +232,12 @@ class FPDULog:
                 for one in rows_of(row, run, self.seq_start):
                     yield one, frames
 
-    def _places(self) -> Iterator[tuple[int, Row, tuple[int, ...], array[int] | None]]:
+    def _places(self) -> Iterator[tuple[int, FPDURow, tuple[int, ...], array[int] | None]]:
         octets = self.octets
         size, end, at = ROW.size, len(self.octets), 0
         unpack = ROW.unpack_from
         while at < end:
-            row = Row._make(unpack(octets, at))
+            row = FPDURow._make(unpack(octets, at))
             place = at
             at += size
             count, last = row.frame_count, row.first_frame
@@ -258,19 +263,19 @@ class FPDULog:
             yield place, row, tuple(frames), None
 
 
-def rows_of(row: Row, run: Iterable[int], seq_start: int | None) -> Iterator[Row]:
+def rows_of(row: FPDURow, run: Iterable[int], seq_start: int | None) -> Iterator[FPDURow]:
     """The rows of a run's FPDUs."""
     seq, _, _, _, _, flag, _, frame, delivered, time, _, _ = row
     for one in run:
         phase = None if seq_start is None else (seq - seq_start) % MARKER_INTERVAL
         length, wire_length, markers, has_leading_marker = size_of(one & 0xFFFF, phase)
         header_seq = (seq + MARKER_LENGTH * has_leading_marker) & SEQ_MASK
-        yield Row(seq, header_seq, wire_length, length, markers, flag, one >> 16, frame, delivered, time, 1, frame)
+        yield FPDURow(seq, header_seq, wire_length, length, markers, flag, one >> 16, frame, delivered, time, 1, frame)
         seq = (seq + wire_length) & SEQ_MASK
 
 
 def record_of(
-    row: Row,
+    row: FPDURow,
     frames: tuple[int, ...],
     connection: int,
     direction: Literal["initiator", "responder"],
@@ -297,6 +302,4 @@ def record_of(
         OPCODE_NAMES[opcode],
         deviation,
     )
-    if context is not None:
-        record.context = context
-    return record
+    return record.belong_to(context) if context is not None else record

@@ -1,0 +1,343 @@
+"""Segments in any order: held, handed to recovery, and what came of them settled (RFC 5044 §6).
+
+This is the whole of receiving for any segment; :mod:`~scapy_mpa.receive.inorder` takes those that follow what is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from scapy_mpa.infer.deviating import DeviatingChain
+from scapy_mpa.receive.copies import Copies, SentOctets
+from scapy_mpa.receive.half import Half, Moment
+from scapy_mpa.receive.located import Breach, Located, Outcome
+from scapy_mpa.receive.placing import DROPPED
+from scapy_mpa.receive.reassembly import is_cut
+from scapy_mpa.receive.recovery import Recovery
+from scapy_mpa.receive.scan import FPDUReader
+from scapy_mpa.receive.settlement import Settlement
+from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.segment import Segment, checksum_is_wrong
+from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
+from scapy_mpa.watch.opening import Opening
+from scapy_mpa.watch.segments import SegmentWatches
+
+#: What a half connection may hold back whatever all others do.
+_LITTLE = 4096
+
+
+class Teller(Protocol):
+    """Who hands FPDUs on as they are placed."""
+
+    def tell_placed(self, located: Located, delivered: int) -> None:
+        """An FPDU was placed, or found bad; it is delivered at that frame, 0 if not yet or never."""
+
+    def tell_delivered(self, located: Located, delivered: int) -> None:
+        """An FPDU that was placed at an earlier frame is delivered at a frame."""
+
+
+class AnyOrder:
+    """The segments of one half connection, whatever order they come in.
+
+    Args:
+        half: the direction of the TCP connection.
+        reader: reads single FPDUs of its octets.
+        floor: the moment at which both startup frames were there.
+        limits: how much is held back at most.
+        chain: recovery, or the chain of a sender that deviates.
+        settlement: takes what was placed.
+        watches: are shown FPDUs.
+        segments: are shown segments.
+        opening: takes the first FPDU.
+        report: takes the rules that are broken.
+        teller: hands FPDUs on as they are placed, None if nobody wants them.
+
+    Attributes:
+        sent: what this side says it sent.
+        requests_before_error: how many RDMA Reads and Atomics were asked for before the first error, -1 without one.
+    """
+
+    __slots__ = (
+        "_chain",
+        "_copies",
+        "_floor",
+        "_half",
+        "_limits",
+        "_opening",
+        "_reassembly",
+        "_report",
+        "_segments",
+        "_settlement",
+        "_teller",
+        "_watches",
+        "requests_before_error",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        half: Half,
+        reader: FPDUReader,
+        floor: Moment,
+        limits: Limits,
+        chain: Recovery | DeviatingChain,
+        settlement: Settlement,
+        watches: FPDUWatches,
+        segments: SegmentWatches,
+        opening: Opening,
+        report: Callable[[Iterable[Breach]], None],
+        teller: Teller | None,
+    ) -> None:
+        self._half = half
+        self._reassembly = reader.reassembly
+        self._floor = floor
+        self._limits = limits
+        self._chain = chain
+        self._settlement = settlement
+        self._watches = watches
+        self._segments = segments
+        self._opening = opening
+        self._report = report
+        self._teller = teller
+        self._copies = Copies(reader.reassembly, reader.layout, settlement)
+        self.sent = SentOctets(half, reader.reassembly)
+        self.requests_before_error = -1
+
+    # --- segments ---
+
+    def take(self, seg: Segment) -> bool:
+        """Take a segment; False if it brings nothing new."""
+        new = self._commit(seg)
+        if new:
+            self._place(max((seg.frame, seg.time), self._floor), new)
+        self._judge_alignment()
+        return bool(new)
+
+    def take_waited(self, segments: Iterable[Segment]) -> None:
+        """Take segments that came before both startup frames were there: until then nothing of them was complete."""
+        new = [found for seg in segments for found in self._commit(seg)]
+        if new:
+            self._place(self._floor, new)
+        self._judge_alignment()
+
+    def _commit(self, seg: Segment) -> list[tuple[int, int]]:
+        """Hold what a segment brings, and count it; returns the ranges of new octets."""
+        reassembly, counts, sent = self._reassembly, self._settlement.counts, self.sent
+        self.catch_up()
+        start = reassembly.offset_of(seg.seq)
+        end = start + seg.end - seg.start
+        if sent.is_outside_window(start, end):
+            detail = f"{start - reassembly.next} octets from those in order"
+            self._find("outside-window", start, seg.frame, seg.time, detail)
+            return []
+        if start + seg.length <= 0:
+            return []  # the startup phase, once more
+        self._segments.lengthen(seg.length)
+        if is_cut(seg):
+            cut = seg.length - seg.end + seg.start
+            sent.cut_at(start + seg.length)
+            self._find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
+        highest = reassembly.highest
+        if self._chain.diagnosis is not None and start < end and checksum_is_wrong(seg):
+            # So few senders deviate that each segment of theirs is checked, with or without a CRC that would tell.
+            self._find("tcp-checksum", start, seg.frame, seg.time, DROPPED)
+            counts.take_segment(is_repeat=False, is_late=start < highest)
+            return []
+        new: list[tuple[int, int]] = []
+        # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
+        keep_alive = seg.length == 1 and end == reassembly.next
+        if start < end and self._agrees(seg, start, end, keep_alive):
+            new = reassembly.commit(seg, start, end)
+        self._opening.keep_segment(reassembly)
+        rst = self._half.rst
+        if new and rst is not None and rst[1] < seg.frame and end > reassembly.offset_of(rst[0]):
+            detail = f"{end - start} octets after the RST of frame {rst[1]}"
+            self._find("attack-reset", start, seg.frame, seg.time, detail)
+        if not new and not keep_alive and not self._settlement.is_boundary(start, self._next_start):
+            detail = self._copies.cut_of_repeat(seg, start, end)
+            if detail:
+                self._find("alignment-retransmission", start, seg.frame, seg.time, detail)
+        counts.take_segment(is_repeat=not new, is_late=bool(new) and new[0][0] < highest)
+        if start >= 0:
+            self._settlement.judge_later(start, end)
+        return new
+
+    def _agrees(self, seg: Segment, start: int, end: int, keep_alive: bool) -> bool:
+        """Whether a segment may be committed; octets that differ from those at hand are looked into."""
+        verdict = self._copies.judge(seg, start, end, keep_alive)
+        for offset, other in verdict.dropped:
+            self._chain.withdraw([other], offset)
+        self._report(verdict.breaches)
+        if verdict.rival is not None:
+            part = self._chain.at if self._chain.is_inside_fpdu else None
+            self._report(self._copies.injection(seg, verdict.rival, part))
+        return verdict.takes
+
+    def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
+        reassembly = self._reassembly
+        if not self._settlement.complete:
+            self._opening.keep_octets(reassembly)
+        self._account(self._chain.work(now, new))
+        limits = self._limits
+        while reassembly.beyond and (
+            reassembly.weight > limits.held_octets or len(reassembly.pieces) > limits.held_segments
+        ):
+            detail = f"more than {limits.held_octets} octets held back for a gap (held_octets)"
+            if reassembly.weight <= limits.held_octets:
+                detail = f"more than {limits.held_segments} segments held back for a gap (held_segments)"
+            self._find("limit", reassembly.next, *now, detail)
+            self._skip_gap(now)
+
+    # --- gaps, limits, the end ---
+
+    def catch_up(self) -> None:
+        """Learn what was read in order: all octets consumed were FPDUs."""
+        settlement, base = self._settlement, self._reassembly.base
+        self._reassembly.catch_up()
+        settlement.counts.settle()
+        if self._chain.take_over((settlement.complete, 0)):
+            settlement.locate(settlement.located_end, base)
+            self._watches.ddp.pass_to(base)
+
+    def _skip_gap(self, now: Moment) -> None:
+        reassembly, chain = self._reassembly, self._chain
+        start, end = reassembly.next, reassembly.beyond[0][0]
+        beyond = reassembly.pieces_of(end, end + 1)[0].seg
+        self._report(self.sent.gap(start, end, (beyond.frame, beyond.time)))
+        self._know_start()
+        # What is reported now lies before the gap: it can still be delivered.
+        self._account(chain.give_up(now))
+        self._settlement.lose_octets()
+        self._account(chain.skip_gap(now))
+
+    def relieve(self, now: Moment) -> None:
+        """Too much is held back in all: give up what is waited for."""
+        reassembly = self._reassembly
+        self.catch_up()
+        detail = f"more than {self._limits.total_octets} octets held back in all (total_octets)"
+        self._find("limit", reassembly.next, *now, detail)
+        while reassembly.beyond and reassembly.weight > _LITTLE:
+            self._skip_gap(now)
+        if reassembly.weight > _LITTLE:
+            self._account(self._chain.give_up(now))
+            self._settlement.lose_octets()
+            self._account(self._chain.drop(now))
+
+    def finish(self, now: Moment) -> None:
+        """The half connection is over."""
+        reassembly, chain, settlement = self._reassembly, self._chain, self._settlement
+        self.catch_up()
+        if not settlement.complete:
+            self._opening.keep_octets(reassembly)
+        while reassembly.beyond:
+            self._skip_gap(now)
+        self._know_start()
+        self._account(chain.flush(now))
+        self._know_start()
+        self._opening.keep_segment(reassembly)
+        if chain.has_rest:
+            settlement.end_delivery()
+            self._account(chain.take_rest(now))
+        self._find_end(now)
+        settlement.mark_after_error(self._floor[0])
+        begun = reassembly.next - chain.at if chain.is_inside_fpdu else 0
+        settlement.counts.finish(
+            chain.cut,
+            reassembly.captured,
+            reassembly.highest - reassembly.first - reassembly.captured - self.sent.not_sent,
+            max(0, reassembly.captured - settlement.located_octets - begun),
+        )
+        settlement.judge(reassembly.highest, self._next_start)
+        if self._opening.octets and not settlement.complete:
+            self._find_beginning(now)
+        self._conclude(now)
+
+    def _conclude(self, now: Moment) -> None:
+        """What can be said only when nothing more comes."""
+        chain, settlement, segments, sizes = self._chain, self._settlement, self._segments, self._watches.sizes
+        counts, located_end = settlement.counts, settlement.located_end
+        self._report(sizes.finish(self._watches.ddp, segments.longest))
+        self._report(segments.alignment.finish(counts, sizes.fits(segments.longest), now))
+        begins = not (settlement.gapped or chain.cut or settlement.delivers_from_first_located)
+        rest = self._reassembly.next - located_end
+        if not chain.is_chained and begins and rest > 0:
+            self._find("fpdu-format", located_end, *now, f"{rest} octets in which there is no FPDU")
+        self._report(chain.conclusions(counts.fpdus))
+
+    def _find_end(self, now: Moment) -> None:
+        """How the half connection ended, if it ended in the middle of something."""
+        reassembly, chain, closed = self._reassembly, self._chain, self._half.closed
+        end = self.sent.end()
+        if end > reassembly.next:
+            chain.count_cut()
+            self._report(self.sent.gap(reassembly.next, end, closed[1] if closed is not None else now))
+        elif self.sent.has_unseen:
+            # More was sent, of which no frame knows: nothing can be said of how it ended.
+            chain.count_cut()
+        elif closed is not None and chain.is_inside_fpdu:
+            how, when = closed
+            latest = max((piece.seg.frame, piece.seg.time) for piece in reassembly.pieces)
+            if how == "FIN" or when >= latest:
+                detail = f"{how} {reassembly.next - chain.at} octets into an FPDU"
+                self._find("connection-lost", chain.at, *max(when, latest), detail)
+
+    # --- what came of it ---
+
+    def _account(self, outcome: Outcome) -> None:
+        """Count, record and report what a frame changed."""
+        self._report(outcome.breaches)
+        for breach in outcome.breaches:
+            if breach.rule in ("crc", "marker-length"):
+                self._settlement.take_error(breach)
+        delivered = {id(located): self._settle(located) for located in outcome.settled}
+        teller = self._teller
+        if teller is None:
+            return
+        fresh = {id(located) for located in outcome.placed}
+        for located in outcome.placed:
+            teller.tell_placed(located, delivered.get(id(located), 0))
+        for located in outcome.settled:
+            if delivered[id(located)] and id(located) not in fresh:
+                teller.tell_delivered(located, delivered[id(located)])
+
+    def _settle(self, located: Located) -> int:
+        """The chain passes an FPDU; returns the frame at which it is delivered, 0 if it is not."""
+        settlement = self._settlement
+        if located.offset == 0:
+            wrong = self._opening.begin_located(located)
+            if wrong is not None and self._chain.diagnosis is None:
+                self._find(wrong[0], 0, *located.known, wrong[1])
+        error = settlement.first_error
+        if error is not None and self.requests_before_error < 0 and located.offset >= error[1]:
+            self.requests_before_error = self._watches.ddp.requests
+        # Records first: what is found may raise a doubt, and has no part in them.
+        delivered = settlement.pass_located(located)
+        self._report(self._watches.show_located(located))
+        if located.terminate:
+            self._report(terminate_breaches(located))
+        return delivered
+
+    def _find_beginning(self, when: Moment) -> None:
+        """The first octets are no FPDU as was agreed on: report what they are."""
+        wrong = self._opening.what_is_wrong()
+        if wrong is not None and self._chain.diagnosis is None:
+            self._find(wrong[0], 0, *when, wrong[1])
+
+    def _find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
+        self._report((Breach(rule, offset, frame, time, detail),))
+
+    # --- alignment of segments (RFC 5044 §2) ---
+
+    @property
+    def _next_start(self) -> int | None:
+        """Where the next FPDU begins, None if that is not known."""
+        return self._reassembly.base if self._chain.is_chained else None
+
+    def _judge_alignment(self) -> None:
+        self._settlement.judge(self._reassembly.base, self._next_start)
+
+    def _know_start(self) -> None:
+        """An FPDU begins where the chain has a part of one, though it may never be complete."""
+        if self._chain.is_inside_fpdu:
+            self._settlement.know_start(self._chain.at)

@@ -1,0 +1,104 @@
+"""Locating FPDUs beyond a hole by Markers, and by the FPDUs placed there (RFC 5044 §4.3, appendix A.4).
+
+A Marker names the start of the FPDU that holds it.  An FPDU that new octets complete holds some of them.  So does it
+hold one of the Markers among them, or the last before, or the first behind; or it follows one that is placed.
+"""
+
+from __future__ import annotations
+
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, header_offset
+from scapy_mpa.receive.located import Located
+from scapy_mpa.receive.placing import Placing
+from scapy_mpa.receive.scan import Extent, FPDUReader
+
+
+class BeyondHole:
+    """What Markers locate where the chain is not."""
+
+    __slots__ = ("_placing", "_reader", "_reassembly")
+
+    def __init__(self, reader: FPDUReader, placing: Placing) -> None:
+        self._reader = reader
+        self._reassembly = reader.reassembly
+        self._placing = placing
+
+    def look_at(self, new: list[tuple[int, int]], low: int, at: int | None) -> None:
+        """Place what Markers in or next to new octets locate, and what follows it.
+
+        Args:
+            new: the ranges of new octets.
+            low: no FPDU that is still to be found begins before.
+            at: where the next FPDU of the chain begins, None if that is not known.
+        """
+        for start, end in new:
+            # Only what is still held can be read.
+            for piece in self._reassembly.pieces_of(start, end):
+                self._locate(max(piece.start, start), min(piece.end, end), low, at)
+
+    def _locate(self, start: int, end: int, low: int, at: int | None) -> None:
+        """Place what Markers in or next to the new octets [start, end) locate, and what follows it."""
+        captured = self._reassembly.range_at(start)
+        if captured is None:
+            return
+        first, last = max(captured[0], low), captured[1]
+        before = self._placing.ahead.before(start)
+        if before is not None and first <= before.end <= end:
+            self._follow(before, last)
+        marker = start - MARKER_LENGTH
+        marker = max(marker - marker % MARKER_INTERVAL, first + -first % MARKER_INTERVAL)
+        tried: set[int] = {at} if at is not None else set()
+        while marker + MARKER_LENGTH <= last and marker < end + MARKER_INTERVAL:
+            inside = self._placing.ahead.holding(marker)
+            if inside is not None:
+                marker = inside.end + -inside.end % MARKER_INTERVAL
+                continue
+            for offset in self._reader.starts_named_by(marker):
+                if first <= offset and offset not in tried:
+                    tried.add(offset)
+                    if self._place_named(offset, marker, last, at):
+                        break
+            if marker >= end:
+                return
+            marker += MARKER_INTERVAL
+
+    def _place_named(self, offset: int, marker: int, last: int, at: int | None) -> bool:
+        """Place the FPDU at ``offset``, which ``marker`` names, if it is one."""
+        extent = self._reader.extent(offset, last)
+        if (
+            extent is None
+            or extent.end > last
+            or not offset <= marker < extent.end
+            or self._placing.ahead.overlaps(extent)
+        ):
+            return False
+        inside_chain = at is not None and self._is_inside(extent, at)
+        # Without a CRC the chain of lengths is believed.
+        located = None if inside_chain and not self._reader.layout.crc else self._placing.place_ahead(extent)
+        if located is None:
+            return False
+        if inside_chain and at is not None:
+            # The length that leads elsewhere may be one that the receiver never saw.
+            self._placing.drop_damaged(at, header_offset(at) + 2)
+            self._placing.report("marker-length", extent.offset, other_start(extent.offset - at))
+        self._follow(located, last)
+        return True
+
+    def _follow(self, located: Located | None, last: int) -> None:
+        """Place the FPDUs that follow one placed ahead, as far as they are complete."""
+        while located is not None:
+            extent = self._reader.extent(located.end, last)
+            if extent is None or extent.end > last or self._placing.ahead.overlaps(extent):
+                return
+            located = self._placing.place_ahead(extent)
+
+    def _is_inside(self, extent: Extent, at: int) -> bool:
+        """Whether an FPDU begins inside the one that lengths lead to."""
+        if extent.offset >= self._reassembly.next:
+            return False
+        chained = self._reader.extent(at, self._reassembly.next)
+        return chained is not None and extent.offset < chained.end
+
+
+def other_start(distance: int) -> str:
+    """What is wrong where a Marker and a length name different starts."""
+    return f"a Marker names a start {distance} octets into the FPDU that lengths lead to"
