@@ -38,7 +38,7 @@ from scapy_mpa.receive.scan import (
     Unusual,
     Usual,
     head,
-    place,
+    is_usual,
 )
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
@@ -117,12 +117,10 @@ class FPDUWatches:
         uncut = -(header + shift) % MARKER_INTERVAL if self._markers else UNTAGGED_HEAD
         if fits and uncut >= TAGGED_HEAD:
             control = head(octets, header)[1]
-            if control == usual.control and usual.shortest <= ulpdu_length <= usual.longest:
-                if not usual.writing:
-                    return ()
-                if place(octets, header + 4) == (usual.stag, ddp.to):
+            if is_usual(octets, header, control, ulpdu_length, usual, ddp.to):
+                if usual.writing:
                     ddp.write_on(ddp.to + ulpdu_length - TAGGED_HEADER_LENGTH & LAST_TO)
-                    return ()
+                return ()
             if uncut >= UNTAGGED_HEAD and ddp.follow_expected(octets, header + 2, control, ulpdu_length, ddp.to):
                 if ddp.quiet != usual.control:
                     self._learn()
