@@ -195,7 +195,7 @@ class Recovery:
         self._is_last = False
 
     def skip_gap(self, now: Moment) -> Outcome:
-        """Give up the octets between what is in order and the first island."""
+        """Give up the octets between what is in order and the first range beyond the hole."""
         reassembly = self._reassembly
         self._low = reassembly.beyond[0][0]
         reassembly.skip_to(self._low)
