@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_remark
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.words import plural
 
@@ -42,12 +42,16 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
     check_output(reading.captures, output, again="export --strip-markers" if strip_markers else "")
     with reading.found_fpdus(order) as found, written(output) as file:
         if strip_markers:
-            packets, fpdus = strip(reading.captures, found, file, reading.selection, reading.limits)
+            packets, fpdus, left_out = strip(reading.captures, found, file, reading.selection, reading.limits)
             said = f"{plural(packets, 'packet')} with {plural(fpdus, 'FPDU')} without Markers"
+            for one in left_out:
+                why = "a sender that deviates sends Markers"
+                click.echo(f"scapy-mpa: connection {one.number} is left out: {why}", err=True)
         else:
             ulpdus, bad = export_ulpdus(found, file)
-            left_out = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
-            said = f"{plural(ulpdus, 'ULPDU')} in {order} order{left_out}"
+            without = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
+            said = f"{plural(ulpdus, 'ULPDU')} in {order} order{without}"
     tell_written(output, said)
+    warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0

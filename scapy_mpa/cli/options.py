@@ -171,6 +171,12 @@ def divides_work(command: Callable[..., int]) -> Callable[..., int]:
     )(command)
 
 
+def warn_of_remark(remark: str | None) -> None:
+    """One line on stderr if something was not looked into."""
+    if remark is not None:
+        click.echo(f"scapy-mpa: {remark}", err=True)
+
+
 def warn_of_damage(damage: Iterable[str]) -> None:
     """One line on stderr for each capture that could only be read in part."""
     for line in damage:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_remark
 from scapy_mpa.cli.output import check_empty, make_folder
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def ulpdus_command(
         write = sys.stdout.write
         for values in _kept(messages, directory):
             write(json.dumps(values) + "\n" if output_format == "jsonl" else _line(values))
+    warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, pad_length
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, Origin
+from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, Fpdu, pad_length
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, Origin, decode_marker
 
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero (RFC 5044 §4.2)
 _FPDUPTR_MOD = 1 << 16
@@ -207,6 +207,26 @@ def ulpdu_of(fpdu: SpokenFPDU, octets: Octets, most: int = 1 << 16) -> bytes:
     return plain[LENGTH_FIELD_LENGTH : LENGTH_FIELD_LENGTH + wanted]
 
 
+def crc_octets(fpdu: SpokenFPDU, octets: Octets) -> bytes:
+    """The CRC field as sent, without a Marker that stands in it; empty if there is none."""
+    return without_markers(fpdu, octets, fpdu.crc_at, fpdu.end)
+
+
+def decode_spoken(dialect: Dialect, octets: bytes, offset: int, due: int) -> Fpdu | None:
+    """The fields of the FPDU at a place that has these octets, as :func:`~scapy_mpa.framing.fpdu.decode_fpdu` has them.
+
+    None if the dialect has another length for it. The CRC is read as RFC 5044 has it, and not checked.
+    """
+    fpdu = read_fpdu(dialect, octets, offset, due)
+    if fpdu is None or fpdu.end - offset != len(octets):
+        return None
+    ulpdu = ulpdu_of(fpdu, octets)
+    behind = without_markers(fpdu, octets, fpdu.header, fpdu.crc_at)[LENGTH_FIELD_LENGTH:]
+    markers = ((marker, *decode_marker(octets[marker - offset :])) for marker in fpdu.markers)
+    crc = crc_from_field(crc_octets(fpdu, octets)) if dialect.crc_field else 0
+    return Fpdu(fpdu.ulpdu_length, ulpdu, behind[len(ulpdu) :], crc, None, tuple(markers), len(octets))
+
+
 def crc_of(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> bytes:
     """The CRC field that the sender computes for an FPDU with these octets (RFC 5044 §4.4)."""
     if dialect.crc_is_zero or not dialect.crc:
@@ -241,9 +261,7 @@ def _without_pad(fpdu: SpokenFPDU, octets: Octets) -> bytes:
 
 def crc_agrees(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> bool:
     """Whether the CRC field of an FPDU with these octets is the one that the sender computes."""
-    # A Marker in the field is not of it.
-    field = without_markers(fpdu, octets, fpdu.crc_at, fpdu.end)
-    return field == crc_of(dialect, fpdu, octets)
+    return crc_octets(fpdu, octets) == crc_of(dialect, fpdu, octets)
 
 
 def fpduptr_at(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets, marker: int) -> int:

@@ -11,11 +11,11 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.dialect import Dialect, SpokenFPDU, crc_agrees, fpduptr_at, read_fpdu, right_fpduptr, ulpdu_of
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
-from scapy_mpa.infer.diagnosis import Diagnosis, Hypothesis, ddp_header, marker_agrees, verified_by_crc
+from scapy_mpa.infer.diagnosis import Hypothesis, ddp_header, marker_agrees, verified_by_crc
 from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER
 from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.half import Moment
-from scapy_mpa.receive.located import Breach, Located, Outcome, offset_of
+from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome, offset_of
 from scapy_mpa.receive.placing import DROPPED, FIRST_ULPDU_OCTETS, TERMINATE_OCTETS
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.recovery import CHAIN, LOST
@@ -39,9 +39,8 @@ class DeviatingChain:
     def __init__(self, reassembly: Reassembly, diagnosis: Diagnosis, agreed: Dialect, floor: Moment) -> None:
         self.floor = floor
         self.state = CHAIN
+        self.diagnosis: Diagnosis | None = diagnosis
         self._diagnosis = diagnosis
-        self.deviation: str | None = diagnosis.candidate.name
-        self.dialect: Dialect | None = diagnosis.candidate.dialect
         self.at = 0
         self.cut = 0
         #: FPDUs of which the dialect explains everything, and whether FPDUPTRs count from another origin than agreed.
@@ -94,7 +93,7 @@ class DeviatingChain:
         return Breach("deviating-sender", doubt.offset, doubt.frame, doubt.time, "")
 
     def conclusions(self, fpdus: int) -> list[Breach]:
-        """The half connection is over, and had so many FPDUs: what its sender does wrong."""
+        """The half connection is over, and had so many FPDUs: what its sender does wrong, and broke besides."""
         diagnosis = self._diagnosis
         doubt, candidate = diagnosis.doubt, diagnosis.candidate
         detail = f"{candidate.text}: explains {self._explained} of {fpdus} FPDUs"
@@ -104,7 +103,10 @@ class DeviatingChain:
         if diagnosis.others:
             detail += f"; so would {' or '.join(diagnosis.others)}"
         place = doubt.offset, doubt.frame, doubt.time
-        return [Breach("deviating-sender", *place, detail, doubt.code, candidate.deviations[0].topic)]
+        return [
+            *diagnosis.opening,
+            Breach("deviating-sender", *place, detail, doubt.code, candidate.deviations[0].topic),
+        ]
 
     def count_cut(self) -> None:
         """Nothing more comes: the FPDU of which a part is there, if there is one, is cut by a gap."""
@@ -134,7 +136,7 @@ class DeviatingChain:
         return self._advance(is_last=True)
 
     def skip_gap(self, _now: Moment) -> Outcome:
-        """Give up the octets between what is in order and the first island."""
+        """Give up the octets between what is in order and the first range beyond the hole."""
         start = self._reassembly.beyond[0][0]
         self._reassembly.skip_to(start)
         self._lose(start)
@@ -265,6 +267,7 @@ class DeviatingChain:
             known,
             opcode,
             is_named,
+            octets=octets,
             beginning=ulpdu[:FIRST_ULPDU_OCTETS],
             terminate=terminate,
             located_by=located_by,

@@ -11,8 +11,6 @@ Most captures of damaged or foreign octets leave no hypothesis after one FPDU; t
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from scapy_mpa.framing.dialect import (
     Dialect,
     SpokenFPDU,
@@ -35,7 +33,6 @@ from scapy_mpa.infer.evidence import (
     succession_bits,
 )
 from scapy_mpa.receive.context import DiagnosisBudget
-from scapy_mpa.receive.located import Doubt
 from scapy_mpa.receive.reassembly import Reassembly
 
 #: FPDUs that only the dialect explains, one more for each further deviation, and what all that speaks for it must be
@@ -46,14 +43,6 @@ _FEWEST_ESTABLISHED = 16
 #: Headers of FPDUs before that the next one is compared with.
 _REMEMBERED = 8
 _ORIGINS: tuple[Origin, Origin] = ("header", "first-octet")
-
-
-class Diagnosis(NamedTuple):
-    """The dialect that explains a half connection, the doubt that led to it, and what would explain it as well."""
-
-    candidate: Candidate
-    doubt: Doubt
-    others: tuple[str, ...] = ()
 
 
 class Hypothesis:

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, candidates
 from scapy_mpa.infer.deviating import DeviatingChain
-from scapy_mpa.infer.diagnosis import Diagnosis, Hypothesis
+from scapy_mpa.infer.diagnosis import Hypothesis
 from scapy_mpa.infer.evidence import PLAUSIBLE_CONTROLS
 from scapy_mpa.receive.context import DiagnosisBudget, ReceiverContext
 from scapy_mpa.receive.half import Half
-from scapy_mpa.receive.located import Breach, Doubt
+from scapy_mpa.receive.located import Breach, Diagnosis, Doubt
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader
@@ -29,12 +29,16 @@ MOST_OCTETS = 256 << 10
 BEGINNING = 16 << 10
 #: Octets of memory that a segment takes which is kept, besides those it holds.
 _SEGMENT_WEIGHT = 500
+#: Segments that are kept though nothing of them was taken.
+_MOST_REPEATS = 64
 #: What raises the doubt whether a sender deviates, with the error code by which a conforming receiver reports it (RFC
 #: 5044 §8); and what does where no CRC would.
 _DOUBTFUL: dict[str, int | None] = {"crc": 2, "marker-length": 3}
 _DOUBTFUL_WITHOUT_CRC = {
     "ulpdu-length-zero", "ulpdu-length-limit", "ddp-header", "ddp-opcode", "ddp-reserved", "ddp-version", "ddp-queue",
 }  # fmt: skip
+#: What the first octets break also for one who knows that the sender deviates, if it does so in Markers.
+_OF_OPENING = {"marker-absent", "marker-unasked"}
 #: Of two dialects that explain the same FPDUs one is the likelier if what it finds is worth so many bits more.
 _CLEARLY_LESS = 24
 
@@ -110,8 +114,8 @@ class Suspicion:
         names = [deviation.name for deviation in pair.candidate.deviations]
         return len(names) < 2 or all(self._explained.get(name, 0) < pair.fpdus for name in names)
 
-    def diagnosis(self) -> Diagnosis | None:
-        """What is believed now: what needs the fewest deviations."""
+    def diagnosis(self, opening: tuple[Breach, ...]) -> Diagnosis | None:
+        """What is believed now: what needs the fewest deviations; ``opening`` is what the first octets broke."""
         left = [one for one in self._hypotheses or [] if self._adds_something(one)]
         left = [one for one in left if not one.is_contradicted] or left
         fewest = min((len(one.candidate.deviations) for one in left), default=0)
@@ -122,7 +126,8 @@ class Suspicion:
         best = max(left, key=lambda one: (one.fpdus, one.bits))
         as_good = (one for one in left if one.fpdus == best.fpdus and one.bits > best.bits - _CLEARLY_LESS)
         others = tuple(one.candidate.name for one in as_good if one is not best)
-        return Diagnosis(best.candidate, self.doubt, others)
+        has_other_markers = best.candidate.dialect.markers != self.agreed.markers
+        return Diagnosis(best.candidate, self.doubt, others, opening if has_other_markers else ())
 
 
 class Inquiry:
@@ -136,8 +141,10 @@ class Inquiry:
         agreed: how FPDUs were to lie.
         bases: from where else Markers may count; asked when there is a doubt.
         is_open: whether the first thing that does not fit is looked into.
+        may_look_again: whether segments may be received anew; if not, the context is told of a doubt, and that is all.
 
     Attributes:
+        repeats: segments of which nothing was taken; where another one is dropped they may bring its octets.
         beginning: segments that have been let go of otherwise.
         kept_until: the frame of the last of them.
         is_open: whether the first thing that does not fit is looked into.
@@ -150,6 +157,8 @@ class Inquiry:
         "_context",
         "_diagnosed",
         "_doubt",
+        "_may_look_again",
+        "_opening",
         "_reader",
         "_reassembly",
         "_suspicion",
@@ -157,6 +166,7 @@ class Inquiry:
         "half",
         "is_open",
         "kept_until",
+        "repeats",
     )
 
     def __init__(
@@ -168,6 +178,7 @@ class Inquiry:
         agreed: Dialect,
         bases: Callable[[], Bases],
         is_open: bool,
+        may_look_again: bool,
     ) -> None:
         self.half = half
         self._reader = reader
@@ -177,9 +188,12 @@ class Inquiry:
         self._agreed = agreed
         self._bases = bases
         self.is_open = is_open
+        self._may_look_again = may_look_again
+        self._opening: tuple[Breach, ...] = ()
         self._doubt: Doubt | None = None
         self._suspicion: Suspicion | None = None
         self._diagnosed: tuple[Diagnosis, Suspicion] | None = None
+        self.repeats: list[Segment] = []
         self.beginning: list[Segment] = []
         self.kept_until = 0
 
@@ -196,6 +210,8 @@ class Inquiry:
     def notice(self, breach: Breach) -> None:
         """A rule was broken: that may be the first sign."""
         rule = breach.rule
+        if rule in _OF_OPENING:
+            self._opening += (breach,)
         if self.is_open and (rule in _DOUBTFUL or (not self._agreed.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
             self._be_in_doubt(Doubt(breach.offset, breach.frame, breach.time, _DOUBTFUL.get(rule)))
 
@@ -203,7 +219,16 @@ class Inquiry:
         """Something does not fit, for the first time: it is looked into when the block of the capture goes."""
         if self.is_open and doubt.offset < BEGINNING:
             self.is_open = False
-            self._doubt = doubt
+            if self._may_look_again:
+                self._doubt = doubt
+            else:
+                self._context.leave_doubt()
+
+    def see_repeat(self, seg: Segment) -> None:
+        """A segment came of which nothing was taken."""
+        is_wanted = self._may_look_again and (self.is_open or self._doubt is not None)
+        if is_wanted and len(self.repeats) < _MOST_REPEATS and not checksum_is_wrong(seg):
+            self.repeats.append(detached(seg))
 
     def release(self) -> bool:
         """The block of the capture goes: keep what is let go of, as long as it may be read again.
@@ -221,6 +246,9 @@ class Inquiry:
         if self._doubt is not None or not reassembly.consumed:
             return
         last, budget = reassembly.consumed[-1].frame, self._context.diagnosis
+        if not self._may_look_again:
+            self.is_open = self.is_open and reassembly.base < BEGINNING
+            return
         weight = sum([seg.end - seg.start + _SEGMENT_WEIGHT for seg in reassembly.consumed])
         if reassembly.base < BEGINNING and budget.take_room(self, weight, last):
             self.kept_until = last
@@ -231,6 +259,7 @@ class Inquiry:
     def keep_no_longer(self) -> None:
         """What does not fit from now on is not looked into."""
         self.is_open = False
+        self.repeats = []
         self.forget_beginning()
 
     def forget_beginning(self) -> None:
@@ -261,17 +290,18 @@ class Inquiry:
             suspicion = Suspicion(self._doubt, reassembly.origin, self._agreed, self._bases(), most)
             self._suspicion = suspicion
         held = (piece.seg for piece in reassembly.pieces)
-        known = (*self.beginning, *reassembly.previously_consumed, *reassembly.consumed, *held)
+        known = (*self.beginning, *self.repeats, *reassembly.previously_consumed, *reassembly.consumed, *held)
         at_hand = {seg.frame: seg for seg in known}
         suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
         self.forget_beginning()
+        self.repeats = []
         context.diagnosis.earn(max(at_hand, default=0))
         is_hopeless = suspicion.is_hopeless(context.diagnosis)
         if not is_hopeless and not at_end and not suspicion.is_full:
             suspicion.release()
             return False
         self._doubt = self._suspicion = None
-        diagnosis = suspicion.diagnosis() if not is_hopeless else None
+        diagnosis = suspicion.diagnosis(self._opening) if not is_hopeless else None
         if diagnosis is not None:
             self._diagnosed = diagnosis, suspicion
         return diagnosis is not None

@@ -6,7 +6,7 @@ of what it finds. So it survives what the receiver survives, and holds no more t
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -19,8 +19,9 @@ from scapy.utils import EDecimal
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.layers.fragments import PacketFragments
-from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
+from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
@@ -62,12 +63,17 @@ class MPASession(DefaultSession):
     What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and the
     lower layers of the last frame with data of its half connection. At the end of a file comes what its end tells.
 
+    A session reads once, so it does not find out that a sender deviates: it tells what a conforming receiver makes of
+    it, unless ``deviations`` says what an analysis of the same traffic has found.
+
     Args:
         args: Those of Scapy's session, as ``kwargs`` are.
         order: "placed" (as soon as a receiver could hand it to DDP; an FPDU with a bad CRC when that is known) or
             "delivered" (in the order of the stream, nothing behind octets that were not captured).
         passthrough: Whether the packets that carry nothing of an MPA connection are passed on too.
         held_limit: How many octets a half connection holds back at most.
+        deviations: What senders do wrong, of :attr:`Report.deviations <scapy_mpa.report.model.Report.deviations>`:
+            their FPDUs come as they were meant, without Markers.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class MPASession(DefaultSession):
         order: Order = "placed",
         passthrough: bool = False,
         held_limit: int = DEFAULT_LIMITS.held_octets,
+        deviations: Deviations | None = None,
         **kwargs: Any,
     ) -> None:
         if order not in ("placed", "delivered"):
@@ -83,7 +90,8 @@ class MPASession(DefaultSession):
         super().__init__(*args, **kwargs)
         self.order = order
         self.passthrough = passthrough
-        self.receiver = Receiver(observer=self, limits=DEFAULT_LIMITS._replace(held_octets=held_limit))
+        limits = DEFAULT_LIMITS._replace(held_octets=held_limit)
+        self.receiver = Receiver(observer=self, limits=limits, deviations=deviations)
         self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
@@ -92,6 +100,8 @@ class MPASession(DefaultSession):
         self._found: list[tuple[FullOperation | None, int, Packet]] = []
         self._last_frames: OrderedDict[bytes, _Frame] = OrderedDict()
         self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
+        #: How many FPDUs came of half connections whose senders are known to deviate.
+        self._deviating: Counter[FullOperation] = Counter()
         self._open: set[int] = set()
 
     def recv(self, sock: SuperSocket) -> Iterator[Packet]:
@@ -167,6 +177,8 @@ class MPASession(DefaultSession):
     def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         placed, delivered, time = row.placed, row.delivered, row.time
+        if operation.dialect is not None:
+            self._deviating[operation] += 1
         if self.order == "delivered" and not delivered:
             if placed and not operation.gapped:
                 frame = self._frame_of(operation.half.key, time) or self._present()
@@ -181,12 +193,18 @@ class MPASession(DefaultSession):
             self._find(operation, row, later.frame, later.octets)
 
     def _find(self, operation: FullOperation, row: FPDURow, frame: _Frame | None, octets: bytes) -> None:
-        offset = (row.seq - operation.reassembly.origin) % MARKER_INTERVAL
-        marker_offset = -offset % MARKER_INTERVAL if operation.markers else None
-        if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
-            marker_offset = None  # it begins inside a Marker, where no FPDU can
-        upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
-        self._found.append((operation, operation.reassembly.offset_of(row.seq), self._over(frame, upper)))
+        offset, dialect = operation.reassembly.offset_of(row.seq), operation.dialect
+        upper: Packet
+        if dialect is not None:
+            # They come in the order of the stream, and none is delivered later than it is placed.
+            due = dialect.due_behind(offset, self._deviating[operation] - 1)
+            upper = deviating_packet(dialect, octets, offset, due)
+        else:
+            marker_offset = -offset % MARKER_INTERVAL if operation.markers else None
+            if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
+                marker_offset = None  # it begins inside a Marker, where no FPDU can
+            upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
+        self._found.append((operation, offset, self._over(frame, upper)))
 
     # --- lower layers ---
 

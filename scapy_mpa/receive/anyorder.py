@@ -6,23 +6,26 @@ This is the whole of receiving for any segment; :mod:`~scapy_mpa.receive.inorder
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.receive.copies import Copies, SentOctets
 from scapy_mpa.receive.half import Half, Moment
 from scapy_mpa.receive.located import Breach, Located, Outcome
+from scapy_mpa.receive.placing import DROPPED
 from scapy_mpa.receive.reassembly import Piece, is_cut
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.rivals import Decided, Rival, RivalCopies, overlap
 from scapy_mpa.receive.scan import FPDUReader
 from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.values.limits import Limits
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import Segment, checksum_is_wrong
 from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
+#: Octets from an offset up to another.
+Range: TypeAlias = tuple[int, int]
 #: What a half connection may hold back whatever all others do.
 _LITTLE = 4096
 
@@ -115,19 +118,20 @@ class AnyOrder:
 
     # --- segments ---
 
-    def take(self, seg: Segment) -> None:
-        """Take a segment."""
+    def take(self, seg: Segment) -> bool:
+        """Take a segment; False if it brings nothing new."""
         self._now = max((seg.frame, seg.time), self._floor)
         # Whether an FPDU is final depends on what had been acknowledged before.
         self.keep_up()
-        changed = self._commit(seg)
-        if changed:
-            self._place(self._now, changed)
+        new, rival = self._commit(seg)
+        if new or rival:
+            self._place(self._now, [*new, *rival])
         self._judge_alignment()
+        return bool(new)
 
     def take_waited(self, segments: Iterable[Segment]) -> None:
         """Take segments that came before both startup frames were there: until then nothing of them was complete."""
-        changed = [found for seg in segments for found in self._commit(seg)]
+        changed = [found for seg in segments for ranges in self._commit(seg) for found in ranges]
         if changed:
             self._place(self._floor, changed)
         self._judge_alignment()
@@ -148,8 +152,8 @@ class AnyOrder:
         if self._rivals.waiting:
             self._rivals.release({})
 
-    def _commit(self, seg: Segment) -> list[tuple[int, int]]:
-        """Hold what a segment brings, and count it; returns the ranges of octets that are new or others."""
+    def _commit(self, seg: Segment) -> tuple[list[Range], list[Range]]:
+        """Hold what a segment brings, and count it; returns the ranges of octets that are new, and that are others."""
         reassembly, counts, sent = self._reassembly, self._settlement.counts, self.sent
         self.catch_up()
         start = reassembly.offset_of(seg.seq)
@@ -157,15 +161,20 @@ class AnyOrder:
         if sent.is_outside_window(start, end):
             detail = f"{start - reassembly.next} octets from those in order"
             self._find("outside-window", start, seg.frame, seg.time, detail)
-            return []
+            return [], []
         if start + seg.length <= 0:
-            return []  # the startup phase, once more
+            return [], []  # the startup phase, once more
         self._segments.lengthen(seg.length)
         if is_cut(seg):
             cut = seg.length - seg.end + seg.start
             sent.cut_at(start + seg.length)
             self._find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
         highest = reassembly.highest
+        if self._chain.diagnosis is not None and start < end and checksum_is_wrong(seg):
+            # So few senders deviate that each segment of theirs is checked, with or without a CRC that would tell.
+            self._find("tcp-checksum", start, seg.frame, seg.time, DROPPED)
+            counts.take_segment(is_repeat=False, is_late=start < highest)
+            return [], []
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg.length == 1 and end == reassembly.next
@@ -184,7 +193,7 @@ class AnyOrder:
         counts.take_segment(is_repeat=not new, is_late=bool(new) and new[0][0] < highest)
         if start >= 0:
             self._settlement.judge_later(start, end)
-        return new + rival
+        return new, rival
 
     def _agrees(self, seg: Segment, start: int, end: int, keep_alive: bool, rival: list[tuple[int, int]]) -> bool:
         """Whether a segment may be committed; octets that differ from those at hand are looked into.
@@ -353,7 +362,7 @@ class AnyOrder:
         settlement = self._settlement
         if located.offset == 0:
             wrong = self._opening.begin_located(located)
-            if wrong is not None and self._chain.deviation is None:
+            if wrong is not None and self._chain.diagnosis is None:
                 self._find(wrong[0], 0, *located.known, wrong[1])
         error = settlement.first_error
         if error is not None and self.requests_before_error < 0 and located.offset >= error[1]:
@@ -371,7 +380,7 @@ class AnyOrder:
     def _find_beginning(self, when: Moment) -> None:
         """The first octets are no FPDU as was agreed on: report what they are."""
         wrong = self._opening.what_is_wrong()
-        if wrong is not None and self._chain.deviation is None:
+        if wrong is not None and self._chain.diagnosis is None:
             self._find(wrong[0], 0, *when, wrong[1])
 
     def _find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.agreement import is_rdmac
+from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
 from scapy_mpa.infer.deviating import DeviatingChain
-from scapy_mpa.infer.diagnosis import Diagnosis
 from scapy_mpa.infer.midstream import (
     Awaited,
     AwaitedMarkers,
@@ -30,6 +30,7 @@ from scapy_mpa.infer.midstream import (
 from scapy_mpa.infer.suspicion import Suspicion
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
+from scapy_mpa.receive.located import Diagnosis
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.receive.reassembly import Reassembly
@@ -143,20 +144,25 @@ class TCPDirection:
 
     def begin(self, mpa: CapturedConnection, beginning: Beginning) -> FullOperation:
         """Begin Full Operation."""
-        operation = FullOperation(
-            mpa,
-            self.half,
-            mpa.role_of(self.half),
-            self._context,
-            self.begins_anew,
-            Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
-            beginning.reassembly,
-            beginning.floor,
-            beginning.begins_at,
-            beginning.may_search,
-            sink=self._sink,
-            observer=self._observer,
-        )
+        known = self._context.diagnosis_of(self.half, beginning.reassembly.origin)
+        if known is not None and beginning.begins_at == 0:
+            agreed = Dialect(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin)
+            operation = self._deviating(mpa, known, beginning.reassembly.origin, agreed, beginning.floor)
+        else:
+            operation = FullOperation(
+                mpa,
+                self.half,
+                mpa.role_of(self.half),
+                self._context,
+                self.begins_anew,
+                Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
+                beginning.reassembly,
+                beginning.floor,
+                beginning.begins_at,
+                beginning.may_search,
+                sink=self._sink,
+                observer=self._observer,
+            )
         mpa.begin(operation, beginning.inferred)
         self.enter(operation)
         return operation
@@ -179,30 +185,38 @@ class TCPDirection:
 
     def _deviates(self, old: FullOperation, diagnosis: Diagnosis, suspicion: Suspicion) -> FullOperation:
         """Its sender deviates: receive it anew, by its dialect, from its first octet."""
-        mpa, dialect = self.connection.mpa, diagnosis.candidate.dialect
+        mpa = self.connection.mpa
         assert mpa is not None
-        # Whether there are Markers where none were asked for, or none where some were, was not misread.
-        right = {"marker-absent", "marker-unasked"} if dialect.markers != old.markers else set()
         old.be_replaced()
-        mpa.findings.forget(old.direction, old.broken - right)
-        reassembly = Reassembly(old.reassembly.origin, True)
-        operation = FullOperation(
-            mpa,
-            self.half,
-            old.direction,
-            self._context,
-            self.begins_anew,
-            Layout(dialect.markers, dialect.crc, dialect.origin),
-            reassembly,
-            old.floor,
-            sink=self._sink,
-            deviating=DeviatingChain(reassembly, diagnosis, suspicion.agreed, old.floor),
-        )
+        # What its receiver dropped is not among what is received anew.
+        mpa.findings.forget(old.direction, old.broken - {"tcp-checksum"})
+        mpa.findings.forget(mpa.role_of(self.half.peer), {"attack-buffer"})
+        operation = self._deviating(mpa, diagnosis, old.reassembly.origin, suspicion.agreed, old.floor)
         mpa.begin(operation, None)
         self.enter(operation)
         operation.replay([*suspicion.segments, *suspicion.left])
         operation.counts.take_segments(old.counts)
         return operation
+
+    def _deviating(
+        self, mpa: CapturedConnection, diagnosis: Diagnosis, origin: int, agreed: Dialect, floor: Moment
+    ) -> FullOperation:
+        """Full Operation of a sender that is known to deviate from what was agreed; ``origin`` is its first octet's."""
+        dialect = diagnosis.candidate.dialect
+        reassembly = Reassembly(origin, True)
+        return FullOperation(
+            mpa,
+            self.half,
+            mpa.role_of(self.half),
+            self._context,
+            self.begins_anew,
+            Layout(dialect.markers, dialect.crc, dialect.origin),
+            reassembly,
+            floor,
+            sink=self._sink,
+            observer=self._observer,
+            deviating=DeviatingChain(reassembly, diagnosis, agreed, floor),
+        )
 
 
 class TCPConnection:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receive.half import Half
+from scapy_mpa.receive.located import Deviations, Diagnosis
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
@@ -111,6 +112,7 @@ class ReceiverContext:
         assumptions: what the user told because no startup frame does.
         wants_log: whether each half connection keeps a log of its FPDUs.
         make_findings: makes the findings of a connection, which share the quota, or those of none, without one.
+        deviations: what is known of senders before anything is read.
 
     Attributes:
         findings: those of no connection.
@@ -118,6 +120,7 @@ class ReceiverContext:
         diagnosis: how much may be spent on senders that deviate.
         held: octets of memory that all half connections hold back, as far as that was looked at.
         starts_found: the sequence numbers told as the start of Full Operation that were found.
+        has_doubt: whether a sender may deviate that was not looked into, as no octets may be received anew.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class ReceiverContext:
         assumptions: Assumptions,
         wants_log: bool,
         make_findings: Callable[[Quota | None], Findings] = Findings,
+        deviations: Deviations | None = None,
     ) -> None:
         self.limits = limits
         self.assumptions = assumptions
@@ -136,7 +140,9 @@ class ReceiverContext:
         self.diagnosis = DiagnosisBudget()
         self.held = 0
         self.starts_found: set[int] = set()
+        self.has_doubt = False
         self._make_findings = make_findings
+        self._deviations = deviations or {}
         self._touched: list[Phase] = []
         self._passing: list[list[Segment]] = []
 
@@ -151,6 +157,14 @@ class ReceiverContext:
     def find_start(self, seq: int) -> None:
         """Full Operation of some half connection can begin at this sequence number, as the user told."""
         self.starts_found.add(seq)
+
+    def diagnosis_of(self, half: Half, origin: int) -> Diagnosis | None:
+        """What is known of the sender of a half connection, ``origin`` being that of its Full Operation."""
+        return self._deviations.get((half.key, origin))
+
+    def leave_doubt(self) -> None:
+        """A sender may deviate, and nobody looks into it."""
+        self.has_doubt = True
 
     def touch(self, phase: Phase) -> None:
         """A phase holds octets of the present block of the capture."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
+from scapy_mpa.framing.senders import Candidate
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.scan import Extent
 from scapy_mpa.values.records import BAD, SCAN
@@ -85,6 +86,27 @@ class Doubt(NamedTuple):
     frame: int
     time: int
     code: int | None
+
+
+class Diagnosis(NamedTuple):
+    """What the sender of a half connection does wrong.
+
+    Attributes:
+        candidate: the dialect that explains what it sent.
+        doubt: what led to it.
+        others: the names of what would explain it as well.
+        opening: what its first octets break whatever the dialect: Markers that were not asked for, or none that were.
+    """
+
+    candidate: Candidate
+    doubt: Doubt
+    others: tuple[str, ...] = ()
+    opening: tuple[Breach, ...] = ()
+
+
+#: What is known of senders by an analysis of the same capture: by the addresses and ports of a half connection's
+#: segments, and the sequence number of its first octet of Full Operation.
+Deviations: TypeAlias = Mapping[tuple[bytes, int], Diagnosis]
 
 
 class Outcome(NamedTuple):

@@ -15,14 +15,13 @@ from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.senders import Bases
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.deviating import DeviatingChain
-from scapy_mpa.infer.diagnosis import Diagnosis
 from scapy_mpa.infer.suspicion import Inquiry, Suspicion
 from scapy_mpa.receive.anyorder import AnyOrder
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.copies import SentOctets
 from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.inorder import InOrder
-from scapy_mpa.receive.located import Breach, Located
+from scapy_mpa.receive.located import Breach, Diagnosis, Located
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.rivals import RivalCopies
@@ -159,10 +158,11 @@ class FullOperation:
             self._reader, floor, observer is not None, begins_at, may_search, rivals, sent.is_acknowledged
         )
         self._report_to = HalfFindings(mpa.findings, direction, reassembly)
-        # Who wants octets at once has no time for an inquiry.
-        looks_into = begins_at == 0 and observer is None and deviating is None
+        looks_into = begins_at == 0 and deviating is None
         agreed = Dialect(layout.markers, layout.crc, mpa.profile.fpduptr_origin)
-        self.inquiry = Inquiry(half, self._reader, self.chain, context, agreed, self._bases, looks_into)
+        # An observer has had the octets: none is received anew.
+        may_look_again = observer is None
+        self.inquiry = Inquiry(half, self._reader, self.chain, context, agreed, self._bases, looks_into, may_look_again)
         self.is_replaced = False
         #: Whether the receiver knows that there is something to release.
         self._touched = False
@@ -235,14 +235,19 @@ class FullOperation:
         return self.settlement.first_error
 
     @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What its sender is known to do wrong."""
+        return self.chain.diagnosis
+
+    @property
     def deviation(self) -> str | None:
         """What its sender does wrong, by name; None if that is not known, or nothing."""
-        return self.chain.deviation
+        return self.diagnosis.candidate.name if self.diagnosis is not None else None
 
     @property
     def dialect(self) -> Dialect | None:
         """How FPDUs of a sender that deviates are read."""
-        return self.chain.dialect
+        return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
 
     @property
     def has_hole(self) -> bool:
@@ -303,7 +308,8 @@ class FullOperation:
     def _recover(self, seg: Segment) -> None:
         """Take a segment by recovery, nothing being postponed."""
         self._in_order.leave()
-        self._any_order.take(seg)
+        if not self._any_order.take(seg):
+            self.inquiry.see_repeat(seg)
         self._in_order.resume(self.chain.in_order)
 
     # --- the block of the capture, limits, the end ---

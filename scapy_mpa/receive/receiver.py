@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from scapy_mpa.receive.connection import TCPConnection, TCPDirection
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import Half, Moment
+from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.rules.findings import Findings, Quota
@@ -28,6 +29,8 @@ class Receiver:
         assumptions: what the user told because no startup frame does.
         limits: how much is held back and followed at most.
         make_findings: makes the findings of a connection, which share a quota, or those of none, without one.
+        deviations: what is known of senders by an analysis of the same capture: who receives octets only once, as an
+            observer does, reads them by that from the first one on.
 
     Attributes:
         connections: the MPA connections; they are numbered when all is known.
@@ -45,9 +48,10 @@ class Receiver:
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
         make_findings: Callable[[Quota | None], Findings] = Findings,
+        deviations: Deviations | None = None,
     ) -> None:
         self.connections: list[CapturedConnection] = []
-        self.context = ReceiverContext(limits, assumptions, records, make_findings)
+        self.context = ReceiverContext(limits, assumptions, records, make_findings, deviations)
         self.findings = self.context.findings
         self.limits = limits
         self.tcp_connections = 0

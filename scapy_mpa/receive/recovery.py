@@ -21,14 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.infer.evidence import is_plausible_control
 from scapy_mpa.infer.search import Searching
 from scapy_mpa.receive.beyond import BeyondHole, other_start
 from scapy_mpa.receive.half import Moment
-from scapy_mpa.receive.located import Breach, Located, Outcome
+from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome
 from scapy_mpa.receive.placing import Placing, WithdrawnError
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.rivals import RivalCopies
@@ -103,8 +102,7 @@ class Recovery:
 
     #: Copies that differ are judged by FPDUs; its sender conforms, as far as is known.
     judges_copies = True
-    deviation: str | None = None
-    dialect: Dialect | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def is_waiting(self) -> bool:
@@ -197,7 +195,7 @@ class Recovery:
         self._is_last = False
 
     def skip_gap(self, now: Moment) -> Outcome:
-        """Give up the octets between what is in order and the first island."""
+        """Give up the octets between what is in order and the first range beyond the hole."""
         reassembly = self._reassembly
         self._low = reassembly.beyond[0][0]
         reassembly.skip_to(self._low)

@@ -1,4 +1,4 @@
-"""The octets of an FPDU whose sender deviates, field by field, by its dialect (framing/dialect.py).
+"""The octets of an FPDU whose sender deviates, read and field by field, by its dialect (framing/dialect.py).
 
 What the sender does wrong everywhere is told once, by a finding; here its fields are where it puts them.
 """

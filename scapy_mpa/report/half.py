@@ -113,7 +113,8 @@ class HalfConnection:
         self.first_ulpdu = operation.opening.ulpdu if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
-        #: What the sender does wrong, by name, if the FPDUs were read by that.
+        #: What the sender does wrong, if the FPDUs were read by that, its names and how it lays FPDUs out.
+        self.diagnosis = operation.diagnosis if operation is not None else None
         self.deviation = operation.deviation if operation is not None else None
         self.dialect = operation.dialect if operation is not None else None
         self.fpdus = FPDURecords(log, self.counts.fpdus, mpa.number, direction, context, self.deviation)

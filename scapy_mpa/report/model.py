@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.located import Deviations
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.words import plural
@@ -42,6 +43,16 @@ class Report:
     def __repr__(self) -> str:
         """The last line of what ``scapy-mpa analyze`` says."""
         return f"<{summary_line(self)}>"
+
+    @property
+    def deviations(self) -> Deviations:
+        """What senders do wrong, for whoever reads the same traffic and cannot look at it twice."""
+        halves = [half for one in self.connections for half in (one.initiator, one.responder)]
+        return {
+            (half.key, half.seq_start): half.diagnosis
+            for half in halves
+            if half.diagnosis is not None and half.seq_start is not None
+        }
 
     def select(self, connection: int | None, directions: Sequence[Direction] = DIRECTIONS) -> None:
         """Keep one connection, if a number is given, and the findings of these directions.

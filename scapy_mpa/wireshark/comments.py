@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_positions
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
@@ -15,6 +16,7 @@ from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
 #: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.
 _PREFIX = "mpa"
+ByteOrder: TypeAlias = Literal["big", "little"]
 _LOCATED = {
     "start": "first FPDU, located by the start",
     "length": "located by length",
@@ -39,7 +41,7 @@ def _half(notes: HalfNotes, frame: int, seg: Segment | None) -> Iterator[str]:
         startup = notes.connection.request if notes.direction == "initiator" else notes.connection.reply
         yield f"{name}: {_startup(startup) if startup is not None else 'startup frame'}"
     delivered = {delivery.seq: delivery.delivered for delivery in notes.deliveries if delivery.placed == frame}
-    for record in notes.fpdus:
+    for record, _ in notes.fpdus:
         yield f"{name}: {_fpdu(record, frame, own, delivered.get(record.seq))}"
     if notes.fpdu_count > len(notes.fpdus):
         yield f"{name}: {plural(notes.fpdu_count - len(notes.fpdus), 'FPDU')} more"
@@ -62,7 +64,8 @@ def _startup(startup: StartupFrame) -> str:
 
 def _fpdu(record: FPDURecord, frame: int, seg: Segment | None, delivered: int | None) -> str:
     markers = f", {plural(record.markers, 'Marker')}" if record.markers else ""
-    what = f"FPDU seq {record.seq} ({record.opcode or 'no message'}, ULPDU {record.ulpdu_length}{markers})"
+    deviating = ", deviating" if record.deviation is not None else ""
+    what = f"FPDU seq {record.seq} ({record.opcode or 'no message'}, ULPDU {record.ulpdu_length}{markers}{deviating})"
     said = f"{what} {_part(record, seg)}; {_LOCATED[record.located_by]}, CRC {record.crc}"
     if record.placed_frame is None:
         return f"{said}, never placed"
@@ -97,30 +100,45 @@ def _markers(notes: HalfNotes, seg: Segment) -> Iterator[str]:
         return
     stream = StreamReading(half.seq_start, connection.crc, connection.profile)
     begin, size = _first(seg), seg.end - seg.start
-    origin = connection.profile.fpduptr_origin
+    order: ByteOrder = half.dialect.fpduptr_order if half.dialect is not None else "big"
     told = 0
-    for record in notes.fpdus:
-        phase = stream.phase(record.seq)
-        if phase is None:
-            continue
+    for record, deviating in notes.fpdus:
         start = seq_diff(record.seq, begin)
-        for position in marker_positions(phase, phase + record.wire_length):
-            at = start + position - phase
+        for position, expected in _expected(record, deviating, stream):
+            at = start + position
             if at < 0 or at + MARKER_LENGTH > size:
                 continue
             told += 1
             if told > MOST_TOLD:
                 continue
             octets = bytes(seg.buffer[seg.start + at : seg.start + at + MARKER_LENGTH])
-            fpduptr = int.from_bytes(octets[2:], "big")
+            fpduptr = int.from_bytes(octets[2:], order)
             target = f"back to seq {begin + at - (fpduptr & ~3) & SEQ_MASK}" if fpduptr & ~3 else "an FPDU begins here"
             said = f"Marker seq {begin + at & SEQ_MASK}, FPDUPTR {fpduptr}: {target}"
-            expected = expected_fpduptr(position, phase, origin)
-            if fpduptr & ~3 != expected & ~3:
-                said += f", expected {expected}"
+            if all(fpduptr & ~3 != one & ~3 for one in expected):
+                said += f", expected {expected[0]}"
             yield said
     if told > MOST_TOLD:
         yield f"{plural(told - MOST_TOLD, 'Marker')} more"
+
+
+def _expected(
+    record: FPDURecord, deviating: tuple[int, ...] | None, stream: StreamReading
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """At which octets of an FPDU its Markers stand, and what FPDUPTR may be there, the likeliest first.
+
+    ``deviating`` says where, if its sender deviates: then it may count from either origin.
+    """
+    if deviating is not None:
+        header = record.header_seq - record.seq & SEQ_MASK
+        for at in deviating:
+            yield at, (max(0, at - header), at)
+        return
+    phase = stream.phase(record.seq)
+    if phase is not None:
+        origin = stream.profile.fpduptr_origin
+        for position in marker_positions(phase, phase + record.wire_length):
+            yield position - phase, (expected_fpduptr(position, phase, origin),)
 
 
 def _first(seg: Segment) -> int:

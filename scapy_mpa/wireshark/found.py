@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
+from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
+from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
@@ -36,15 +36,18 @@ _PlainRow: TypeAlias = tuple[int, ...]
 _Event: TypeAlias = (
     "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int, int] | tuple[int, int, int, int, int]"
 )
-#: (turn, connection, direction, stream offset, row, frames, place and number of its octets).
-_Turn: TypeAlias = "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int]"
+#: (turn, connection, direction, stream offset, row, frames, place and number of its octets, FPDUs listed before it).
+_Turn: TypeAlias = "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int, int]"
 
 #: So many frames that brought octets of an FPDU weigh as much as the rest of it.
 _FRAMES_A_WEIGHT = 8
 
 
 class FoundFPDU(NamedTuple):
-    """An FPDU: whose it is, its stream offset from SeqStart, the frame at which it has its turn, its octets."""
+    """An FPDU: whose it is, its stream offset from SeqStart, the frame at which it has its turn, its octets.
+
+    ``number`` is its place in the half connection, from 0.
+    """
 
     connection: Connection
     half: HalfConnection
@@ -52,12 +55,27 @@ class FoundFPDU(NamedTuple):
     turn: int
     record: FPDURecord
     octets: bytes
+    number: int
+
+    @property
+    def crc_octets(self) -> bytes:
+        """Its CRC field, empty if its sender leaves that out."""
+        dialect = self.half.dialect
+        fpdu = None if dialect is None else read_fpdu(dialect, self.octets, self.offset, self._due(dialect))
+        return self.octets[-CRC_LENGTH:] if fpdu is None else crc_octets(fpdu, self.octets)
+
+    def _due(self, dialect: Dialect) -> int:
+        """Octets before the next Marker where it begins."""
+        return dialect.due_behind(self.offset, self.number)
 
     @property
     def decoded(self) -> Fpdu:
         """Its fields."""
-        octets = self.octets
-        found = decode_fpdu(octets, marker_phase(self.half, self.offset), check_crc=False)
+        octets, dialect = self.octets, self.half.dialect
+        if dialect is not None:
+            found = decode_spoken(dialect, octets, self.offset, self._due(dialect))
+        else:
+            found = decode_fpdu(octets, marker_phase(self.half, self.offset), check_crc=False)
         if found is None:  # it begins inside a Marker, where no FPDU can
             end, length = 2 + self.record.ulpdu_length, self.record.ulpdu_length
             crc = crc_from_field(octets[-CRC_LENGTH:])
@@ -101,7 +119,6 @@ class FoundFPDUs(Listener):
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        super().__init__()
         self._order = order
         self._directions = directions
         #: The frames between which an MPA connection is known to be there, and how many FPDUs each direction has.
@@ -109,26 +126,23 @@ class FoundFPDUs(Listener):
         self._octets = OctetStore()
         self._events: Sorted[_Event] = Sorted()
         self._turns: Sorted[_Turn] = Sorted()
+        super().__init__()
         try:
-            self._read(capture, selection, assumptions, limits)
+            self.read(capture, selection, assumptions, limits)
+            for turn in self._in_stream_order():
+                self._turns.add(turn, _weight(turn[5]))
+                self._note(turn)
+            self._events.close()
         except BaseException:
             self.close()
             raise
 
-    def _read(
-        self,
-        capture: CaptureSource | Sequence[CaptureSource],
-        selection: Selection,
-        assumptions: Assumptions,
-        limits: Limits,
-    ) -> None:
-        receiver = Receiver(sink=self.sink, observer=self, assumptions=assumptions, limits=limits)
-        self.report = read_into(receiver, capture, selection)
-        self.connect(receiver, self.report)
-        for turn in self._in_stream_order():
-            self._turns.add(turn, _weight(turn[5]))
-            self._note(turn)
+    def begin(self) -> None:
+        """Forget the FPDUs found."""
+        super().begin()
+        self._octets.close()
         self._events.close()
+        self._octets, self._events = OctetStore(), Sorted()
 
     def __enter__(self) -> FoundFPDUs:
         return self
@@ -145,13 +159,13 @@ class FoundFPDUs(Listener):
     def __iter__(self) -> Iterator[FoundFPDU]:
         """Yield the FPDUs in the order asked for."""
         shown = {id(connection) for connection in self.report.connections}
-        for turn, serial, side, offset, row, frames, place, length in self._turns:
+        for turn, serial, side, offset, row, frames, place, length, number in self._turns:
             connection, direction = self.connections[serial], DIRECTIONS[side]
             if connection is None or id(connection) not in shown or direction not in self._directions:
                 continue
             half = connection.half(direction)
-            record = record_of(FPDURow._make(row), frames, connection.number, direction)
-            yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length))
+            record = record_of(FPDURow._make(row), frames, connection.number, direction, None, half.deviation)
+            yield FoundFPDU(connection, half, offset, turn, record, self._octets.at(place, length), number)
 
     def extent(self, connection: Connection) -> ConnectionSpan:
         """What is known of where a connection of the report lies."""
@@ -188,7 +202,7 @@ class FoundFPDUs(Listener):
     def _in_stream_order(self) -> Iterator[_Turn]:
         """The turns, half connection by half connection."""
         half: tuple[int, int] | None = None
-        turn = end = 0
+        turn = end = number = 0
         last: _Turn | None = None
         for event in self._events:
             serial, side, offset = event[:3]
@@ -198,9 +212,9 @@ class FoundFPDUs(Listener):
                     last = (*last[:4], row, *last[5:])
                 continue
             if (serial, side) != half:
-                half, turn, end = (serial, side), 0, offset
+                half, turn, end, number = (serial, side), 0, offset, 0
             if last is not None and last[1:4] == event[:3]:
-                last = None  # its octets had been withdrawn, and came again
+                last, number = None, number - 1  # its octets had been withdrawn, and came again
             elif offset < end:
                 continue
             _, _, _, _, row, frames, complete, place, length = event
@@ -209,7 +223,8 @@ class FoundFPDUs(Listener):
             if last is not None:
                 yield last
             own = FPDURow._make(row).placed or complete
-            last = (turn if self._order == "delivered" else own), *event[:3], row, frames, place, length
+            last = (turn if self._order == "delivered" else own), *event[:3], row, frames, place, length, number
+            number += 1
         if last is not None:
             yield last
 

@@ -29,6 +29,7 @@ LIMITS: dict[str, str] = {
     "markers-both": "Markers are taken to be in use in both directions if one side asks for them",
     "markers-grid": "Markers are counted from the first FPDU that is seen: behind a missed one others are missed",
     "markers-misread": "with Markers in use, what is no FPDU is taken for one",
+    "sender-deviates": "a sender that deviates is read as one that conforms",
     "packet-cut": "an FPDU of which the capture has a part is shown as one",
     "behind-gap": "behind octets that were not captured FPDUs are missed",
 }
@@ -60,6 +61,8 @@ def _missing(ours: OurFPDU, fpdus: OurFPDUs, seen: WiresharkShown, missed_before
     connection, record = ours.connection, ours.record
     if connection.number not in seen.requests:
         return "request-not-seen"
+    if record.deviation is not None:
+        return "sender-deviates"
     if seen.startup_frames.intersection(record.frames):
         return "shares-startup-segment"
     if uses_markers(connection):
@@ -87,7 +90,10 @@ def _ends_at_marker(ours: OurFPDU) -> bool:
 
 def explain_extra(theirs: DissectedFPDU, connections: Iterable[Connection]) -> str | None:
     """The limit that explains an FPDU which only Wireshark shows, on the addresses of these connections; or None."""
-    if any(map(uses_markers, connections)):
+    there = list(connections)
+    if any(half.key == theirs.key and half.deviation for one in there for half in (one.initiator, one.responder)):
+        return "sender-deviates"
+    if any(map(uses_markers, there)):
         return "markers-misread"
     if not theirs.crc:
         return "packet-cut"
@@ -96,6 +102,8 @@ def explain_extra(theirs: DissectedFPDU, connections: Iterable[Connection]) -> s
 
 def explain_difference(ours: OurFPDU) -> str | None:
     """The limit that explains why Wireshark shows an FPDU of ours with other contents; or None."""
+    if ours.record.deviation is not None:
+        return "sender-deviates"
     if ours.record.markers > 1:
         return "markers-two"
     if uses_markers(ours.connection) and not ours.connection.half(ours.record.direction).markers:

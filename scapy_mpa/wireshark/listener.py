@@ -1,16 +1,30 @@
-"""What hears of every FPDU while a capture is read, and what it takes to tell of it when the whole report is there."""
+"""What hears of every FPDU while a capture is read, and what it takes to tell of it when the whole report is there.
+
+It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
+of that, and only then, an analysis looks into it, and if it finds senders that deviate, the capture is read anew with
+what is known of them. Where nothing can be read again the first reading stands, and :attr:`Listener.remark` says so.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 
+from scapy_mpa.capture.files import CaptureSource
+from scapy_mpa.capture.index import rewind
+from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.half import Direction
+from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.report.analysis import Selection, analyze, read_into
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
+from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.records import FPDURow
 
 
@@ -18,16 +32,67 @@ class Listener:
     """The sink and the observer of a receiver.
 
     Connections have a number of their own while the capture is read, for which :meth:`connect` finds those of the
-    report; directions are 0 and 1, as in :data:`~scapy_mpa.report.half.DIRECTIONS`.
+    report; directions are 0 and 1, as in :data:`~scapy_mpa.report.half.DIRECTIONS`. ``report`` is the report without
+    FPDUs, ``remark`` a line that says what was not looked into, if there is anything.
     """
 
+    report: Report
+
     def __init__(self) -> None:
+        self.remark: str | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was heard, if anything was: a capture is read, perhaps anew."""
         self._frames: deque[tuple[int, ...]] = deque()
         self._serials: dict[int, int] = {}
         # They are kept so that no other one gets the identity of one that is gone.
         self._mpas: list[object] = []
         #: The connections of the report by their number here; None for one that the report has not.
         self.connections: list[Connection | None] = []
+
+    def read(
+        self,
+        capture: CaptureSource | Sequence[CaptureSource],
+        selection: Selection,
+        assumptions: Assumptions,
+        limits: Limits,
+        make_findings: Callable[[Quota | None], Findings] = Findings,
+    ) -> Receiver:
+        """Read a capture, or several merged by time, and anew if it takes what an analysis finds out of senders.
+
+        Raises as :func:`scapy_mpa.analyze` does.
+        """
+
+        def read(deviations: Deviations) -> Receiver:
+            receiver = Receiver(
+                sink=self.sink,
+                observer=self,
+                assumptions=assumptions,
+                limits=limits,
+                make_findings=make_findings,
+                deviations=deviations,
+            )
+            self.report = read_into(receiver, capture, selection)
+            self.connect(receiver, self.report)
+            return receiver
+
+        receiver = read({})
+        if not receiver.context.has_doubt:
+            return receiver
+        try:
+            rewind(capture)
+        except CaptureError:
+            self.remark = "whether a sender deviates was not looked into: the capture can be read only once"
+            return receiver
+        deviations = analyze(
+            capture, fpdus=False, selection=selection, assumptions=assumptions, limits=limits
+        ).deviations
+        if deviations:
+            rewind(capture)
+            self.begin()
+            receiver = read(deviations)
+        return receiver
 
     def sink(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
         """Take the frames of what :meth:`placed` is told next, in the same order."""

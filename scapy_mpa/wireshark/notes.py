@@ -7,17 +7,18 @@ capture: what there is to say waits in temporary files.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from scapy_mpa.capture.files import CaptureSource
+from scapy_mpa.framing.dialect import Dialect, read_fpdu
 from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.report.analysis import EVERYTHING, Selection, read_into
+from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Findings, Quota
@@ -56,6 +57,13 @@ class Dated(NamedTuple):
     times: int
 
 
+class NotedFPDU(NamedTuple):
+    """An FPDU, and at which of its octets its Markers stand; None if a conformant sender puts them there."""
+
+    record: FPDURecord
+    markers: tuple[int, ...] | None
+
+
 class HalfNotes(NamedTuple):
     """What a frame means to a half connection.
 
@@ -67,7 +75,7 @@ class HalfNotes(NamedTuple):
     connection: Connection
     direction: Direction
     startup: bool
-    fpdus: list[FPDURecord]
+    fpdus: list[NotedFPDU]
     fpdu_count: int
     deliveries: list[Delivery]
     delivery_count: int
@@ -143,26 +151,30 @@ class CaptureNotes(Listener):
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        super().__init__()
         self._notes: Sorted[_Note] = Sorted()
-        receiver = Receiver(
-            sink=self.sink,
-            observer=self,
-            assumptions=assumptions,
-            limits=limits,
-            make_findings=lambda quota: _DatedFindings(quota, self.finding),
-        )
+        super().__init__()
+
+        def make_findings(quota: Quota | None) -> Findings:
+            return _DatedFindings(quota, self.finding)
+
         try:
-            self.report = read_into(receiver, capture, selection)
+            receiver = self.read(capture, selection, assumptions, limits, make_findings)
         except BaseException:
             self._notes.close()
             raise
-        self.connect(receiver, self.report)
         told = {found.rule.id for found in receiver.findings.sorted()}
         for found in self.report.findings:
             if found.rule.id not in told:  # what reading the capture left to be said
                 for frame in {found.frame, found.last_frame}:
                     self.finding(found.rule.id, found.direction, frame, found.detail)
+
+    def begin(self) -> None:
+        """Forget what there was to say."""
+        super().begin()
+        self._notes.close()
+        self._notes = Sorted()
+        #: How many FPDUs of a sender that deviates were heard of, by connection and direction.
+        self._deviating: Counter[tuple[int, int]] = Counter()
 
     def __enter__(self) -> CaptureNotes:
         return self
@@ -192,8 +204,16 @@ class CaptureNotes(Listener):
         """An FPDU was placed, or found bad."""
         frames, where = self.next_frames(), self.where(operation, row)
         placed = row.placed
+        markers = self._markers(operation.dialect, where, octets) if operation.dialect is not None else None
         for frame in frames if not placed or placed in frames else (*frames, placed):
-            self._notes.add((frame, _FPDU, *where, tuple(row)))
+            self._notes.add((frame, _FPDU, *where, tuple(row), markers))
+
+    def _markers(self, dialect: Dialect, where: tuple[int, int, int], octets: bytes) -> tuple[int, ...]:
+        """At which of its octets the Markers of the next FPDU of a sender that deviates stand."""
+        serial, side, offset = where
+        fpdu = read_fpdu(dialect, octets, offset, dialect.due_behind(offset, self._deviating[serial, side]))
+        self._deviating[serial, side] += 1
+        return tuple(marker - offset for marker in fpdu.markers) if fpdu is not None else ()
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
@@ -237,10 +257,12 @@ class _Gathering:
         if kind == _STARTUP:
             half = half._replace(startup=True)
         elif kind == _FPDU:
-            row = note[5]
-            assert isinstance(row, tuple)
+            row, markers = note[5:]
+            assert isinstance(row, tuple) and (markers is None or isinstance(markers, tuple))
             if len(half.fpdus) < MOST_TOLD:
-                half.fpdus.append(record_of(FPDURow._make(row), (), connection.number, DIRECTIONS[side]))
+                deviation = connection.half(DIRECTIONS[side]).deviation
+                record = record_of(FPDURow._make(row), (), connection.number, DIRECTIONS[side], None, deviation)
+                half.fpdus.append(NotedFPDU(record, markers))
             half = half._replace(fpdu_count=half.fpdu_count + 1)
         else:
             if len(half.deliveries) < MOST_TOLD:

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.dissected import DissectedFPDU
@@ -49,7 +48,7 @@ class OurFPDUs:
 
     def _add(self, found: FoundFPDU) -> None:
         fpdu, record, key = found.decoded, found.record, found.half.key
-        crc = found.octets[-CRC_LENGTH:]
+        crc = found.crc_octets
         pointers = tuple(fpduptr for _, _, fpduptr in fpdu.markers)
         place = self._octets.keep(fpdu.ulpdu)
         half = found.connection.number, key

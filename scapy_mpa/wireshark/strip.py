@@ -8,6 +8,8 @@ that were not captured, and those of FPDUs that were captured in part, are a gap
 Addresses and ports, SYN with its options, FIN, RST and acknowledgements without data are the captured ones, but that
 nothing is acknowledged before it is sent here, and nothing twice or late; link layer and tunnels, other IP and TCP
 options, retransmissions and fragments are not kept.
+
+Connections in which a sender that deviates sends Markers are left out: where these stand is that sender's own.
 """
 
 from __future__ import annotations
@@ -54,10 +56,11 @@ _Packet = tuple[int, bytes]
 
 
 class Stripped(NamedTuple):
-    """How many packets were written, with how many FPDUs."""
+    """How many packets were written, with how many FPDUs; the connections left out, as a sender deviates."""
 
     packets: int
     fpdus: int
+    left_out: tuple[Connection, ...]
 
 
 def strip_markers(
@@ -75,7 +78,7 @@ def strip_markers(
     rewind(capture)
     stripping = _Stripping(found)
     packets = PcapngWriter(file, linktype=RAW).write(stripping.packets(_segments(capture, selection, limits)))
-    return Stripped(packets, stripping.fpdus)
+    return Stripped(packets, stripping.fpdus, stripping.left_out)
 
 
 def _segments(
@@ -206,7 +209,9 @@ class _Stripping:
     def __init__(self, found: FoundFPDUs) -> None:
         self._found = found
         self.fpdus = 0
-        self._sent = {id(one): _Sent(one, found.extent(one)) for one in found.report.connections}
+        connections = found.report.connections
+        self.left_out = tuple(one for one in connections if _deviates_in_markers(one))
+        self._sent = {id(one): _Sent(one, found.extent(one)) for one in connections if one not in self.left_out}
         #: The connections of a key, in the order of time.
         self._by_key: dict[bytes, list[_Sent]] = {}
         for sent in sorted(self._sent.values(), key=lambda sent: sent.extent.first):
@@ -233,8 +238,11 @@ class _Stripping:
             waiting = next(fpdus, None)
 
     def _fpdu(self, time: int, found: FoundFPDU) -> Iterator[_Packet]:
+        sent = self._sent.get(id(found.connection))
+        if sent is None:
+            return
         self.fpdus += 1
-        for packet in self._sent[id(found.connection)].fpdu(found):
+        for packet in sent.fpdu(found):
             yield time, packet
 
     def _of(self, seg: Segment) -> _Sent | None:
@@ -249,6 +257,11 @@ class _Stripping:
             for key in there[0].halves:
                 del self._by_key[key][0]
         return there[0]
+
+
+def _deviates_in_markers(connection: Connection) -> bool:
+    halves = connection.initiator, connection.responder
+    return any(half.dialect is not None and half.dialect.markers for half in halves)
 
 
 def _frame_maker(key: bytes) -> FrameMaker:

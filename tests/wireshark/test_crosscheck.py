@@ -61,7 +61,9 @@ def test_nothing_is_unexplained(capture: Path) -> None:
     inferred = any(one.inferred for one in result.report.connections)
     if truth_path(capture).exists():
         assert result.ours == len(truth(capture))
-    if not with_markers and not inferred and "snaplen" not in capture.stem:
+    deviating = bool(result.report.deviations)
+    assert {limit == "sender-deviates" for _, limit in result.counts} <= {deviating}
+    if not with_markers and not inferred and not deviating and "snaplen" not in capture.stem:
         assert result.agreed == result.ours == result.wireshark
         assert not result.counts
     if result.version == SEEN_IN and capture.stem in FOUND_BY_TSHARK:
