@@ -3,7 +3,8 @@
 A receiver may drop a segment without a word for the CRC of an FPDU in it (RFC 5044 §8); TCP then sends it again. So of
 two copies whose TCP checksums are right the later one counts, if it makes an FPDU good that the earlier one makes
 bad, and if it comes before the peer has acknowledged the octets in question: what comes behind that is dropped. Only
-octets of that FPDU are taken from the later copy; other FPDUs in the same segment were good at once.
+octets of that FPDU are taken from the later copy; other FPDUs in the same segment were good at once. What came between
+the two, and was equal to the first, was a repeat.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledg
         ranges = [*_replaced(captured, acknowledged, first, last)]
         # A copy that leaves it bad was not taken any more than the first.
         if None not in ranges:
-            for index, start, end in filter(None, ranges):
-                left_out.setdefault(index, []).append((start, end))
+            for index, copy, start, end in filter(None, ranges):
+                for other in range(index, copy):
+                    left_out.setdefault(other, []).append((start, end))
     return [part for index, segment in enumerate(captured) for part in _parts(segment, left_out.get(index, []))]
 
 
@@ -66,8 +68,8 @@ def _damaged_fpdus(half: SentHalf, captured: Sequence[Captured]) -> list[tuple[i
 
 def _replaced(
     captured: Sequence[Captured], acknowledged: Acknowledgements, first: int, last: int
-) -> Iterator[tuple[int, int, int] | None]:
-    """For each damaged octet of the FPDU [first, last): of which segment a later copy takes which octets, or None."""
+) -> Iterator[tuple[int, int, int, int] | None]:
+    """For each damaged octet of the FPDU [first, last): of which segment which copy takes which octets, or None."""
     for index, segment in enumerate(captured):
         if segment.is_dropped:
             continue
@@ -82,23 +84,23 @@ def _brings_right(segment: Captured, at: int) -> bool:
 
 def _replacement(
     captured: Sequence[Captured], acknowledged: Acknowledgements, index: int, at: int, first: int, last: int
-) -> tuple[int, int, int] | None:
+) -> tuple[int, int, int, int] | None:
     segment = captured[index]
-    for copy in captured[index + 1 :]:
+    for later, copy in enumerate(captured[index + 1 :], index + 1):
         edge = acknowledged.before(copy.frame)
         if edge > at:
             return None
         start, end = max(segment.start, copy.start, first, edge), min(segment.end, copy.end, last)
         if _brings_right(copy, at) and not any(start <= other < end for other in copy.damage):
-            return index, start, end
+            return index, later, start, end
     return None
 
 
 def _parts(segment: Captured, left_out: list[tuple[int, int]]) -> Iterator[Captured]:
     at = segment.start
     for start, end in sorted(left_out):
-        if at < start:
-            yield segment._replace(start=at, end=start)
+        if at < min(start, segment.end):
+            yield segment._replace(start=at, end=min(start, segment.end))
         at = max(at, end)
     if at < segment.end:
         yield segment._replace(start=at)

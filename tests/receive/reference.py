@@ -66,24 +66,26 @@ def first_frames(captured: Sequence[Captured], low: int, high: int) -> list[int]
 
 
 def taken(sent: Sequence[Sent], captured: Sequence[Captured]) -> list[Captured]:
-    """What was taken of each segment: not what it has in common with the copy by which a bad FPDU became good."""
-    found: list[Captured] = []
+    """What was taken of each segment: not what it has in common with the copy by which a bad FPDU became good.
+
+    What came between the two and was equal to the first was a repeat.
+    """
+    parts = [[segment] for segment in captured]
     for i, segment in enumerate(captured):
-        parts = [segment]
         for at in segment.damage:
             if any(c.start <= at < c.end and at not in c.damage for c in captured[:i]):
                 continue
             fpdu = next(f for f in sent if f.offset <= at < f.end)
-            copy = next(c for c in captured[i + 1 :] if c.start <= at < c.end and at not in c.damage)
-            start, end = max(fpdu.offset, copy.start), min(fpdu.end, copy.end)
-            parts = [
-                part
-                for whole in parts
-                for part in (whole._replace(end=min(whole.end, start)), whole._replace(start=max(whole.start, end)))
-                if part.start < part.end
-            ]
-        found += parts
-    return found
+            good = next(j for j, c in enumerate(captured) if j > i and c.start <= at < c.end and at not in c.damage)
+            start = max(fpdu.offset, segment.start, captured[good].start)
+            end = min(fpdu.end, segment.end, captured[good].end)
+            for j in range(i, good):
+                cut = [
+                    (part._replace(end=min(part.end, start)), part._replace(start=max(part.start, end)))
+                    for part in parts[j]
+                ]
+                parts[j] = [part for pair in cut for part in pair if part.start < part.end]
+    return [part for segment_parts in parts for part in segment_parts]
 
 
 def tell(
