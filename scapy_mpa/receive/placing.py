@@ -222,9 +222,11 @@ class Placing:
         better = self._rivals.make_good(offset, captured[1])
         if better is None:
             return None
-        taken = {id(piece.seg): piece.seg for piece in reassembly.pieces_of(offset, better.end)}
-        replaced = [piece.seg.frame for piece in before if id(piece.seg) not in taken]
-        good = max(taken.values(), key=lambda seg: seg.frame)
+        after = reassembly.pieces_of(offset, better.end)
+        good = max((piece.seg for piece in after), key=lambda seg: seg.frame)
+        # Where the damaged segment was cut elsewhere, a part of it may still be held.
+        kept = {(piece.start, piece.end, id(piece.seg)) for piece in after}
+        replaced = [one.seg.frame for one in before if (one.start, one.end, id(one.seg)) not in kept]
         decided = self._rivals.judged(offset, better.end, True)
         if max(piece.seg.frame for piece in before) < good.frame:
             # All of it had come before: the receiver found it bad, and said nothing.
