@@ -232,3 +232,21 @@ def test_by_hand() -> None:
     records = records_of(analyze(capture(packets)[0]))
     following = records[number + 1]
     assert following["located_by"] == "marker" and following["placed_frame"] < following["delivered_frame"]
+
+
+@pytest.mark.xfail(strict=True, reason="what waits for startup frames is judged by what is acknowledged when they come")
+@pytest.mark.parametrize("markers", [0, 1])
+@pytest.mark.parametrize("late", [True, False], ids=["late-reply", "no-startup"])
+def test_acknowledged_is_what_had_been_when_the_copy_came(markers: int, late: bool) -> None:
+    """Segments that wait, for the Reply or until it is known what they are, were captured when they were."""
+    packets, _ = spoiled(Case(markers, "one", 0))
+    if late:
+        reply = next(packet for packet in packets if packet.payload and packet.half.role == "responder")
+        packets = [*(p for p in packets if p is not reply), reply]
+    else:
+        at = next(i for i, packet in enumerate(packets) if packet.damage)
+        packets = packets[at:]
+    file, truth = capture(packets)
+    report = analyze(file)
+    assert {record["crc"] for record in truth} == {"good"}
+    assert records_of(report) == truth
