@@ -71,6 +71,14 @@ class DeviatingChain:
         """Nobody asks: what the sender does is known."""
         return False
 
+    #: What its sender does is known by the first copies.
+    judges_copies = False
+    is_waiting = False
+
+    def end_waiting(self, _now: Moment) -> Outcome:
+        """No copy is waited for."""
+        return self._advance()
+
     @property
     def is_chained(self) -> bool:
         """Whether it is known where the next FPDU begins."""

@@ -13,8 +13,9 @@ from scapy_mpa.receive.copies import Copies, SentOctets
 from scapy_mpa.receive.half import Half, Moment
 from scapy_mpa.receive.located import Breach, Located, Outcome
 from scapy_mpa.receive.placing import DROPPED
-from scapy_mpa.receive.reassembly import is_cut
+from scapy_mpa.receive.reassembly import Piece, is_cut
 from scapy_mpa.receive.recovery import Recovery
+from scapy_mpa.receive.rivals import Decided, Rival, RivalCopies, overlap
 from scapy_mpa.receive.scan import FPDUReader
 from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.values.limits import Limits
@@ -50,6 +51,8 @@ class AnyOrder:
         watches: are shown FPDUs.
         segments: are shown segments.
         opening: takes the first FPDU.
+        sent: what this side says it sent.
+        rivals: copies of octets that differ from what is held.
         report: takes the rules that are broken.
         teller: hands FPDUs on as they are placed, None if nobody wants them.
 
@@ -64,9 +67,11 @@ class AnyOrder:
         "_floor",
         "_half",
         "_limits",
+        "_now",
         "_opening",
         "_reassembly",
         "_report",
+        "_rivals",
         "_segments",
         "_settlement",
         "_teller",
@@ -86,6 +91,8 @@ class AnyOrder:
         watches: FPDUWatches,
         segments: SegmentWatches,
         opening: Opening,
+        sent: SentOctets,
+        rivals: RivalCopies,
         report: Callable[[Iterable[Breach]], None],
         teller: Teller | None,
     ) -> None:
@@ -101,28 +108,50 @@ class AnyOrder:
         self._report = report
         self._teller = teller
         self._copies = Copies(reader.reassembly, reader.layout, settlement)
-        self.sent = SentOctets(half, reader.reassembly)
+        self.sent = sent
+        self._rivals = rivals
+        #: The moment of the last segment.
+        self._now = floor
         self.requests_before_error = -1
 
     # --- segments ---
 
     def take(self, seg: Segment) -> bool:
-        """Take a segment; False if it brings nothing new."""
-        new = self._commit(seg)
-        if new:
-            self._place(max((seg.frame, seg.time), self._floor), new)
+        """Take a segment; False if it changes nothing."""
+        self._now = max((seg.frame, seg.time), self._floor)
+        # Whether an FPDU is final depends on what had been acknowledged before.
+        self.keep_up()
+        changed = self._commit(seg)
+        if changed:
+            self._place(self._now, changed)
         self._judge_alignment()
-        return bool(new)
+        return bool(changed)
 
     def take_waited(self, segments: Iterable[Segment]) -> None:
         """Take segments that came before both startup frames were there: until then nothing of them was complete."""
-        new = [found for seg in segments for found in self._commit(seg)]
-        if new:
-            self._place(self._floor, new)
+        changed = [found for seg in segments for found in self._commit(seg)]
+        if changed:
+            self._place(self._floor, changed)
         self._judge_alignment()
 
+    def keep_up(self) -> None:
+        """Judge what the peer's acknowledgements make final."""
+        if self._chain.is_waiting:
+            self._account(self._chain.work(self._now, []))
+
+    def end_waiting(self) -> None:
+        """Nothing more comes: no copy is waited for any longer."""
+        if self._chain.is_waiting:
+            self._account(self._chain.end_waiting(self._now))
+
+    def release(self) -> None:
+        """The block of the capture goes."""
+        self.keep_up()
+        if self._rivals.waiting:
+            self._rivals.release({})
+
     def _commit(self, seg: Segment) -> list[tuple[int, int]]:
-        """Hold what a segment brings, and count it; returns the ranges of new octets."""
+        """Hold what a segment brings, and count it; returns the ranges of octets that are new or others."""
         reassembly, counts, sent = self._reassembly, self._settlement.counts, self.sent
         self.catch_up()
         start = reassembly.offset_of(seg.seq)
@@ -147,7 +176,8 @@ class AnyOrder:
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg.length == 1 and end == reassembly.next
-        if start < end and self._agrees(seg, start, end, keep_alive):
+        rival: list[tuple[int, int]] = []
+        if start < end and self._agrees(seg, start, end, keep_alive, rival):
             new = reassembly.commit(seg, start, end)
         self._opening.keep_segment(reassembly)
         rst = self._half.rst
@@ -161,18 +191,35 @@ class AnyOrder:
         counts.take_segment(is_repeat=not new, is_late=bool(new) and new[0][0] < highest)
         if start >= 0:
             self._settlement.judge_later(start, end)
-        return new
+        return new + rival
 
-    def _agrees(self, seg: Segment, start: int, end: int, keep_alive: bool) -> bool:
-        """Whether a segment may be committed; octets that differ from those at hand are looked into."""
+    def _agrees(self, seg: Segment, start: int, end: int, keep_alive: bool, rival: list[tuple[int, int]]) -> bool:
+        """Whether a segment may be committed; octets that differ from those at hand are looked into.
+
+        ``rival`` takes the range of such octets, if it is not known yet which were taken.
+        """
         verdict = self._copies.judge(seg, start, end, keep_alive)
         for offset, other in verdict.dropped:
             self._chain.withdraw([other], offset)
         self._report(verdict.breaches)
         if verdict.rival is not None:
-            part = self._chain.at if self._chain.is_inside_fpdu else None
-            self._report(self._copies.injection(seg, verdict.rival, part))
+            offset = verdict.rival[0]
+            is_late = self.sent.is_acknowledged(offset + 1)
+            kept = None
+            if self._chain.judges_copies and not is_late:
+                kept = self._rivals.keep(seg, start, verdict.rival)
+            if kept is not None:
+                rival.append(kept)
+            else:
+                what = "it came after the peer had acknowledged them" if is_late else "the first copy is kept"
+                self._report_copy(Rival(Piece(start, end, seg.start, seg), *verdict.rival), what)
         return verdict.takes
+
+    def _report_copy(self, rival: Rival, reason: str) -> None:
+        """A copy differs: report it, and what decided."""
+        part = self._chain.at if self._chain.is_inside_fpdu else None
+        self._report((overlap(Decided(rival, reason)),))
+        self._report(self._copies.injection(rival.piece.seg, (rival.offset, rival.other), part))
 
     def _place(self, now: Moment, new: list[tuple[int, int]]) -> None:
         reassembly = self._reassembly
@@ -188,6 +235,11 @@ class AnyOrder:
                 detail = f"more than {limits.held_segments} segments held back for a gap (held_segments)"
             self._find("limit", reassembly.next, *now, detail)
             self._skip_gap(now)
+        is_full = reassembly.weight > limits.held_octets or len(reassembly.pieces) > limits.held_segments
+        if is_full and self._chain.is_waiting:
+            detail = f"more than {limits.held_octets} octets held back for an FPDU to come again (held_octets)"
+            self._find("limit", reassembly.next, *now, detail)
+            self._account(self._chain.end_waiting(now))
 
     # --- gaps, limits, the end ---
 
@@ -239,6 +291,8 @@ class AnyOrder:
         if chain.has_rest:
             settlement.end_delivery()
             self._account(chain.take_rest(now))
+        for decided in self._rivals.give_up():
+            self._report_copy(*decided)
         self._find_end(now)
         settlement.mark_after_error(self._floor[0])
         begun = reassembly.next - chain.at if chain.is_inside_fpdu else 0
@@ -313,6 +367,9 @@ class AnyOrder:
             self.requests_before_error = self._watches.ddp.requests
         # Records first: what is found may raise a doubt, and has no part in them.
         delivered = settlement.pass_located(located)
+        if self._rivals.waiting:
+            for decided in self._rivals.judged(located.offset, located.end, located.placed is not None):
+                self._report_copy(*decided)
         self._report(self._watches.show_located(located))
         if located.terminate:
             self._report(terminate_breaches(located))

@@ -22,20 +22,21 @@ class BeyondHole:
         self._reassembly = reader.reassembly
         self._placing = placing
 
-    def look_at(self, new: list[tuple[int, int]], low: int, at: int | None) -> None:
+    def look_at(self, new: list[tuple[int, int]], low: int, at: int | None, is_trusted: bool) -> None:
         """Place what Markers in or next to new octets locate, and what follows it.
 
         Args:
             new: the ranges of new octets.
             low: no FPDU that is still to be found begins before.
             at: where the next FPDU of the chain begins, None if that is not known.
+            is_trusted: whether its length is: its CRC has not been found bad.
         """
         for start, end in new:
             # Only what is still held can be read.
             for piece in self._reassembly.pieces_of(start, end):
-                self._locate(max(piece.start, start), min(piece.end, end), low, at)
+                self._locate(max(piece.start, start), min(piece.end, end), low, at, is_trusted)
 
-    def _locate(self, start: int, end: int, low: int, at: int | None) -> None:
+    def _locate(self, start: int, end: int, low: int, at: int | None, is_trusted: bool) -> None:
         """Place what Markers in or next to the new octets [start, end) locate, and what follows it."""
         captured = self._reassembly.range_at(start)
         if captured is None:
@@ -55,7 +56,7 @@ class BeyondHole:
             for offset in self._reader.starts_named_by(marker):
                 if first <= offset and offset not in tried:
                     tried.add(offset)
-                    if self._place_named(offset, marker, last, at):
+                    if self._place_named(offset, marker, last, at if is_trusted else None):
                         break
             if marker >= end:
                 return

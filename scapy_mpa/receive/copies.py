@@ -1,7 +1,7 @@
 """Copies of the same octets that differ, and what a half connection says it sent (DESIGN: rival copies, checksums).
 
 A copy equal to what is held is a repeat.  Of two that differ, the one whose TCP checksum is wrong was dropped by the
-real receiver; if both may be right, the first is kept.
+real receiver; if both may be right, :mod:`~scapy_mpa.receive.rivals` decides.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.placing import DROPPED
-from scapy_mpa.receive.reassembly import Reassembly
+from scapy_mpa.receive.reassembly import Reassembly, consumed_between, differences_of
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.values.segment import Segment, checksum_is_right, checksum_is_wrong
@@ -65,7 +65,7 @@ class Copies:
         reassembly = self._reassembly
         if start >= reassembly.highest:
             return _TAKEN
-        differences = reassembly.differences(seg, start, end)
+        differences = differences_of(reassembly, seg, start, end)
         if not differences:
             return _TAKEN
         if not keep_alive and checksum_is_wrong(seg):
@@ -80,8 +80,7 @@ class Copies:
         if not differences or keep_alive:
             return Verdict(True, dropped)
         offset, other = min(differences, key=lambda place: place[0])
-        detail = f"an octet differs from what frame {other.frame} brought; the first copy is kept"
-        return Verdict(True, dropped, (Breach("overlap", offset, seg.frame, seg.time, detail),), (offset, other))
+        return Verdict(True, dropped, (), (offset, other))
 
     def injection(self, seg: Segment, rival: tuple[int, Segment], part: int | None) -> list[Breach]:
         """Of two copies that differ, each with a TCP checksum that is right: does one fit no FPDU?
@@ -117,7 +116,7 @@ class Copies:
     def cut_of_repeat(self, seg: Segment, start: int, end: int) -> str:
         """A retransmission: how it cuts an FPDU where the segment before did not; "" if it does not."""
         reassembly = self._reassembly
-        for other in reassembly.consumed_between(start, min(end, reassembly.base)):
+        for other in consumed_between(reassembly, start, min(end, reassembly.base)):
             first = reassembly.offset_of(other.seq)
             if first < start < first + other.length <= first + LARGEST_SEGMENT and self._settlement.begins_at(first):
                 return f"repeats frame {other.frame} from its octet {start - first} on, in the middle of an FPDU"
@@ -153,6 +152,10 @@ class SentOctets:
             self._last_ack, self._acknowledged = ack, self._reassembly.offset_of(ack)
         self._looked_at = self._reassembly.next
         return self._acknowledged
+
+    def is_acknowledged(self, end: int) -> bool:
+        """Whether the peer has acknowledged all octets below an offset."""
+        return self.acknowledged() >= end
 
     def keep_up(self) -> None:
         """Look at the acknowledgement number before the octets in order leave it too far behind."""

@@ -213,6 +213,12 @@ class Suspects:
             del self._by_offset[located.offset]
             del self._offsets[bisect_left(self._offsets, located.offset)]
 
+    def forget(self, offset: int) -> None:
+        """Take out the one at ``offset``, if there is one."""
+        located = self.get(offset)
+        if located is not None:
+            self.remove(located)
+
     def forget_below(self, offset: int) -> None:
         """Take out all that begin below ``offset``."""
         count = bisect_left(self._offsets, offset)

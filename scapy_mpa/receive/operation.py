@@ -18,11 +18,13 @@ from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.infer.suspicion import Inquiry, Suspicion
 from scapy_mpa.receive.anyorder import AnyOrder
 from scapy_mpa.receive.context import ReceiverContext
+from scapy_mpa.receive.copies import SentOctets
 from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.located import Breach, Diagnosis, Located
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.recovery import Recovery
+from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import FPDUReader, Layout
 from scapy_mpa.receive.settlement import Counts, Settlement
 from scapy_mpa.rules.findings import Findings
@@ -151,8 +153,9 @@ class FullOperation:
         self.watches = FPDUWatches(begins_at == 0, half.emss, layout.markers)
         self._segments = SegmentWatches(half.key)
         self.opening = Opening(layout)
+        sent, rivals = SentOctets(half, reassembly), RivalCopies(self._reader)
         self.chain: Recovery | DeviatingChain = deviating or Recovery(
-            self._reader, floor, observer is not None, begins_at, may_search
+            self._reader, floor, observer is not None, begins_at, may_search, rivals, sent.is_acknowledged
         )
         self._report_to = HalfFindings(mpa.findings, direction, reassembly)
         looks_into = begins_at == 0 and deviating is None
@@ -185,6 +188,8 @@ class FullOperation:
             self.watches,
             self._segments,
             self.opening,
+            sent,
+            rivals,
             self.report,
             self if sink is not None or observer is not None else None,
         )
@@ -254,6 +259,10 @@ class FullOperation:
         """Octets of memory that what is held back takes."""
         return self.reassembly.weight + self.inquiry.weight + self._in_order.weight
 
+    def keep_up(self) -> None:
+        """Judge what the peer's acknowledgements make final."""
+        self._any_order.keep_up()
+
     def watch_reads(self, reads: ReadsWatch) -> None:
         """Have RDMA Reads and Atomics watched by one who knows both half connections."""
         self.watches.watch_reads(reads)
@@ -312,6 +321,7 @@ class FullOperation:
         """
         reassembly = self.reassembly
         self._in_order.release()
+        self._any_order.release()
         if self.inquiry.release():
             self._stop_waiting()
             if self.inquiry.look_into(at_end=False):
@@ -370,6 +380,7 @@ class FullOperation:
         if at_end:
             self._stop_waiting()
             self._any_order.catch_up()
+            self._any_order.end_waiting()
             self.inquiry.finish()
         return self.inquiry.take_diagnosis()
 

@@ -11,6 +11,7 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
+from scapy_mpa.receive.rivals import RivalCopies, overlap
 from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment
@@ -39,6 +40,7 @@ class Placing:
         reader: reads single FPDUs.
         floor: the moment at which Full Operation became known: nothing is complete before.
         keep_octets: whether what is located keeps its octets until it has been handed on.
+        rivals: copies of octets that differ from what is held.
 
     Attributes:
         ahead: FPDUs placed beyond the chain.
@@ -55,16 +57,18 @@ class Placing:
         "_placed_ends",
         "_reader",
         "_reassembly",
+        "_rivals",
         "_settled",
         "ahead",
         "suspects",
     )
 
-    def __init__(self, reader: FPDUReader, floor: Moment, keep_octets: bool) -> None:
+    def __init__(self, reader: FPDUReader, floor: Moment, keep_octets: bool, rivals: RivalCopies) -> None:
         self._reader = reader
         self._reassembly: Reassembly = reader.reassembly
         self._floor = floor
         self._keep_octets = keep_octets
+        self._rivals = rivals
         self._now = floor
         #: Where FPDUs end whose successor the chain has not passed, and when they were placed.
         self._placed_ends: dict[int, Moment] = {}
@@ -185,10 +189,13 @@ class Placing:
         reader = self._reader
         if reader.layout.crc and not reader.crc_is_good(extent):
             self.drop_damaged(extent.offset, extent.end)
-            named = self.is_named_by_marker(extent)
-            if (named or not extent.markers) and len(self.suspects) < MOST_SUSPECTS:
-                self.suspects.add(self.located(extent, BAD))
-            return None
+            better = self.make_good(extent)
+            if better is None:
+                named = self.is_named_by_marker(extent)
+                if (named or not extent.markers) and len(self.suspects) < MOST_SUSPECTS:
+                    self.suspects.add(self.located(extent, BAD))
+                return None
+            extent = better
         disagreement = reader.disagreement(extent, extent.end)
         if disagreement is not None:
             if disagreement.kind == "bad" and not reader.layout.crc:
@@ -197,6 +204,30 @@ class Placing:
         located = self.place(extent)
         self.ahead.add(located)
         return located
+
+    def make_good(self, extent: Extent) -> Extent | None:
+        """Put copies that wait in place of octets of an FPDU with a bad CRC; its extent if that makes it good."""
+        reassembly, offset = self._reassembly, extent.offset
+        captured = reassembly.range_at(offset)
+        if not self._rivals.waiting or captured is None:
+            return None
+        before = reassembly.pieces_of(offset, extent.end)
+        better = self._rivals.make_good(offset, captured[1])
+        if better is None:
+            return None
+        taken = {id(piece.seg): piece.seg for piece in reassembly.pieces_of(offset, better.end)}
+        replaced = [piece.seg.frame for piece in before if id(piece.seg) not in taken]
+        good = max(taken.values(), key=lambda seg: seg.frame)
+        decided = self._rivals.judged(offset, better.end, True)
+        if max(piece.seg.frame for piece in before) < good.frame:
+            # All of it had come before: the receiver found it bad, and said nothing.
+            bad = max(replaced, default=good.frame)
+            detail = f"frame {bad} brought it with a bad CRC, frame {good.frame} brought it good"
+            self._breaches.append(Breach("crc-dropped", offset, good.frame, good.time, detail))
+        else:
+            self._breaches += map(overlap, decided)
+        self.suspects.forget(offset)
+        return better
 
     def pass_on(self, located: Located) -> None:
         """The chain passes an FPDU."""

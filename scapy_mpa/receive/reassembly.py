@@ -198,6 +198,20 @@ class Reassembly:
             self.highest = end
         return new
 
+    def put_instead(self, piece: Piece) -> None:
+        """Hold a piece in place of those that hold its octets."""
+        for old in self.pieces_of(piece.start, piece.end):
+            at = bisect_left(self.starts, old.start)
+            del self.starts[at], self.pieces[at]
+            self.held -= old.end - old.start
+            if old.start < piece.start:
+                self._insert(Piece(old.start, piece.start, old.at, old.seg))
+            if piece.end < old.end:
+                self._insert(Piece(piece.end, old.end, old.at + piece.end - old.start, old.seg))
+        self._insert(piece)
+        if self._chunks is not None:
+            self._chunks.forget(piece.start, piece.end)
+
     def _insert(self, piece: Piece) -> None:
         at = bisect_left(self.starts, piece.start)
         self.starts.insert(at, piece.start)
@@ -365,36 +379,6 @@ class Reassembly:
         self.base = max(self.base, consumed)
         self.held = self.next - self.base if pieces else 0
 
-    def differences(self, seg: Segment, start: int, end: int) -> list[tuple[int, Segment]]:
-        """Where [start, end) of ``seg`` differs from octets at hand: for each other segment, the first such offset."""
-        found: dict[int, tuple[int, Segment]] = {}
-        if start < self.base:
-            for other in self.consumed_between(start, min(end, self.base)):
-                first = self.offset_of(other.seq)
-                last = first + other.end - other.start
-                difference = _first_difference(seg, start, other, first, last, other.start)
-                if difference is not None and difference < self.base:
-                    found.setdefault(id(other), (difference, other))
-        if start < self.next or self.beyond:
-            for a, b, index, other in self.pieces_of(max(start, self.base), end):
-                difference = _first_difference(seg, start, other, a, b, index)
-                if difference is not None:
-                    found.setdefault(id(other), (difference, other))
-        return list(found.values())
-
-    def consumed_between(self, start: int, end: int) -> list[Segment]:
-        """The segments let go of lately that hold octets of [start, end), and maybe some before."""
-        found: dict[int, Segment] = {}
-        for segments in (self.previously_consumed, self.consumed):
-            index = bisect_right(segments, start, key=lambda seg: self.offset_of(seg.seq))
-            # Retransmissions with other boundaries overlap, so the one before may not be the first.
-            index = max(index - 4, 0)
-            while index < len(segments) and self.offset_of(segments[index].seq) < end:
-                # One between whose octets others lie is there several times.
-                found[id(segments[index])] = segments[index]
-                index += 1
-        return list(found.values())
-
     def forget(self) -> None:
         """Let go of everything, whether in order or not."""
         self.pieces, self.starts, self.consumed, self.previously_consumed, self.held = [], [], [], [], 0
@@ -428,6 +412,38 @@ class Reassembly:
             copy = small_copy(seg, copies)
             if copy is not seg:
                 self.pieces[at] = Piece(a, b, index - seg.start + copy.start, copy)
+
+
+def differences_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -> list[tuple[int, Segment]]:
+    """Where [start, end) of ``seg`` differs from octets at hand: for each other segment, the first such offset."""
+    found: dict[int, tuple[int, Segment]] = {}
+    if start < reassembly.base:
+        for other in consumed_between(reassembly, start, min(end, reassembly.base)):
+            first = reassembly.offset_of(other.seq)
+            last = first + other.end - other.start
+            difference = _first_difference(seg, start, other, first, last, other.start)
+            if difference is not None and difference < reassembly.base:
+                found.setdefault(id(other), (difference, other))
+    if start < reassembly.next or reassembly.beyond:
+        for a, b, index, other in reassembly.pieces_of(max(start, reassembly.base), end):
+            difference = _first_difference(seg, start, other, a, b, index)
+            if difference is not None:
+                found.setdefault(id(other), (difference, other))
+    return list(found.values())
+
+
+def consumed_between(reassembly: Reassembly, start: int, end: int) -> list[Segment]:
+    """The segments let go of lately that hold octets of [start, end), and maybe some before."""
+    found: dict[int, Segment] = {}
+    for segments in (reassembly.previously_consumed, reassembly.consumed):
+        index = bisect_right(segments, start, key=lambda seg: reassembly.offset_of(seg.seq))
+        # Retransmissions with other boundaries overlap, so the one before may not be the first.
+        index = max(index - 4, 0)
+        while index < len(segments) and reassembly.offset_of(segments[index].seq) < end:
+            # One between whose octets others lie is there several times.
+            found[id(segments[index])] = segments[index]
+            index += 1
+    return list(found.values())
 
 
 def _end_of(known: list[int]) -> int:

@@ -30,6 +30,7 @@ from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome
 from scapy_mpa.receive.placing import Placing, WithdrawnError
 from scapy_mpa.receive.reassembly import Reassembly
+from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import Extent, FPDUReader
 from scapy_mpa.values.records import BAD
 from scapy_mpa.values.segment import Segment
@@ -52,6 +53,8 @@ class Recovery:
         keep_octets: whether what is located keeps its octets until it has been handed on.
         begins_at: where the first FPDU begins, None if that is not known.
         may_search: whether one may be searched for.
+        rivals: copies of octets that differ from what is held.
+        is_final: whether the peer has acknowledged all octets below an offset.
 
     Attributes:
         at: where the next FPDU of the chain begins, in the states CHAIN and RETRY.
@@ -62,6 +65,7 @@ class Recovery:
     __slots__ = (
         "_beyond",
         "_doubtful",
+        "_is_final",
         "_is_last",
         "_is_to_locate",
         "_low",
@@ -72,7 +76,9 @@ class Recovery:
         "_reader",
         "_reassembly",
         "_retried",
+        "_rivals",
         "_search",
+        "_waiting",
         "at",
         "cut",
         "state",
@@ -82,13 +88,15 @@ class Recovery:
         self,
         reader: FPDUReader,
         floor: Moment,
-        keep_octets: bool = False,
-        begins_at: int | None = 0,
-        may_search: bool = True,
+        keep_octets: bool,
+        begins_at: int | None,
+        may_search: bool,
+        rivals: RivalCopies,
+        is_final: Callable[[int], bool],
     ) -> None:
         self._reassembly: Reassembly = reader.reassembly
         self._reader = reader
-        self._placing = Placing(reader, floor, keep_octets)
+        self._placing = Placing(reader, floor, keep_octets, rivals)
         self._beyond = BeyondHole(reader, self._placing)
         self.state = CHAIN
         self.at = begins_at or 0
@@ -107,14 +115,25 @@ class Recovery:
         self._search: Search | None = None
         self._may_search = False
         self._may_ever_search = may_search
+        self._rivals = rivals
+        self._is_final = is_final
+        #: The chain's next FPDU if its CRC is bad, as long as a copy may still come that makes it good.
+        self._waiting: Located | None = None
         #: FPDUs with a bad CRC, one behind the other, whose lengths are followed until one proves right.
         self._retried: list[Located] = []
         if begins_at is None:
             self._phase = 0 if reader.layout.markers else None
             self._lose(may_search=not reader.layout.markers)
 
+    #: Copies that differ are judged by FPDUs.
+    judges_copies = True
     #: Its sender conforms, as far as is known.
     diagnosis: Diagnosis | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next FPDU is bad, and a copy may still come that makes it good."""
+        return self._waiting is not None
 
     @property
     def is_chained(self) -> bool:
@@ -132,7 +151,8 @@ class Recovery:
     @property
     def in_order(self) -> bool:
         """Whether nothing is out of order: the chain has its next start, and nothing lies beyond a gap."""
-        return self.knows_next and not self._placing.ahead and not self._reassembly.beyond
+        waits = self._waiting is not None or self._rivals.waiting
+        return self.knows_next and not waits and not self._placing.ahead and not self._reassembly.beyond
 
     @property
     def knows_next(self) -> bool:
@@ -166,8 +186,11 @@ class Recovery:
             self._is_to_locate = self._reader.layout.markers
             self._advance()
             self._is_to_locate = False
-            if self._reader.layout.markers and (self._reassembly.beyond or self.state is not CHAIN or self._conflict()):
-                self._beyond.look_at(new, self._low, self.at if self.state is CHAIN else None)
+            waits = self._waiting is not None
+            if self._reader.layout.markers and (
+                self._reassembly.beyond or self.state is not CHAIN or waits or self._conflict()
+            ):
+                self._beyond.look_at(new, self._low, self.at if self.state is CHAIN else None, not waits)
                 self._advance()
 
         return self._decided(now, decide)
@@ -184,6 +207,16 @@ class Recovery:
                 self._accept_retried()
                 self._lose()
                 self._advance()
+            self._is_last = False
+
+        return self._decided(now, decide)
+
+    def end_waiting(self, now: Moment) -> Outcome:
+        """No copy is waited for any longer."""
+
+        def decide() -> None:
+            self._is_last = True
+            self._advance()
             self._is_last = False
 
         return self._decided(now, decide)
@@ -239,7 +272,7 @@ class Recovery:
 
     def _decided(self, now: Moment, decide: Callable[[], None]) -> Outcome:
         self._placing.begin(now)
-        before = self.state, self.at, self._low
+        before = self.state, self.at, self._low, self._waiting
         retried, chained = self._retried[:], self._placing.placed_before(self.at)
         while True:
             try:
@@ -248,7 +281,7 @@ class Recovery:
             except WithdrawnError:
                 # The chain goes back to where this frame found it; FPDUs of earlier frames stay placed.
                 self._is_to_locate = False
-                self.state, self.at, self._low = before
+                self.state, self.at, self._low, self._waiting = before
                 self._placing.take_back(self.at, chained)
                 self._retried = retried[:]
                 self._search = None
@@ -282,6 +315,8 @@ class Recovery:
                 self._rejoin(first.offset)
             elif first is not None and first.offset == self.at:
                 self._settle(self._placing.ahead.pop())
+            elif self._waiting is not None and not self._may_be_judged(self._waiting):
+                return
             elif self.at < reassembly.base:
                 # What followed the last one was withdrawn since, or given up.
                 self._lose()
@@ -305,9 +340,12 @@ class Recovery:
             self._placing.drop_damaged(extent.header, extent.header + 2)
         if self._reader.layout.crc and not self._reader.crc_is_good(extent):
             self._placing.drop_damaged(extent.offset, extent.end)
-            self._settle_bad(self._placing.located(extent, BAD))
-            self.state = RETRY
-            return
+            better = self._placing.make_good(extent)
+            if better is None:
+                self._take_bad(extent)
+                return
+            extent = better
+        self._waiting = None
         disagreement = self._reader.disagreement(extent, extent.end)
         if disagreement is not None:
             self._placing.report_disagreement(extent, disagreement)
@@ -316,6 +354,20 @@ class Recovery:
             self._placing.give_up_first()
             self._placing.report("marker-length", extent.offset, other_start(other.offset - extent.offset))
         self._settle(self._placing.place(extent))
+
+    def _take_bad(self, extent: Extent) -> None:
+        """The chain's next FPDU has a bad CRC: TCP may still bring it again (RFC 5044 §8)."""
+        bad = self._waiting or self._placing.located(extent, BAD)
+        if self._is_last or self._is_final(extent.end):
+            self._waiting = None
+            self._settle_bad(bad)
+            self.state = RETRY
+        else:
+            self._waiting = bad
+
+    def _may_be_judged(self, bad: Located) -> bool:
+        """Whether something is new about an FPDU with a bad CRC."""
+        return self._rivals.take_news() or self._is_last or self._is_final(bad.end)
 
     def _is_followed(self, extent: Extent) -> bool:
         """Whether a header that DDP would send follows an FPDU, so that it may be believed; if not, it is none."""
@@ -334,9 +386,10 @@ class Recovery:
 
     def _retry(self, extent: Extent) -> None:
         """After a bad CRC: is there an FPDU where the bad one's length says?"""
-        if self._reader.crc_is_good(extent):
-            self._rejoin(extent.offset)
-            self._take(extent)
+        good = extent if self._reader.crc_is_good(extent) else self._placing.make_good(extent)
+        if good is not None:
+            self._rejoin(good.offset)
+            self._take(good)
             return
         self._placing.drop_damaged(extent.offset, extent.end)
         if self._placing.is_named_by_marker(extent):
@@ -439,4 +492,5 @@ class Recovery:
 
     def withdraw(self, wrong: list[Segment], offset: int) -> None:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""
+        self._waiting = None
         self._placing.withdraw(wrong, offset)

@@ -319,7 +319,17 @@ class FPDUReader:
         if header + 2 > limit:
             return None
         octets = self.reassembly.read(header, header + 2)
-        ulpdu_length = octets[0] << 8 | octets[1]
+        return self._extent(offset, header, octets[0] << 8 | octets[1])
+
+    def extent_in(self, octets: bytearray, offset: int) -> Extent | None:
+        """The extent of the FPDU at ``offset``, with which ``octets`` begin, None if they lack its ULPDU_Length."""
+        header = header_offset(offset) if self.layout.markers else offset
+        index = header - offset
+        if index + 2 > len(octets):
+            return None
+        return self._extent(offset, header, octets[index] << 8 | octets[index + 1])
+
+    def _extent(self, offset: int, header: int, ulpdu_length: int) -> Extent:
         body = plain_length(ulpdu_length)
         markers = marker_count(offset, body) if self.layout.markers else 0
         return Extent(offset, header, ulpdu_length, offset + body + MARKER_LENGTH * markers, markers)

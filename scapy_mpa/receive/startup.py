@@ -28,7 +28,7 @@ from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
 from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
-from scapy_mpa.receive.reassembly import Reassembly, is_cut
+from scapy_mpa.receive.reassembly import Reassembly, differences_of, is_cut
 from scapy_mpa.receive.waiting import Decision, Waiting, lay
 from scapy_mpa.values.segment import Segment, checksum_is_wrong, detached, small_copy
 from scapy_mpa.watch.startup import find_fpdu_after_rejection, find_other_copy
@@ -148,7 +148,7 @@ class FrameCopies:
         if self._frame is None:
             # Mostly nothing is repeated: they are put in order only now.
             self._frame = lay(self.segments, Reassembly(origin, False))
-        return [other for _, other in self._frame.differences(seg, start, start + seg.end - seg.start)]
+        return [other for _, other in differences_of(self._frame, seg, start, start + seg.end - seg.start)]
 
     def release(self, copies: dict[int, Segment]) -> None:
         """The block of the capture that they lie in goes: they get buffers of their own, shared by ``copies``."""
@@ -424,7 +424,7 @@ class StartupPhase:
             self._begin_again([seg])
             return True
         elif start < stream.highest:
-            differences = [other for _, other in stream.differences(seg, start, end)]
+            differences = [other for _, other in differences_of(stream, seg, start, end)]
         else:
             return False
         wrong = {id(other) for other in differences if checksum_is_wrong(other)}

@@ -73,6 +73,7 @@ class Reads:
     def answered(self, offset: int, frame: int, time: int) -> None:
         """An RDMA Read or Atomic was answered."""
         operation, peer = self._operation, self._peer
+        peer.keep_up()
         before, error = peer.requests_before_error, peer.first_error
         if error is None or frame < error[0]:
             return  # of a sender that is known to deviate, its error may show later
