@@ -86,6 +86,23 @@ def damaged_on_the_way(plan: Plan, number: int, at: int, mask: int = 1) -> None:
 
 
 @mutation
+def dropped_for_crc(plan: Plan, number: int, at: int, behind: int, mask: int = 1) -> None:
+    """An octet of a packet is another and the TCP checksum is right: its receiver drops it for the CRC, without a word.
+
+    Undamaged it comes again behind the one with the number ``behind``.
+    """
+    role = plan.by
+
+    def change(packets: list[TcpPacket], place: int) -> None:
+        packet = packets[place]
+        there = find(packets, role, behind)
+        packets.insert(there + 1, packet._replace(identification=packet.identification ^ _COPY))
+        packets[place] = packet._replace(damage=((at, mask),), is_refused=True)
+
+    _at(plan, number, change, is_noticed=True)
+
+
+@mutation
 def silence(plan: Plan, seconds: int) -> None:
     """Nobody closes the connection; so much later its TCP is still there."""
 
@@ -112,6 +129,7 @@ def again(
     keep: int | None = None,
     first: bool = False,
     damaged: bool = False,
+    acknowledged_between: bool = False,
 ) -> None:
     """A packet comes twice.
 
@@ -124,6 +142,7 @@ def again(
         keep: Of the copy, only the octets to there.
         first: Whether the copy is in front of the original, not behind it.
         damaged: Whether the TCP checksum of the copy shows that it is another.
+        acknowledged_between: Whether the peer acknowledges the one before the other comes.
     """
 
     def change(packets: list[TcpPacket], place: int) -> None:
@@ -137,8 +156,16 @@ def again(
         else:
             copy = copy._replace(start=packet.start + skip, payload=payload[skip:keep])
         packets.insert(place if first else place + 1, copy)
+        if acknowledged_between:
+            packets.insert(place + 1, _acknowledgement(packets, packets[place]))
 
     _at(plan, number, change)
+
+
+def _acknowledgement(packets: list[TcpPacket], packet: TcpPacket) -> TcpPacket:
+    """The peer acknowledges a packet."""
+    like = next(one for one in packets if one.half is packet.half.peer and one.flags == ACK and not one.payload)
+    return like._replace(time=packet.time, start=packet.ack or 0, ack=packet.end)
 
 
 @mutation

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from scapy_mpa.craft.takencopies import Acknowledgements, Captured, taken
 from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 
@@ -19,24 +20,16 @@ NEVER = 1 << 62
 _NANOSECONDS = 1_000_000_000
 
 
-class Captured(NamedTuple):
-    """Octets [start, end) of a stream as a frame brought them; ``damage`` are the offsets of those that are wrong."""
-
-    frame: int
-    start: int
-    end: int
-    damage: tuple[int, ...]
-    is_dropped: bool
-
-
 class CapturedHalf:
-    """The FPDUs of one half connection, captured as ``captured`` says.
+    """The FPDUs of one half connection, captured as ``captured`` says and acknowledged as ``acknowledged`` does.
 
     ``floor`` is the frame by which both startup frames were there; ``anchored``: it is known where Full Operation
     begins.
     """
 
-    def __init__(self, half: SentHalf, captured: list[Captured], floor: int, anchored: bool) -> None:
+    def __init__(
+        self, half: SentHalf, captured: list[Captured], acknowledged: Acknowledgements, floor: int, anchored: bool
+    ) -> None:
         origin = half.origin or 0
         self._half = half
         self._floor = floor
@@ -54,9 +47,9 @@ class CapturedHalf:
         self._bad = [False] * count
         #: What was captured first, sorted and without overlaps: (start, end, index of the segment).
         self._pieces: list[tuple[int, int, int]] = []
-        self._captured = captured
+        self._captured = taken(half, captured, acknowledged)
         self._has_damage = any(segment.damage for segment in captured)
-        for index in range(len(captured)):
+        for index in range(len(self._captured)):
             self._take(index)
         self._search()
         self._doubt()

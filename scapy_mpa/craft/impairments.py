@@ -79,8 +79,9 @@ IMPAIRMENTS: dict[str, Kind] = {
     ),
     "corrupt": Kind(
         corrupt,
-        {"probability": 0.05, "distance": 8, "repaired": False},
-        "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired",
+        {"probability": 0.05, "distance": 8, "repaired": False, "dropped": False, "resegment": False},
+        "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired; then the receiver may "
+        "have dropped the segment all the same, for the CRC",
     ),
     "fragment": Kind(fragment, {"mtu": 576, "reverse": False}, "IP datagrams come in fragments"),
     "capture-loss": Kind(

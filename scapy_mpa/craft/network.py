@@ -138,13 +138,22 @@ def retransmit(packets: Packets, rng: random.Random, applies: Applies, probabili
 
 
 def corrupt(
-    packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int, repaired: bool
+    packets: Packets,
+    rng: random.Random,
+    applies: Applies,
+    probability: float,
+    distance: int,
+    repaired: bool,
+    dropped: bool,
+    resegment: bool,
 ) -> Packets:
     """An octet of a ULPDU, of PAD or of a CRC field is damaged.
 
     With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
     forwards, and only MPA's CRC can tell. Without, the receiver drops the segment and it is sent again behind
-    ``distance`` others. DDP headers, lengths and Markers are spared, and so is what was captured before.
+    ``distance`` others, with ``resegment`` cut elsewhere. So it is with ``repaired`` and ``dropped`` where CRCs are in
+    use: the receiver notices the CRC and drops the segment without a word (RFC 5044 §8). DDP headers, lengths and
+    Markers are spared, and so is what was captured before.
     """
     late = _Late()
     highest: dict[SentHalf, int] = {}
@@ -159,9 +168,12 @@ def corrupt(
         if not damage:
             yield from late.around(packet)
             continue
-        yield from late.around(packet._replace(damage=damage, checksum="right" if repaired else "before"))
-        if not repaired:
-            late.hold(_again(packet), distance)
+        bad = packet._replace(damage=damage, checksum="right" if repaired else "before")
+        bad = bad._replace(is_refused=repaired and dropped and packet.half.crc)
+        yield from late.around(bad)
+        if bad.is_dropped:
+            for again in _resegmented([packet], rng) if resegment else [_again(packet)]:
+                late.hold(again, distance)
     yield from late.rest()
 
 
@@ -217,7 +229,7 @@ class _Arrived:
 def _again(packet: TcpPacket) -> TcpPacket:
     """A retransmission."""
     identification = packet.identification ^ _RETRANSMITTED
-    return packet._replace(damage=(), checksum="right", identification=identification)
+    return packet._replace(damage=(), checksum="right", identification=identification, is_refused=False)
 
 
 def _resegmented(run: list[TcpPacket], rng: random.Random) -> list[TcpPacket]:

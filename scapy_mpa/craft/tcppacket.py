@@ -95,6 +95,8 @@ class TcpPacket(NamedTuple):
     #: Of the octets as they are; of those before the damage; not filled in, in the two ways of hosts that offload.
     checksum: Literal["right", "before", "zero", "pseudo"] = "right"
     piece: IPFragment | None = None
+    #: Its receiver drops it without a word for the CRC of an FPDU, though the TCP checksum is right (RFC 5044 §8).
+    is_refused: bool = False
 
     @property
     def end(self) -> int:
@@ -102,9 +104,14 @@ class TcpPacket(NamedTuple):
         return self.start + len(self.payload)
 
     @property
-    def is_dropped(self) -> bool:
-        """Whether its receiver drops it for its TCP checksum."""
+    def shows_damage(self) -> bool:
+        """Whether its TCP checksum shows that it was damaged."""
         return bool(self.damage) and self.checksum == "before"
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether its receiver drops it, for its TCP checksum or for a CRC, and so does not acknowledge it."""
+        return self.shows_damage or self.is_refused
 
     @property
     def headers(self) -> int:

@@ -15,6 +15,10 @@ A segment whose TCP checksum is wrong was dropped by its receiver. That shows wh
 is complete and its CRC is bad, or when other octets come for the same place: what it brought and is not part of an
 FPDU already placed is then as if it had not been captured.
 
+A segment with a bad CRC under a right TCP checksum may have been dropped too (RFC 5044 §8). If its octets come again,
+right this time and before the peer has acknowledged them, the FPDU is good: complete reckons with the copy that was
+taken. Octets of other FPDUs in the same segment count at once. See ``takencopies``.
+
 Behind octets that no frame brings, in a stream with neither Markers nor CRCs, FPDUs can only be found by chains of
 lengths and headers that agree. All that are there are listed; how long a chain must be is for a receiver to choose,
 and so is how many FPDUs it takes to believe in a connection whose startup frames were not captured.
@@ -28,8 +32,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scapy_mpa.craft.capturedhalf import NEVER, Captured, CapturedHalf
+from scapy_mpa.craft.capturedhalf import NEVER, CapturedHalf
 from scapy_mpa.craft.packets import SYN
+from scapy_mpa.craft.takencopies import Acknowledgements, Captured
 from scapy_mpa.craft.tcppacket import ROLES, IPFragment, Role, SentHalf, TcpPacket
 
 
@@ -39,6 +44,8 @@ class Truth:
     def __init__(self) -> None:
         self._times: list[int] = []
         self._captured: dict[SentHalf, list[Captured]] = {}
+        #: The frames that acknowledge octets of a half, and up to where.
+        self._acknowledged: dict[SentHalf, list[tuple[int, int]]] = {}
         #: The half that sent the first data segment, by connection.
         self._first: dict[int, SentHalf] = {}
         #: The halves whose SYN was captured.
@@ -52,7 +59,7 @@ class Truth:
             self._synchronized.add(packet.half)
         if packet.piece is not None:
             self._note_fragment(packet, packet.piece, captured)
-        elif packet.payload:
+        else:
             kept = len(packet.payload)
             if captured is not None:
                 kept = min(kept, captured - packet.headers)
@@ -76,18 +83,21 @@ class Truth:
             kept += length
             if length < one.end - one.start:
                 break
-        if packet.payload:
-            self._note_segment(packet, kept - (piece.total - len(packet.payload)))
+        self._note_segment(packet, kept - (piece.total - len(packet.payload)))
 
     def _note_segment(self, packet: TcpPacket, kept: int) -> None:
         half = packet.half
         if kept < 0:
             return
+        if packet.ack is not None:
+            self._acknowledged.setdefault(half.peer, []).append((len(self._times), packet.ack))
+        if not packet.payload:
+            return
         self._first.setdefault(half.connection, half)
         if kept:
             damage = tuple(packet.start + index for index, _ in packet.damage if index < kept)
             # Of a segment that was cut it cannot be told whether its checksum is right.
-            is_dropped = packet.is_dropped and kept == len(packet.payload)
+            is_dropped = packet.shows_damage and kept == len(packet.payload)
             self._captured.setdefault(half, []).append(
                 Captured(len(self._times), packet.start, packet.start + kept, damage, is_dropped)
             )
@@ -96,7 +106,7 @@ class Truth:
         """The FPDUs that are to be found, ordered as ``scapy-mpa fpdus`` orders them."""
         found = []
         for connection, first in self._first.items():
-            told = _ConnectionTruth(first, self._captured, self._synchronized)
+            told = _ConnectionTruth(first, self._captured, self._acknowledged, self._synchronized)
             if told.order < NEVER:
                 found.append((told.order, connection, told))
         for number, (_, _, told) in enumerate(sorted(found, key=lambda entry: entry[:2])):
@@ -108,7 +118,13 @@ class Truth:
 class _ConnectionTruth:
     """One connection; ``order`` is the frame that it is numbered by."""
 
-    def __init__(self, first: SentHalf, captured: dict[SentHalf, list[Captured]], synchronized: set[SentHalf]) -> None:
+    def __init__(
+        self,
+        first: SentHalf,
+        captured: dict[SentHalf, list[Captured]],
+        acknowledged: dict[SentHalf, list[tuple[int, int]]],
+        synchronized: set[SentHalf],
+    ) -> None:
         sides: dict[Role, SentHalf] = {half.role: half for half in (first, first.peer)}
         self.halves: dict[Role, CapturedHalf] = {}
         has_startup = any(half.startup is not None for half in sides.values())
@@ -133,7 +149,8 @@ class _ConnectionTruth:
         for role in ROLES:
             half = sides[role]
             if half.origin is not None:
-                self.halves[role] = CapturedHalf(half, captured.get(half, []), floor, half in anchored)
+                said = Acknowledgements(acknowledged.get(half, []))
+                self.halves[role] = CapturedHalf(half, captured.get(half, []), said, floor, half in anchored)
         if self.order == NEVER:
             self.order = min((half.first_placed for half in self.halves.values()), default=NEVER)
 

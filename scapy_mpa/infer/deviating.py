@@ -136,7 +136,7 @@ class DeviatingChain:
         return self._advance(is_last=True)
 
     def skip_gap(self, _now: Moment) -> Outcome:
-        """Give up the octets between what is in order and the first island."""
+        """Give up the octets between what is in order and the first range beyond the hole."""
         start = self._reassembly.beyond[0][0]
         self._reassembly.skip_to(start)
         self._lose(start)

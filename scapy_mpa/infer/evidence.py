@@ -192,3 +192,14 @@ def lone_header_bits(octets: bytes | memoryview, at: int, ulpdu_length: int) -> 
         return 0
     header = header_at(octets, 0, ulpdu_length)
     return header_bits(octets, 0, header) if header is not None else 0
+
+
+def is_plausible_control(control: bytes) -> bool:
+    """Whether DDP could have sent these control octets: known opcode, no reserved bit, T as the opcode needs it.
+
+    RFC 5040 §4.1, RFC 5041 §4.1.
+    """
+    if len(control) < 2 or control[0] & 0x3C or control[0] & 0x03 > 1 or control[1] & 0x30:
+        return False
+    opcode = control[1] & 0x0F
+    return opcode < 12 and (control[0] >> 7 == 1) == (opcode in (0, 2)) and control[1] >> 6 < 2

@@ -12,9 +12,9 @@ from heapq import heapify, heappop, heappush
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import header_offset, plain_length, wire_length
+from scapy_mpa.framing.markers import MARKER_INTERVAL, header_offset, plain_length, wire_length
 from scapy_mpa.infer.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, header_bits, header_chain
-from scapy_mpa.receive.scan import FPDUReader
+from scapy_mpa.receive.scan import Extent, FPDUReader
 
 #: Bits that the headers of a chain must be worth to be believed within a connection known to carry MPA, and the
 #: first of them to belong to it.
@@ -24,6 +24,8 @@ _FIRST_BITS = 12
 _MOST_CHAINS = 64
 #: All FPDUs are multiples of this many octets (RFC 5044 §4.1).
 ALIGNMENT = 4
+#: Octets of FPDUs that were found by their headers alone; Markers, if there were some, would have shown by then.
+DOUBTFUL_OCTETS = 8 * MARKER_INTERVAL
 
 
 class Search:
@@ -140,3 +142,80 @@ class Search:
     def _may_be_first(octets: bytes, at: int) -> bool:
         header = header_at(octets, at + 2, octets[at] << 8 | octets[at + 1])
         return header is not None and header_bits(octets, at + 2, header) >= _FIRST_BITS
+
+
+class Searching:
+    """The search for the next FPDU of a half connection, as often as it is not known where one begins.
+
+    Args:
+        reader: reads single FPDUs.
+        may_search: whether one may be searched for at all.
+        phase: what the offsets of FPDUs leave modulo 4, None if that is not known.
+    """
+
+    __slots__ = ("_doubtful", "_is_on", "_may_search", "_phase", "_reader", "_search")
+
+    def __init__(self, reader: FPDUReader, may_search: bool, phase: int | None) -> None:
+        self._reader = reader
+        self._may_search = may_search
+        self._phase = phase
+        self._search: Search | None = None
+        self._is_on = False
+        #: Octets in which FPDUs, found by nothing but headers that agree, must be followed by such to be believed.
+        self._doubtful = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether an FPDU is searched for at present, besides by Markers."""
+        return self._is_on
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether what was found by headers alone has to be confirmed by those that follow."""
+        return bool(self._doubtful)
+
+    def pass_fpdu(self, offset: int) -> None:
+        """An FPDU begins at an offset, and so do others at a distance of whole words."""
+        self._phase = offset % ALIGNMENT
+
+    def begin(self, start: int, may_search: bool) -> None:
+        """Look for an FPDU that begins at ``start`` or behind."""
+        self._is_on = may_search and self._may_search
+        if not self._is_on:
+            return
+        if self._search is not None and self._search.is_aligned == (self._phase is not None):
+            self._search.move(start)
+        else:
+            self._search = Search(self._reader, start, self._phase)
+
+    def begin_anew(self) -> None:
+        """Octets were withdrawn: what was tried is tried again."""
+        self._search = None
+
+    def find(self) -> int | None:
+        """The offset of an FPDU, None if none was found yet."""
+        return self._search.find() if self._search is not None and self._is_on else None
+
+    def needed(self, next_: int) -> int:
+        """The first offset whose octet is still needed, if octets are captured up to ``next_``."""
+        return self._search.needed if self._search is not None and self._is_on else next_
+
+    def take(self) -> None:
+        """What was found is taken for an FPDU: without a CRC, as long as such follow."""
+        self._doubtful = 0 if self._reader.layout.crc else DOUBTFUL_OCTETS
+
+    def is_followed(self, extent: Extent, is_last: bool) -> bool | None:
+        """Whether a header that DDP would send follows an FPDU, so that it may be believed; None if nobody knows yet.
+
+        ``is_last`` says that nothing more comes.
+        """
+        reassembly, end = self._reader.reassembly, extent.end
+        there = reassembly.next - end
+        if there >= 2 + HEADER_OCTETS:
+            octets = reassembly.read(end, end + 2 + HEADER_OCTETS)
+            if header_at(octets, 2, octets[0] << 8 | octets[1]) is None:
+                return False
+        elif there or not is_last:
+            return None
+        self._doubtful = max(0, self._doubtful - (end - extent.offset))
+        return True

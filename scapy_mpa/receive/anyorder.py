@@ -6,7 +6,7 @@ This is the whole of receiving for any segment; :mod:`~scapy_mpa.receive.inorder
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.receive.copies import Copies, SentOctets
@@ -24,6 +24,8 @@ from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
+#: Octets from an offset up to another.
+Range: TypeAlias = tuple[int, int]
 #: What a half connection may hold back whatever all others do.
 _LITTLE = 4096
 
@@ -117,19 +119,19 @@ class AnyOrder:
     # --- segments ---
 
     def take(self, seg: Segment) -> bool:
-        """Take a segment; False if it changes nothing."""
+        """Take a segment; False if it brings nothing new."""
         self._now = max((seg.frame, seg.time), self._floor)
         # Whether an FPDU is final depends on what had been acknowledged before.
         self.keep_up()
-        changed = self._commit(seg)
-        if changed:
-            self._place(self._now, changed)
+        new, rival = self._commit(seg)
+        if new or rival:
+            self._place(self._now, [*new, *rival])
         self._judge_alignment()
-        return bool(changed)
+        return bool(new)
 
     def take_waited(self, segments: Iterable[Segment]) -> None:
         """Take segments that came before both startup frames were there: until then nothing of them was complete."""
-        changed = [found for seg in segments for found in self._commit(seg)]
+        changed = [found for seg in segments for ranges in self._commit(seg) for found in ranges]
         if changed:
             self._place(self._floor, changed)
         self._judge_alignment()
@@ -150,8 +152,8 @@ class AnyOrder:
         if self._rivals.waiting:
             self._rivals.release({})
 
-    def _commit(self, seg: Segment) -> list[tuple[int, int]]:
-        """Hold what a segment brings, and count it; returns the ranges of octets that are new or others."""
+    def _commit(self, seg: Segment) -> tuple[list[Range], list[Range]]:
+        """Hold what a segment brings, and count it; returns the ranges of octets that are new, and that are others."""
         reassembly, counts, sent = self._reassembly, self._settlement.counts, self.sent
         self.catch_up()
         start = reassembly.offset_of(seg.seq)
@@ -159,9 +161,9 @@ class AnyOrder:
         if sent.is_outside_window(start, end):
             detail = f"{start - reassembly.next} octets from those in order"
             self._find("outside-window", start, seg.frame, seg.time, detail)
-            return []
+            return [], []
         if start + seg.length <= 0:
-            return []  # the startup phase, once more
+            return [], []  # the startup phase, once more
         self._segments.lengthen(seg.length)
         if is_cut(seg):
             cut = seg.length - seg.end + seg.start
@@ -172,7 +174,7 @@ class AnyOrder:
             # So few senders deviate that each segment of theirs is checked, with or without a CRC that would tell.
             self._find("tcp-checksum", start, seg.frame, seg.time, DROPPED)
             counts.take_segment(is_repeat=False, is_late=start < highest)
-            return []
+            return [], []
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg.length == 1 and end == reassembly.next
@@ -191,7 +193,7 @@ class AnyOrder:
         counts.take_segment(is_repeat=not new, is_late=bool(new) and new[0][0] < highest)
         if start >= 0:
             self._settlement.judge_later(start, end)
-        return new + rival
+        return new, rival
 
     def _agrees(self, seg: Segment, start: int, end: int, keep_alive: bool, rival: list[tuple[int, int]]) -> bool:
         """Whether a segment may be committed; octets that differ from those at hand are looked into.

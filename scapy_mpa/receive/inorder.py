@@ -114,7 +114,7 @@ class InOrder:
         self._resumed = 0
         self.next_seq = -1
 
-    # --- entering and leaving ---
+    # --- from recovery and to it ---
 
     def resume(self, is_in_order: bool) -> None:
         """Recovery has taken a segment; ``is_in_order`` says that it leaves nothing out of order."""

@@ -51,6 +51,7 @@ class Placing:
         "_breaches",
         "_floor",
         "_fresh",
+        "_is_late",
         "_keep_octets",
         "_most_ends",
         "_now",
@@ -70,6 +71,7 @@ class Placing:
         self._keep_octets = keep_octets
         self._rivals = rivals
         self._now = floor
+        self._is_late = False
         #: Where FPDUs end whose successor the chain has not passed, and when they were placed.
         self._placed_ends: dict[int, Moment] = {}
         #: So many of them may be stale before they are gone through.
@@ -85,6 +87,11 @@ class Placing:
     def begin(self, now: Moment) -> None:
         """The next frame changes something."""
         self._now = now
+        self._is_late = False
+
+    def be_late(self, is_late: bool) -> None:
+        """What is decided from now on in this frame might have been decided before, had a bad FPDU been final."""
+        self._is_late = is_late
 
     def go_on_at(self, offset: int, placed: Moment) -> None:
         """All FPDUs up to an offset were read in order, the last placed at ``placed``."""
@@ -197,11 +204,11 @@ class Placing:
                 return None
             extent = better
         disagreement = reader.disagreement(extent, extent.end)
-        if disagreement is not None:
-            if disagreement.kind == "bad" and not reader.layout.crc:
-                return None
-            self.report_disagreement(extent, disagreement)
+        if disagreement is not None and disagreement.kind == "bad" and not reader.layout.crc:
+            return None
         located = self.place(extent)
+        if disagreement is not None:
+            self.report_disagreement(located, disagreement)
         self.ahead.add(located)
         return located
 
@@ -256,11 +263,12 @@ class Placing:
         """A rule is broken, as this frame shows."""
         self._breaches.append(Breach(rule, offset, *self._now, detail))
 
-    def report_disagreement(self, extent: Extent, found: MarkerDisagreement) -> None:
-        """A Marker of an FPDU does not name its start."""
-        distance = found.marker_offset - extent.offset
+    def report_disagreement(self, located: Located, found: MarkerDisagreement) -> None:
+        """A Marker of an FPDU does not name its start: code 3 at the frame at which both were known."""
+        distance = found.marker_offset - located.offset
         detail = f"Marker {distance} octets into the FPDU: FPDUPTR {found.fpduptr}, expected {found.expected}"
-        self.report("fpduptr-origin" if found.kind == "other-origin" else "marker-length", extent.offset, detail)
+        rule = "fpduptr-origin" if found.kind == "other-origin" else "marker-length"
+        self._breaches.append(Breach(rule, located.offset, *(located.known if self._is_late else self._now), detail))
 
     def drop_damaged(self, start: int, end: int) -> None:
         """Withdraw the segments that hold [start, end) and whose TCP checksum is wrong, if there are any."""

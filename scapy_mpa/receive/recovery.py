@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL
-from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
-from scapy_mpa.infer.search import ALIGNMENT, Search
+from scapy_mpa.framing.markers import LONGEST_FPDU
+from scapy_mpa.infer.evidence import is_plausible_control
+from scapy_mpa.infer.search import Searching
 from scapy_mpa.receive.beyond import BeyondHole, other_start
 from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome
@@ -40,8 +40,6 @@ CHAIN, RETRY, LOST = "chain", "retry", "lost"
 MOST_RETRIES = 16
 #: Octets behind the last that are kept for a search: no chain of lengths is followed for longer.
 _MOST_SEARCHED = 8 * LONGEST_FPDU
-#: Octets of FPDUs that were found by their headers alone; Markers, if there were some, would have shown by then.
-DOUBTFUL_OCTETS = 8 * MARKER_INTERVAL
 
 
 class Recovery:
@@ -63,26 +61,9 @@ class Recovery:
     """
 
     __slots__ = (
-        "_beyond",
-        "_doubtful",
-        "_is_final",
-        "_is_last",
-        "_is_to_locate",
-        "_low",
-        "_may_ever_search",
-        "_may_search",
-        "_phase",
-        "_placing",
-        "_reader",
-        "_reassembly",
-        "_retried",
-        "_rivals",
-        "_search",
-        "_waiting",
-        "at",
-        "cut",
-        "state",
-    )
+        "_beyond", "_is_final", "_is_last", "_is_to_locate", "_low", "_placing", "_reader", "_reassembly",
+        "_retried", "_rivals", "_searching", "_waiting", "at", "cut", "state",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -101,20 +82,15 @@ class Recovery:
         self.state = CHAIN
         self.at = begins_at or 0
         self.cut = 0
-        #: Octets in which FPDUs, found by nothing but headers that agree, must be followed by such to be believed.
-        self._doubtful = 0
         #: Whether nothing more comes in order.
         self._is_last = False
         #: Whether new octets have not been searched for Markers yet.
         self._is_to_locate = False
         #: No FPDU that is still to be found begins before.
         self._low = self._reassembly.base
-        #: What is left of the offsets of FPDUs modulo 4, None if that is not known.
-        self._phase: int | None = 0
-        #: What looks for an FPDU besides Markers, and whether it may in the present state LOST.
-        self._search: Search | None = None
-        self._may_search = False
-        self._may_ever_search = may_search
+        phase = None if begins_at is None and not reader.layout.markers else 0
+        #: What looks for an FPDU besides Markers, in the state LOST.
+        self._searching = Searching(reader, may_search, phase)
         self._rivals = rivals
         self._is_final = is_final
         #: The chain's next FPDU if its CRC is bad, as long as a copy may still come that makes it good.
@@ -122,12 +98,10 @@ class Recovery:
         #: FPDUs with a bad CRC, one behind the other, whose lengths are followed until one proves right.
         self._retried: list[Located] = []
         if begins_at is None:
-            self._phase = 0 if reader.layout.markers else None
             self._lose(may_search=not reader.layout.markers)
 
-    #: Copies that differ are judged by FPDUs.
+    #: Copies that differ are judged by FPDUs; its sender conforms, as far as is known.
     judges_copies = True
-    #: Its sender conforms, as far as is known.
     diagnosis: Diagnosis | None = None
 
     @property
@@ -162,7 +136,7 @@ class Recovery:
             # What an FPDU that was placed is made of may have been withdrawn since.
             and self.at <= self._reassembly.next
             and not self._placing.suspects
-            and not self._doubtful
+            and not self._searching.is_doubtful
         )
 
     @property
@@ -213,16 +187,15 @@ class Recovery:
 
     def end_waiting(self, now: Moment) -> Outcome:
         """No copy is waited for any longer."""
+        return self._decided(now, self._judge_last)
 
-        def decide() -> None:
-            self._is_last = True
-            self._advance()
-            self._is_last = False
-
-        return self._decided(now, decide)
+    def _judge_last(self) -> None:
+        self._is_last = True
+        self._advance()
+        self._is_last = False
 
     def skip_gap(self, now: Moment) -> Outcome:
-        """Give up the octets between what is in order and the first island."""
+        """Give up the octets between what is in order and the first range beyond the hole."""
         reassembly = self._reassembly
         self._low = reassembly.beyond[0][0]
         reassembly.skip_to(self._low)
@@ -284,9 +257,9 @@ class Recovery:
                 self.state, self.at, self._low, self._waiting = before
                 self._placing.take_back(self.at, chained)
                 self._retried = retried[:]
-                self._search = None
+                self._searching.begin_anew()
                 if self.state is LOST:
-                    self._lose(self._may_search)
+                    self._lose(self._searching.is_on)
 
     def _outcome(self) -> Outcome:
         """Hand out what changed, and let go of octets."""
@@ -295,7 +268,7 @@ class Recovery:
         keep = self._low
         if self.state is LOST:
             # Nothing that begins farther back can still be found.
-            needed = self._search.needed if self._search is not None and self._may_search else reassembly.next
+            needed = self._searching.needed(reassembly.next)
             if self._reader.layout.markers:
                 needed = min(needed, reassembly.next - 2 * LONGEST_FPDU)
             keep = max(keep, needed, reassembly.next - _MOST_SEARCHED)
@@ -334,8 +307,13 @@ class Recovery:
 
     def _take(self, extent: Extent) -> None:
         """The chain's next FPDU is complete."""
-        if self._doubtful and not self._is_followed(extent):
-            return
+        if self._searching.is_doubtful:
+            is_followed = self._searching.is_followed(extent, self._is_last)
+            if is_followed is False:
+                self._low = extent.offset + 1
+                self._lose()
+            if not is_followed:
+                return
         if extent.ulpdu_length > MAX_ULPDU_LENGTH:
             self._placing.drop_damaged(extent.header, extent.header + 2)
         if self._reader.layout.crc and not self._reader.crc_is_good(extent):
@@ -347,18 +325,20 @@ class Recovery:
             extent = better
         self._waiting = None
         disagreement = self._reader.disagreement(extent, extent.end)
-        if disagreement is not None:
-            self._placing.report_disagreement(extent, disagreement)
         while (other := self._placing.ahead.first) is not None and other.offset < extent.end:
             # Both starts lead to a good CRC (or none is in use): the chain of lengths holds.
             self._placing.give_up_first()
             self._placing.report("marker-length", extent.offset, other_start(other.offset - extent.offset))
-        self._settle(self._placing.place(extent))
+        located = self._placing.place(extent)
+        if disagreement is not None:
+            self._placing.report_disagreement(located, disagreement)
+        self._settle(located)
 
     def _take_bad(self, extent: Extent) -> None:
         """The chain's next FPDU has a bad CRC: TCP may still bring it again (RFC 5044 §8)."""
         bad = self._waiting or self._placing.located(extent, BAD)
         if self._is_last or self._is_final(extent.end):
+            self._placing.be_late(self._waiting is not None)
             self._waiting = None
             self._settle_bad(bad)
             self.state = RETRY
@@ -368,21 +348,6 @@ class Recovery:
     def _may_be_judged(self, bad: Located) -> bool:
         """Whether something is new about an FPDU with a bad CRC."""
         return self._rivals.take_news() or self._is_last or self._is_final(bad.end)
-
-    def _is_followed(self, extent: Extent) -> bool:
-        """Whether a header that DDP would send follows an FPDU, so that it may be believed; if not, it is none."""
-        reassembly, end = self._reassembly, extent.end
-        there = reassembly.next - end
-        if there >= 2 + HEADER_OCTETS:
-            octets = reassembly.read(end, end + 2 + HEADER_OCTETS)
-            if header_at(octets, 2, octets[0] << 8 | octets[1]) is None:
-                self._low = extent.offset + 1
-                self._lose()
-                return False
-        elif there or not self._is_last:
-            return False
-        self._doubtful = max(0, self._doubtful - (end - extent.offset))
-        return True
 
     def _retry(self, extent: Extent) -> None:
         """After a bad CRC: is there an FPDU where the bad one's length says?"""
@@ -397,7 +362,7 @@ class Recovery:
             self._rejoin(extent.offset)
             self._settle_bad(self._placing.located(extent, BAD))
             self.state = RETRY
-        elif len(self._retried) < MOST_RETRIES and self._is_plausible(extent):
+        elif len(self._retried) < MOST_RETRIES and is_plausible_control(self._reader.control(extent)):
             self._retried.append(self._placing.located(extent, BAD))
             self.at = extent.end
         else:
@@ -407,13 +372,7 @@ class Recovery:
     def _lose(self, may_search: bool = True) -> None:
         """It is not known any more where an FPDU begins."""
         self.state = LOST
-        self._may_search = may_search = may_search and self._may_ever_search
-        if may_search:
-            start = max(self._low, self._reassembly.base)
-            if self._search is not None and self._search.is_aligned == (self._phase is not None):
-                self._search.move(start)
-            else:
-                self._search = Search(self._reader, start, self._phase)
+        self._searching.begin(max(self._low, self._reassembly.base), may_search)
 
     def _rejoin(self, offset: int) -> None:
         """An FPDU with a good CRC begins at ``offset``: those retried before it were bad, any beyond never were."""
@@ -435,7 +394,7 @@ class Recovery:
         """Where lengths lead nowhere, take up the first FPDU that a Marker located, be its CRC good or bad, or one that
         is found by searching."""
         first = self._placing.ahead.first
-        found = self._search.find() if self._search is not None and self._may_search else None
+        found = self._searching.find()
         starts = first.offset if first is not None else None, found
         suspect = next(self._placing.suspects.within(self._low, self._reassembly.next), None)
         if suspect is not None and not any(start is not None and start < suspect.end for start in starts):
@@ -444,31 +403,20 @@ class Recovery:
             return True
         if found is not None and (first is None or found < first.offset):
             self.state, self.at = CHAIN, found
-            self._doubtful = 0 if self._reader.layout.crc else DOUBTFUL_OCTETS
+            self._searching.take()
             return True
         if first is None or first.offset > self._reassembly.next:
             return False
         self.state, self.at = CHAIN, first.offset
         return True
 
-    def _is_plausible(self, extent: Extent) -> bool:
-        """Whether DDP could have sent this: known opcode, no reserved bit, T as the opcode wants it (RFC 5040 §4)."""
-        control = self._reader.control(extent)
-        if len(control) < 2 or control[0] & 0x3C or control[0] & 0x03 > 1 or control[1] & 0x30:
-            return False
-        opcode = control[1] & 0x0F
-        return opcode < 12 and (control[0] >> 7 == 1) == (opcode in (0, 2)) and control[1] >> 6 < 2
-
     # --- Markers ---
 
     def _conflict(self) -> bool:
         """Whether Markers of the chain's next FPDU, not complete yet, name another start."""
-        extent = self._reader.extent(self.at, self._reassembly.next)
-        return extent is not None and self._is_contradicted(extent, self._reassembly.next)
-
-    def _is_contradicted(self, extent: Extent, limit: int) -> bool:
-        """Whether a Marker of the FPDU below ``limit`` names another start, from either origin."""
-        found = self._reader.disagreement(extent, limit)
+        limit = self._reassembly.next
+        extent = self._reader.extent(self.at, limit)
+        found = self._reader.disagreement(extent, limit) if extent is not None else None
         return found is not None and found.kind == "bad"
 
     # --- FPDUs ---
@@ -484,7 +432,7 @@ class Recovery:
 
     def _go_behind(self, located: Located) -> None:
         self.at = located.end
-        self._phase = located.offset % ALIGNMENT
+        self._searching.pass_fpdu(located.offset)
         # The extent of an FPDU with a bad CRC proves nothing: another may begin inside it.
         self._low = located.offset + 1 if located.crc == BAD else located.end
         if self._placing.suspects:

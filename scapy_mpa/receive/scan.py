@@ -23,6 +23,7 @@ from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, pad_le
 from scapy_mpa.framing.markers import (
     MARKER_INTERVAL,
     MARKER_LENGTH,
+    Octets,
     Origin,
     expected_fpduptr,
     fpdu_start_of,
@@ -94,6 +95,16 @@ class Unusual(NamedTuple):
     ulpdu_length: int
     end: int
     fits: bool
+
+
+def is_usual(octets: Octets, header: int, control: int, ulpdu_length: int, usual: Usual, to: int) -> bool:
+    """Whether the header of an FPDU, whose ULPDU_Length is at ``header``, is as usual; ``to`` is as :meth:`Scan.read`
+    has it, whose loop asks the same in place, because it asks for every FPDU."""
+    return (
+        control == usual.control
+        and usual.shortest <= ulpdu_length <= usual.longest
+        and (not usual.writing or place(octets, header + 4) == (usual.stag, to))
+    )
 
 
 class Extent(NamedTuple):

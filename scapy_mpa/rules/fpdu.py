@@ -45,11 +45,6 @@ FPDU_RULES = (
         "A path MTU that was forced down, by an attack perhaps, would otherwise turn a message into a flood of tiny "
         "FPDUs.",
     ),
-    Rule(
-        "crc-dropped", "note", "MAY", None, "crc",
-        "the octets of an FPDU arrive as they were sent",
-        "The receiver dropped a segment whose FPDU had a bad CRC without a word, and TCP brought it again.",
-    ),
     # --- PAD and CRC ---
     Rule(
         "pad", "warning", "MUST", None, "fpdu-format",

@@ -19,6 +19,13 @@ TCP_RULES = (
         clause="RFC 9293 §3.1",
     ),
     Rule(
+        "crc-dropped", "note", "MAY", None, "",
+        "the octets of an FPDU arrive as they were sent",
+        "An FPDU had a bad CRC under a right TCP checksum. The receiver dropped the segment without a word, as it may, "
+        "and TCP brought it again, so nothing is lost.",
+        clause="RFC 5044 §8",
+    ),
+    Rule(
         "outside-window", "note", "MUST", None, "",
         "octets lie in the receive window",
         "A receiver drops what is outside. Many such segments are a broken sender, or someone who guesses at sequence "

@@ -127,7 +127,7 @@ class DDPWatch:
         known = self._versions >= 0 and not self.terminated
         self.quiet = (_TAGGED | (0 if self.is_writing else _LAST) | self._versions) if known else -1
 
-    def glance(self, octets: Octets, at: int, control: int, ulpdu_length: int, to: int) -> bool:
+    def follow_expected(self, octets: Octets, at: int, control: int, ulpdu_length: int, to: int) -> bool:
         """Follow a ULPDU that is not :attr:`quiet` if it is as it has to be next; False, with nothing done, if not.
 
         It is the first or the last DDP Segment of an RDMA Write of several, which goes on at ``to``, or a whole Send.

@@ -3,7 +3,7 @@
 :class:`FPDUWatches` is shown FPDUs in the order of the stream.  An RDMA Write of one segment, or the next segment of
 one, with PAD of zero and no longer than those before it, breaks no rule: scan sees that by what is *usual*, and such
 FPDUs are not shown.  Nor does the first or the last segment of one, or a whole Send, that is as it has to be
-(:meth:`~scapy_mpa.watch.ddp.DDPWatch.glance`).  Whatever else comes is looked into.
+(:meth:`~scapy_mpa.watch.ddp.DDPWatch.follow_expected`).  Whatever else comes is looked into.
 
 The rest of this module are the rules about single FPDUs: PAD and Markers, lengths, and what the first octets of Full
 Operation are.
@@ -38,7 +38,7 @@ from scapy_mpa.receive.scan import (
     Unusual,
     Usual,
     head,
-    place,
+    is_usual,
 )
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
@@ -117,13 +117,11 @@ class FPDUWatches:
         uncut = -(header + shift) % MARKER_INTERVAL if self._markers else UNTAGGED_HEAD
         if fits and uncut >= TAGGED_HEAD:
             control = head(octets, header)[1]
-            if control == usual.control and usual.shortest <= ulpdu_length <= usual.longest:
-                if not usual.writing:
-                    return ()
-                if place(octets, header + 4) == (usual.stag, ddp.to):
+            if is_usual(octets, header, control, ulpdu_length, usual, ddp.to):
+                if usual.writing:
                     ddp.write_on(ddp.to + ulpdu_length - TAGGED_HEADER_LENGTH & LAST_TO)
-                    return ()
-            if uncut >= UNTAGGED_HEAD and ddp.glance(octets, header + 2, control, ulpdu_length, ddp.to):
+                return ()
+            if uncut >= UNTAGGED_HEAD and ddp.follow_expected(octets, header + 2, control, ulpdu_length, ddp.to):
                 if ddp.quiet != usual.control:
                     self._learn()
                 return ()

@@ -140,7 +140,7 @@ def test_the_page_is_of_all_rules() -> None:
 @pytest.mark.parametrize(
     ("incomplete", "found"),
     [
-        ("crc", ["crc", "crc-field", "crc-off"]),
+        ("crc", ["crc", "crc-field", "crc-off", "crc-dropped"]),
         ("gap,fpduptr", ["gap,fpduptr-origin", "gap,fpduptr-low-bits"]),
         ("zz", []),
     ],

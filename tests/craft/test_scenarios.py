@@ -32,6 +32,8 @@ IMPAIRED: list[tuple[str, ...]] = [
     ("lose:retransmit=false",),
     ("lose:resegment=true",),
     ("corrupt:repaired=true",),
+    ("corrupt:repaired=true,dropped=true",),
+    ("corrupt:repaired=true,dropped=true,resegment=true", "reorder", "duplicate"),
     ("offload:mode=zero",),
     ("fragment:reverse=true", "capture-loss"),
     ("lose", "reorder", "retransmit", "duplicate"),

@@ -47,17 +47,17 @@ def truth_of(traffic: Traffic) -> tuple[list[TcpPacket], list[dict[str, Any]]]:
 
 
 def by_the_formulas(packets: list[TcpPacket]) -> list[dict[str, Any]]:
-    """The records that the design's formulas give, from the first frame of each octet."""
+    """The records that the design's formulas give, from the first frame of each octet, or that of the copy taken."""
     halves = {packet.half.role: packet.half for packet in packets}
     brought: dict[SentHalf, list[Captured]] = {half: [] for half in halves.values()}
-    damage: dict[SentHalf, set[tuple[int, int]]] = {half: set() for half in halves.values()}
     for frame, packet in enumerate(packets, 1):
         half = packet.half
         if packet.payload:
             assert half.origin is not None
             start = packet.start - half.origin
-            brought[half].append(Captured(frame, start, start + len(packet.payload)))
-            damage[half].update((start + index, frame) for index, _ in packet.damage)
+            damage = tuple(start + index for index, _ in packet.damage)
+            brought[half].append(Captured(frame, start, start + len(packet.payload), damage))
+    bad_for_good = {half: settle_damage(half, packets, brought[half]) for half in halves.values()}
     startup = 0
     for half in halves.values():
         assert half.startup is not None and half.origin is not None
@@ -67,12 +67,9 @@ def by_the_formulas(packets: list[TcpPacket]) -> list[dict[str, Any]]:
     for role in ROLES:
         half = halves[role]
         assert half.origin is not None
-        end = max((fpdu.end for fpdu in half.laid), default=0)
-        first_frame = first_frames(brought[half], 0, end)
         sent = []
         for fpdu, opcode in zip(half.laid, half.opcodes, strict=True):
-            places = range(fpdu.offset, fpdu.end)
-            bad = half.crc and any((at, first_frame[at]) in damage[half] for at in places)
+            bad = any(fpdu.offset <= at < fpdu.end for at in bad_for_good[half])
             name = None if opcode is None else OPCODES[opcode]
             sent.append(
                 Sent(
@@ -99,15 +96,45 @@ def by_the_formulas(packets: list[TcpPacket]) -> list[dict[str, Any]]:
     return records
 
 
+def settle_damage(half: SentHalf, packets: list[TcpPacket], captured: list[Captured]) -> set[int]:
+    """The octets of FPDUs that stay bad; of these and of octets that were right before, no segment keeps its damage.
+
+    What is left is damage for which a segment was dropped: it came again before it was acknowledged.
+    """
+    assert half.origin is not None
+    settled: set[int] = set()
+    for i, (_, _, _, damage) in enumerate(captured):
+        for at in damage:
+            if any(start <= at < end and at not in wrong for _, start, end, wrong in captured[:i]):
+                continue
+            again = next((c.frame for c in captured[i + 1 :] if c.start <= at < c.end and at not in c.damage), 0)
+            acks = (p.ack for p in packets[: again - 1] if p.half is half.peer and p.ack is not None)
+            if half.crc and (not again or any(ack > at + half.origin for ack in acks)):
+                settled.add(at)
+    bad = [fpdu for fpdu in half.laid if any(fpdu.offset <= at < fpdu.end for at in settled)]
+    for i, segment in enumerate(captured):
+        kept = (at for at in segment.damage if half.crc and not any(f.offset <= at < f.end for f in bad))
+        captured[i] = segment._replace(damage=tuple(kept))
+    return settled
+
+
 COMPLETE = ["reorder:probability=0.3", "duplicate", "lose:resegment=true", "retransmit", "jitter"]
+DAMAGE = ["corrupt:repaired=true,probability=0.2", "corrupt:repaired=true,dropped=true,probability=0.3"]
+DAMAGE += ["corrupt:repaired=true,dropped=true,resegment=true,distance=3,probability=0.3"]
 
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(
     conversations(),
-    st.lists(st.sampled_from([*COMPLETE, "lose", "corrupt:repaired=true,probability=0.2"]), max_size=4),
+    st.lists(st.sampled_from([*COMPLETE, "lose"]), max_size=3),
+    st.sampled_from(["", *DAMAGE]),
+    st.integers(0, 3),
 )
-def test_what_arrives_in_the_end_is_told_by_the_formulas(made: Conversation, impairments: list[str]) -> None:
+def test_what_arrives_in_the_end_is_told_by_the_formulas(
+    made: Conversation, impairments: list[str], damage: str, place: int
+) -> None:
+    # Damaged twice, a segment may be put together of two copies that are both bad.
+    impairments[place:place] = filter(None, [damage])
     packets, records = truth_of(Traffic([made], impairments, seed=made.setup.seed))
     expected = by_the_formulas(packets)
     if any(one["crc"] == other["crc"] == "bad" for one, other in pairwise(expected)):

@@ -457,7 +457,7 @@ def lasting(told: dict[str, Any]) -> dict[str, Any]:
 
 def _placed(row: FPDURow) -> tuple[tuple[int, ...], int]:
     """A row as it is when its FPDU is placed: not when it is delivered; and its flags."""
-    return (*row[:5], *row[6:8], *row[9:]), row[5]
+    return row._replace(flags=0, delivered=0), row.flags
 
 
 def _may_become(sooner: int, later: int) -> bool:

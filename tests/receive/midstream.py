@@ -253,7 +253,7 @@ class Half:
         lowest = next((at for at, frame in enumerate(self.first[:highest]) if frame != NEVER), 0)
         bottom = 0 if self.floor is not None else lowest
         top, late, repeats = 0, 0, 0
-        for frame, start, end in self.segments:
+        for frame, start, end, *_ in self.segments:
             new = [at for at in range(start, end) if self.first[at] == frame]
             repeats += not new
             late += bool(new) and new[0] < top

@@ -35,11 +35,15 @@ class Sent(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """The octets [start, end) of the half connection, as brought by `frame`."""
+    """The octets [start, end) of the half connection, as brought by `frame`.
+
+    `damage` are the offsets of damaged octets for which the receiver dropped it (RFC 5044 §8): all of them come again.
+    """
 
     frame: int
     start: int
     end: int
+    damage: tuple[int, ...] = ()
 
 
 class Told(NamedTuple):
@@ -54,11 +58,32 @@ class Told(NamedTuple):
 def first_frames(captured: Sequence[Captured], low: int, high: int) -> list[int]:
     """The first frame that brought each octet of [low, high); `captured` is in the order of capture."""
     first = [NEVER] * (high - low)
-    for frame, start, end in reversed(captured):
+    for frame, start, end, _ in reversed(captured):
         start, end = max(start, low), min(end, high)
         if start < end:
             first[start - low : end - low] = [frame] * (end - start)
     return first
+
+
+def taken(sent: Sequence[Sent], captured: Sequence[Captured]) -> list[Captured]:
+    """What was taken of each segment: not what it has in common with the copy by which a bad FPDU became good."""
+    found: list[Captured] = []
+    for i, segment in enumerate(captured):
+        parts = [segment]
+        for at in segment.damage:
+            if any(c.start <= at < c.end and at not in c.damage for c in captured[:i]):
+                continue
+            fpdu = next(f for f in sent if f.offset <= at < f.end)
+            copy = next(c for c in captured[i + 1 :] if c.start <= at < c.end and at not in c.damage)
+            start, end = max(fpdu.offset, copy.start), min(fpdu.end, copy.end)
+            parts = [
+                part
+                for whole in parts
+                for part in (whole._replace(end=min(whole.end, start)), whole._replace(start=max(whole.start, end)))
+                if part.start < part.end
+            ]
+        found += parts
+    return found
 
 
 def tell(
@@ -75,7 +100,8 @@ def tell(
     offset 0; `time`: seconds of a frame."""
     captured = [segment for segment in captured if segment.end > 0]
     highest = max((segment.end for segment in captured), default=0)
-    first = first_frames(captured, 0, max(highest, sent[-1].end if sent else 0))
+    end = max(highest, sent[-1].end if sent else 0)
+    first = first_frames(taken(sent, captured), 0, end)
     complete = [max(startup, max(first[f.offset : f.end])) for f in sent]
     delivered = list(accumulate(complete, max))
     # Where the CRC is good this is placed(k); where it is bad, the frame at which that can be seen.
@@ -114,7 +140,9 @@ def tell(
                 "deviation": None,
             }
         )
-    return Told(records, _counters(sent, captured, records, first[:highest]), _gaps(first[:highest]), error)
+    # A copy brings no octet that had not been captured, whichever of the two was taken.
+    brought = first_frames(captured, 0, highest)
+    return Told(records, _counters(sent, captured, records, brought), _gaps(brought), error)
 
 
 def _counters(
@@ -123,7 +151,7 @@ def _counters(
     starts, ends = {f.offset for f in sent}, {f.end for f in sent}
     aligned = [segment for segment in captured if segment.start in starts]
     highest, out_of_order, repeats = 0, 0, 0
-    for frame, start, end in captured:
+    for frame, start, end, _ in captured:
         new = [offset for offset in range(max(start, 0), end) if first[offset] == frame]
         repeats += not new
         out_of_order += bool(new) and new[0] < highest

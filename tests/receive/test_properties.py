@@ -356,7 +356,7 @@ def test_any_segmentation_order_and_repetition_gives_the_reference(scene: Scene)
 
 
 def never(self: object, seg: Segment) -> bool:
-    """What takes no segment at a glance, or puts none aside."""
+    """What takes no segment in order, or postpones none."""
     return False
 
 

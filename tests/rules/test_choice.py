@@ -14,7 +14,7 @@ from scapy_mpa.rules.table import RULES
         # An id is that rule, though others begin with it.
         ("crc", {"crc"}),
         ("rtr", {"rtr"}),
-        ("crc-", {"crc-field", "crc-off"}),
+        ("crc-", {"crc-field", "crc-off", "crc-dropped"}),
         ("fpduptr", {"fpduptr-origin", "fpduptr-low-bits"}),
         ("startup-p", {"startup-pd-length", "startup-private-data-limit"}),
     ],
@@ -32,7 +32,7 @@ def test_unknown(name: str) -> None:
 def test_chosen() -> None:
     assert chosen() == set(RULES)
     assert chosen(["crc", "pad"]) == {"crc", "pad"}
-    assert chosen(["crc", "crc-"], ["crc-off"]) == {"crc", "crc-field", "deviating-sender"}
+    assert chosen(["crc", "crc-"], ["crc-off"]) == {"crc", "crc-field", "crc-dropped", "deviating-sender"}
     assert chosen(["marker-position"], ["deviating-sender"]) == {"marker-position"}
     left_out = ["receiver-", "startup-timeout", "startup-rejected-closed", "crc-off"]
     assert chosen([], left_out) == {r.id for r in RULES.values() if r.observable == "capture"}

@@ -5,7 +5,16 @@ from __future__ import annotations
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.frame import says, setup
 from scapy_mpa.catalogue.mutation import Mutation
-from scapy_mpa.catalogue.packet import again, checksums, damaged_on_the_way, forged, keep_alive, late, recut
+from scapy_mpa.catalogue.packet import (
+    again,
+    checksums,
+    damaged_on_the_way,
+    dropped_for_crc,
+    forged,
+    keep_alive,
+    late,
+    recut,
+)
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
 from scapy_mpa.catalogue.wire import hops
 from scapy_mpa.craft.ulpdus import send
@@ -13,7 +22,14 @@ from scapy_mpa.framing.sequence import seq_add
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
+_DROPS = peer(
+    "discard",
+    "It may drop the segment without a word, takes the octets that TCP brings again, and goes on; if it reports the "
+    "error instead, it passes nothing on from there.",
+)
 _EVIL = b"evil"
+#: FPDUs of the Initiator, so that others follow the second.
+_FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
 #: Octets of a startup frame without Private Data, and of the SYN.
 _STARTUP, _SYN = 20, 1
 
@@ -29,8 +45,10 @@ _COPIES = (
         (again(2, at=40, octets=_EVIL),), ("overlap", "attack-injection"), DISCARD,
     ),
     Case(
-        "overlap-first-differs", "A segment comes twice, the first time with other octets that fit no FPDU", "plain",
-        (again(2, at=40, octets=_EVIL, first=True),), ("overlap", "attack-injection", "crc", "terminate@peer"), BAD_CRC,
+        "overlap-first-differs",
+        "A segment comes twice, first with other octets that fit no FPDU, and the peer acknowledges those", "plain",
+        (again(2, at=40, octets=_EVIL, first=True, acknowledged_between=True),),
+        ("overlap", "attack-injection", "crc", "terminate@peer"), BAD_CRC,
     ),
     Case(
         "overlap-no-crc", "A segment comes twice with different octets, and no CRC says which is right", "no-crc",
@@ -64,6 +82,27 @@ _COPIES = (
     Case(
         "keep-alive", "A keep-alive brings an octet that was sent before, as another one", "plain", (keep_alive(2),),
         (), DISCARD, clause="RFC 9293 §3.8.4",
+    ),
+)  # fmt: skip
+
+_DROPPED = (
+    Case(
+        "crc-dropped-and-sent-again",
+        "A segment has an octet damaged under a right TCP checksum, is not acknowledged, and comes again as it was",
+        "plain", (_FOUR, dropped_for_crc(2, 40, 4)), ("crc-dropped",), _DROPS,
+    ),
+    Case(
+        "crc-dropped-at-once", "A segment has other octets under a right TCP checksum, and comes again right behind",
+        "plain", (again(2, at=40, octets=_EVIL, first=True),), ("crc-dropped",), _DROPS,
+    ),
+    Case(
+        "crc-dropped-of-three-segments", "Of an FPDU in three segments the second is damaged, and comes again", "plain",
+        (_FOUR, recut(2, 20, 50), dropped_for_crc(3, 10, 6)), ("crc-dropped",), _DROPS,
+    ),
+    Case(
+        "crc-dropped-marker", "A Marker is damaged, and the CRC with it; the segment comes again as it was", "markers",
+        (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""), send(4, b"")), dropped_for_crc(2, 455, 3, 0x40)),
+        ("crc-dropped",), _DROPS,
     ),
 )  # fmt: skip
 
@@ -136,4 +175,4 @@ _ATTACKS = (
     ),
 )  # fmt: skip
 
-CASES = (*_COPIES, *_CHECKSUMS, *_WRAPS, *_ATTACKS)
+CASES = (*_COPIES, *_DROPPED, *_CHECKSUMS, *_WRAPS, *_ATTACKS)

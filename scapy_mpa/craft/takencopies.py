@@ -1,0 +1,104 @@
+"""Of copies of the same octets that differ, those that their receiver took.
+
+A receiver may drop a segment without a word for the CRC of an FPDU in it (RFC 5044 §8); TCP then sends it again. So of
+two copies whose TCP checksums are right the later one counts, if it makes an FPDU good that the earlier one makes
+bad, and if it comes before the peer has acknowledged the octets in question: what comes behind that is dropped. Only
+octets of that FPDU are taken from the later copy; other FPDUs in the same segment were good at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from scapy_mpa.craft.tcppacket import SentHalf
+
+
+class Captured(NamedTuple):
+    """Octets [start, end) of a stream as a frame brought them; ``damage`` are the offsets of those that are wrong.
+
+    ``is_dropped``: its TCP checksum shows that.
+    """
+
+    frame: int
+    start: int
+    end: int
+    damage: tuple[int, ...]
+    is_dropped: bool
+
+
+class Acknowledgements:
+    """How far the peer has acknowledged, by the frames that say so: (frame, offset), in order of capture."""
+
+    def __init__(self, said: Sequence[tuple[int, int]] = ()) -> None:
+        self._frames = [frame for frame, _ in said]
+        self._offsets = [*accumulate((offset for _, offset in said), max)]
+
+    def before(self, frame: int) -> int:
+        """The offset up to which everything was acknowledged before a frame."""
+        index = bisect_left(self._frames, frame)
+        return self._offsets[index - 1] if index else -1
+
+
+def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledgements) -> list[Captured]:
+    """The segments without the octets of which a later copy was taken; one may be in several parts then."""
+    left_out: dict[int, list[tuple[int, int]]] = {}
+    for first, last in _damaged_fpdus(half, captured):
+        ranges = [*_replaced(captured, acknowledged, first, last)]
+        # A copy that leaves it bad was not taken any more than the first.
+        if None not in ranges:
+            for index, start, end in filter(None, ranges):
+                left_out.setdefault(index, []).append((start, end))
+    return [part for index, segment in enumerate(captured) for part in _parts(segment, left_out.get(index, []))]
+
+
+def _damaged_fpdus(half: SentHalf, captured: Sequence[Captured]) -> list[tuple[int, int]]:
+    """Where FPDUs lie with an octet that was damaged under a TCP checksum that is right, if CRCs show that."""
+    origin = half.origin
+    if origin is None or not half.crc:
+        return []
+    places = {at - origin for segment in captured if not segment.is_dropped for at in segment.damage}
+    fpdus = {next(half.fpdus_from(place)) for place in places}
+    return sorted((origin + fpdu.offset, origin + fpdu.end) for fpdu in fpdus)
+
+
+def _replaced(
+    captured: Sequence[Captured], acknowledged: Acknowledgements, first: int, last: int
+) -> Iterator[tuple[int, int, int] | None]:
+    """For each damaged octet of the FPDU [first, last): of which segment a later copy takes which octets, or None."""
+    for index, segment in enumerate(captured):
+        if segment.is_dropped:
+            continue
+        for at in segment.damage:
+            if first <= at < last and not any(_brings_right(one, at) for one in captured[:index]):
+                yield _replacement(captured, acknowledged, index, at, first, last)
+
+
+def _brings_right(segment: Captured, at: int) -> bool:
+    return not segment.is_dropped and segment.start <= at < segment.end and at not in segment.damage
+
+
+def _replacement(
+    captured: Sequence[Captured], acknowledged: Acknowledgements, index: int, at: int, first: int, last: int
+) -> tuple[int, int, int] | None:
+    segment = captured[index]
+    for copy in captured[index + 1 :]:
+        edge = acknowledged.before(copy.frame)
+        if edge > at:
+            return None
+        start, end = max(segment.start, copy.start, first, edge), min(segment.end, copy.end, last)
+        if _brings_right(copy, at) and not any(start <= other < end for other in copy.damage):
+            return index, start, end
+    return None
+
+
+def _parts(segment: Captured, left_out: list[tuple[int, int]]) -> Iterator[Captured]:
+    at = segment.start
+    for start, end in sorted(left_out):
+        if at < start:
+            yield segment._replace(start=at, end=start)
+        at = max(at, end)
+    if at < segment.end:
+        yield segment._replace(start=at)
