@@ -222,13 +222,13 @@ class Placing:
         better = self._rivals.make_good(offset, captured[1])
         if better is None:
             return None
-        taken = {id(piece.seg): piece.seg for piece in reassembly.pieces_of(offset, better.end)}
-        replaced = [piece.seg.frame for piece in before if id(piece.seg) not in taken]
-        good = max(taken.values(), key=lambda seg: seg.frame)
+        after = reassembly.pieces_of(offset, better.end)
+        replaced = [piece.seg.frame for piece in before if piece not in after]
+        good = max((piece.seg for piece in after if piece not in before), key=lambda seg: seg.frame)
         decided = self._rivals.judged(offset, better.end, True)
         if max(piece.seg.frame for piece in before) < good.frame:
             # All of it had come before: the receiver found it bad, and said nothing.
-            bad = max(replaced, default=good.frame)
+            bad = max(replaced)
             detail = f"frame {bad} brought it with a bad CRC, frame {good.frame} brought it good"
             self._breaches.append(Breach("crc-dropped", offset, good.frame, good.time, detail))
         else:
