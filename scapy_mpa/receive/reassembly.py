@@ -418,11 +418,16 @@ def differences_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -
     """Where [start, end) of ``seg`` differs from octets at hand: for each other segment, the first such offset."""
     found: dict[int, tuple[int, Segment]] = {}
     if start < reassembly.base:
-        for other in consumed_between(reassembly, start, min(end, reassembly.base)):
+        consumed = consumed_between(reassembly, start, min(end, reassembly.base))
+        for other in consumed:
             first = reassembly.offset_of(other.seq)
             last = first + other.end - other.start
             difference = _first_difference(seg, start, other, first, last, other.start)
-            if difference is not None and difference < reassembly.base:
+            if difference is None or difference >= reassembly.base:
+                continue
+            octet = seg.buffer[seg.start + difference - start]
+            # A segment dropped for one FPDU may have been taken for another; then a later one brought these octets.
+            if not any(one.frame > other.frame and _octet_at(reassembly, one, difference) == octet for one in consumed):
                 found.setdefault(id(other), (difference, other))
     if start < reassembly.next or reassembly.beyond:
         for a, b, index, other in reassembly.pieces_of(max(start, reassembly.base), end):
@@ -430,6 +435,12 @@ def differences_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -
             if difference is not None:
                 found.setdefault(id(other), (difference, other))
     return list(found.values())
+
+
+def _octet_at(reassembly: Reassembly, seg: Segment, offset: int) -> int | None:
+    """The octet of a segment at an offset, None if it has none there."""
+    index = seg.start + offset - reassembly.offset_of(seg.seq)
+    return seg.buffer[index] if seg.start <= index < seg.end else None
 
 
 def consumed_between(reassembly: Reassembly, start: int, end: int) -> list[Segment]:

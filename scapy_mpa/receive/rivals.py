@@ -117,13 +117,19 @@ class RivalCopies:
         return None
 
     def _take(self, copy: Piece, start: int, end: int) -> None:
-        """Put a copy in place of the pieces of [start, end) that differ from it."""
+        """Put a copy in place of what is held in [start, end) of the segments that differ from it there."""
+        instead: list[tuple[Piece, Segment]] = []
+        wrong: set[int] = set()
         for piece in self._reassembly.pieces_of(max(start, copy.start), min(end, copy.end)):
             first, last = max(piece.start, copy.start, start), min(piece.end, copy.end, end)
             mine, theirs = copy.at + first - copy.start, piece.at + first - piece.start
-            octets = copy.seg.buffer[mine : mine + last - first]
-            if first < last and octets != piece.seg.buffer[theirs : theirs + last - first]:
-                self._reassembly.put_instead(Piece(first, last, mine, copy.seg))
+            if copy.seg.buffer[mine : mine + last - first] != piece.seg.buffer[theirs : theirs + last - first]:
+                wrong.add(id(piece.seg))
+            instead.append((Piece(first, last, mine, copy.seg), piece.seg))
+        for piece, seg in instead:
+            # The receiver dropped a segment as a whole, of which others may lie between two pieces.
+            if id(seg) in wrong:
+                self._reassembly.put_instead(piece)
 
     def judged(self, start: int, end: int, is_good: bool) -> list[Decided]:
         """The FPDU [start, end) was judged: what becomes of the copies of it."""
