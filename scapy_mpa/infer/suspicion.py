@@ -259,11 +259,11 @@ class Inquiry:
     def keep_no_longer(self) -> None:
         """What does not fit from now on is not looked into."""
         self.is_open = False
-        self.repeats = []
         self.forget_beginning()
 
     def forget_beginning(self) -> None:
         """Nothing is read again, or all that may be has been handed on."""
+        self.repeats = []
         if self.beginning:
             self.beginning = []
             self._context.diagnosis.give_room(self)
@@ -294,7 +294,6 @@ class Inquiry:
         at_hand = {seg.frame: seg for seg in known}
         suspicion.take([at_hand[frame] for frame in sorted(at_hand)])
         self.forget_beginning()
-        self.repeats = []
         context.diagnosis.earn(max(at_hand, default=0))
         is_hopeless = suspicion.is_hopeless(context.diagnosis)
         if not is_hopeless and not at_end and not suspicion.is_full:

@@ -223,14 +223,12 @@ class Placing:
         if better is None:
             return None
         after = reassembly.pieces_of(offset, better.end)
-        good = max((piece.seg for piece in after), key=lambda seg: seg.frame)
-        # Where the damaged segment was cut elsewhere, a part of it may still be held.
-        kept = {(piece.start, piece.end, id(piece.seg)) for piece in after}
-        replaced = [one.seg.frame for one in before if (one.start, one.end, id(one.seg)) not in kept]
+        replaced = [piece.seg.frame for piece in before if piece not in after]
+        good = max((piece.seg for piece in after if piece not in before), key=lambda seg: seg.frame)
         decided = self._rivals.judged(offset, better.end, True)
         if max(piece.seg.frame for piece in before) < good.frame:
             # All of it had come before: the receiver found it bad, and said nothing.
-            bad = max(replaced, default=good.frame)
+            bad = max(replaced)
             detail = f"frame {bad} brought it with a bad CRC, frame {good.frame} brought it good"
             self._breaches.append(Breach("crc-dropped", offset, good.frame, good.time, detail))
         else:

@@ -79,14 +79,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]
 
 #: Calls and lines for a packet, by ``analyze``.
 MOST: dict[str, tuple[float, float]] = {
-    "plain": (9.0, 62),
-    "markers": (12.2, 92),
-    "reordered": (22.4, 107),
-    "small": (67.9, 288),
-    "fifty": (13.1, 82),
+    "plain": (21.2, 109),
+    "markers": (21.6, 111),
+    "reordered": (32.2, 118),
+    "small": (80.5, 454),
+    "fifty": (31.7, 139),
 }
 #: The same for an FPDU, by ``fpdus``: many of few octets.
-MOST_FOR_A_LINE = (10.4, 38)
+MOST_FOR_A_LINE = (11.6, 50)
 
 
 def extra(run: Callable[[Path], int], small: Path, large: Path) -> tuple[float, float]:
