@@ -38,6 +38,8 @@ UNANCHORED: Final = -(1 << 40)
 #: Segments that are postponed at most, and how far beyond what is in order they may begin, in octets.
 MOST_POSTPONED: Final = 4096
 FARTHEST_POSTPONED: Final = 1 << 24
+#: Segments consumed last that may have been taken in place of others.
+_MOST_TAKEN: Final = 4
 
 
 class Reassembly:
@@ -419,6 +421,7 @@ def differences_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -
     found: dict[int, tuple[int, Segment]] = {}
     if start < reassembly.base:
         consumed = consumed_between(reassembly, start, min(end, reassembly.base))
+        latest = sorted(consumed, key=lambda one: one.frame)[-_MOST_TAKEN:]
         for other in consumed:
             first = reassembly.offset_of(other.seq)
             last = first + other.end - other.start
@@ -427,7 +430,7 @@ def differences_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -
                 continue
             octet = seg.buffer[seg.start + difference - start]
             # A segment dropped for one FPDU may have been taken for another; then a later one brought these octets.
-            if not any(one.frame > other.frame and _octet_at(reassembly, one, difference) == octet for one in consumed):
+            if not any(one.frame > other.frame and _octet_at(reassembly, one, difference) == octet for one in latest):
                 found.setdefault(id(other), (difference, other))
     if start < reassembly.next or reassembly.beyond:
         for a, b, index, other in reassembly.pieces_of(max(start, reassembly.base), end):
