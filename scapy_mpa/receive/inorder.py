@@ -136,10 +136,6 @@ class InOrder:
         if self.next_seq >= 0:
             self._judge_later()
 
-    def stop(self) -> None:
-        """Nothing is taken in order any more, until recovery has taken a segment."""
-        self.next_seq = -1
-
     def _judge_later(self) -> None:
         """Have segments judged that were taken for parts of an FPDU.
 
