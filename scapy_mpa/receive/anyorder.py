@@ -209,10 +209,11 @@ class AnyOrder:
             is_late = self.sent.is_acknowledged(offset + 1)
             kept = None
             if self._chain.judges_copies and not is_late:
-                kept = self._rivals.keep(seg, start, verdict.rival)
+                # What may be a keep-alive is none if it makes an FPDU good.
+                kept = self._rivals.keep(seg, start, verdict.rival, is_reported=keep_alive)
             if kept is not None:
                 rival.append(kept)
-            else:
+            elif not keep_alive:
                 what = "it came after the peer had acknowledged them" if is_late else "the first copy is kept"
                 self._report_copy(Rival(Piece(start, end, seg.start, seg), *verdict.rival), what)
         return verdict.takes

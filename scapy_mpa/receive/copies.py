@@ -77,7 +77,7 @@ class Copies:
             places = {id(other): (offset, other) for offset, other in (*around, *differences)}
             dropped = [place for place in places.values() if checksum_is_wrong(place[1])]
         differences = [place for place in differences if not checksum_is_wrong(place[1])]
-        if not differences or keep_alive:
+        if not differences:
             return Verdict(True, dropped)
         offset, other = min(differences, key=lambda place: place[0])
         return Verdict(True, dropped, (), (offset, other))

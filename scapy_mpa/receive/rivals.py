@@ -67,11 +67,11 @@ class RivalCopies:
         has_news, self._has_news = self._has_news, False
         return has_news
 
-    def keep(self, seg: Segment, start: int, rival: tuple[int, Segment]) -> tuple[int, int] | None:
+    def keep(self, seg: Segment, start: int, rival: tuple[int, Segment], is_reported: bool) -> tuple[int, int] | None:
         """Keep a copy, whose first octet is at ``start``, until it can be judged; the range it holds.
 
         None if nothing can be judged by it, so that the first copy stays: no CRC is in use, the octets were passed
-        already, or too many wait.
+        already, or too many wait.  ``is_reported`` says that nothing is to be said of it if it is not taken.
         """
         offset, other = rival
         first = max(start, self._reassembly.base)
@@ -82,7 +82,7 @@ class RivalCopies:
         if len(self.waiting) >= _MOST_COPIES or held + end - first > _MOST_OCTETS:
             return None
         self._has_news = True
-        self.waiting.append(Rival(Piece(first, end, seg.start + first - start, seg), offset, other))
+        self.waiting.append(Rival(Piece(first, end, seg.start + first - start, seg), offset, other, is_reported))
         return first, end
 
     # --- judging ---
