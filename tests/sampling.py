@@ -24,6 +24,8 @@ SAMPLED = {
     "tests/capture/test_fragments.py::test_in_fragments": 4,
     "tests/capture/test_source.py::test_compressed": 4,
     "tests/capture/test_tunnel.py::test_in_a_tunnel": 4,
+    "tests/cli/test_file_names.py::test_what_is_printed": 5,
+    "tests/cli/test_signals.py::test_at_any_moment": 10,
     "tests/cli/test_show.py::test_a_frame_is_shown": 3,
     "tests/foreign/test_foreign.py::test_nothing_is_claimed": 4,
     "tests/layers/test_fpdu.py::test_every_fpdu": 3,
@@ -34,7 +36,9 @@ SAMPLED = {
     "tests/wireshark/test_crosscheck.py::test_nothing_is_unexplained": 4,
     "tests/wireshark/test_export.py::test_tshark": 3,
     # Captures cut and lossy, and what makes them by the number.
+    "tests/craft/test_injecting.py::test_the_analysis_finds": 3,
     "tests/craft/test_scenarios.py::test_the_analysis_finds": 3,
+    "tests/receive/test_attack.py::test_what_tcp_would": 3,
     "tests/receive/test_cuts": 5,
     "tests/receive/test_cuts_made.py::test_what_once_went_wrong": 1,
     "tests/receive/test_diagnosis.py::test_each_deviation": 3,

@@ -19,8 +19,9 @@ from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, 
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
-from scapy_mpa.capture.source import octets_of
+from scapy_mpa.capture.source import Expansion, octets_of
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 
@@ -40,10 +41,10 @@ _MERGED_OCTETS = 1 << 24
 class Captures:
     """One or more captures, to be read once, each by one of ``readers``.
 
-    ``names`` are as given; ``packets`` counts the records read so far; ``damage`` collects one line for each
-    capture that could only be read in part, ``notes`` are what the report is to say of the packets. ``fragments``
-    puts IP datagrams together, across captures, within ``limits``. Use as a context manager: files it opened are
-    closed at its end.
+    ``names`` are as given, as far as JSON can hold them; ``packets`` counts the records read so far; ``damage``
+    collects one line for each capture that could only be read in part, ``notes`` are what the report is to say of the
+    packets. ``fragments`` puts IP datagrams together, across captures, within ``limits``. Use as a context manager:
+    files it opened are closed at its end.
     """
 
     def __init__(self, sources: CaptureSource | Sequence[CaptureSource], *, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -55,29 +56,31 @@ class Captures:
             given.append(sources)
         self.damage: list[str] = []
         self._notes = Notes()
+        self._limits = limits
         self.fragments = Fragments(limits, self._notes)
         with ExitStack() as stack:
             self.readers = [self._open(source, stack) for source in given]
             self._stack = stack.pop_all()
-        self.names = [reader.name for reader in self.readers]
+        self.names = [encodable(name_of(source)) for source in given]
 
     def _open(self, source: CaptureSource, stack: ExitStack) -> Reader:
         if source == STANDARD_INPUT:
             return self._reader(sys.stdin.buffer, STANDARD_INPUT)
         if not isinstance(source, (str, os.PathLike)):
-            return self._reader(source, str(getattr(source, "name", "<file>")))
+            return self._reader(source, name_of(source))
         path = Path(source)
         try:
             # The reader takes whole blocks: a buffer below it would only copy.
             file = stack.enter_context(path.open("rb", buffering=0))
         except OSError as error:
-            raise CaptureError(f"{source}: {error.strerror or error}") from error
-        return self._reader(file, str(source))
+            raise CaptureError(f"{printable(source)}: {error.strerror or error}") from error
+        return self._reader(file, name_of(source))
 
     def _reader(self, file: BinaryIO, name: str) -> Reader:
         """A reader for what the first octets say."""
+        name = printable(name)
         try:
-            magic, octets = octets_of(file, name)
+            magic, octets = octets_of(file, name, self._limits.decompression)
             if magic in MAGIC_NUMBERS:
                 return PcapReader(octets, name, self.fragments)
             if magic == PCAPNG_MAGIC:
@@ -118,6 +121,8 @@ class Captures:
         if reader.damage is not None:
             if not reader.frames:
                 raise CaptureError(f"{reader.name}: no packet can be read: {reader.damage}")
+            if reader.limit is not None:
+                self._notes.add("limit", self.packets, reader.time, reader.limit)
             self.damage.append(f"{reader.name}: damaged after frame {reader.frames}: {reader.damage}")
         reader.conclude()
 
@@ -156,6 +161,14 @@ class Captures:
         yield batch
 
 
+def name_of(source: CaptureSource) -> str:
+    """What a capture is called."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    name = getattr(source, "name", "<file>")
+    return os.fsdecode(name) if isinstance(name, bytes) else str(name)
+
+
 def merged(streams: Sequence[Iterator[tuple[int, T]]]) -> Iterator[tuple[int, tuple[int, T]]]:
     """Yield (index of its stream, record) of records (time, ...), by the time at the heads of the streams."""
     heads = [next(stream, None) for stream in streams]
@@ -177,6 +190,8 @@ def _readable(reader: Reader, every_record: bool) -> Iterator[list[Segment]]:
         yield from reader.batches(every_record)
     except OSError as error:
         reader.damage = error.strerror or str(error)
+        if isinstance(error, Expansion):
+            reader.meet_limit(reader.damage)
 
 
 def _flat(batches: Iterable[list[Segment]]) -> Iterator[Segment]:

@@ -14,12 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from scapy_mpa.capture.files import STANDARD_INPUT, Captures, CaptureSource, merged
+from scapy_mpa.capture.files import STANDARD_INPUT, Captures, CaptureSource, merged, name_of
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.system.names import printable
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import SYN, Segment
 
 #: How many frames back the fragments of a datagram are looked for, in one step after the other.
@@ -39,8 +41,10 @@ class FramePiece(NamedTuple):
 class FrameIndex:
     """The frames of one or more captures, numbered as :class:`~scapy_mpa.capture.files.Captures` numbers them."""
 
-    def __init__(self, sources: CaptureSource | Sequence[CaptureSource]) -> None:
+    def __init__(self, sources: CaptureSource | Sequence[CaptureSource], *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._sources = sources
+        #: Those under which the captures were read: it must end where that did.
+        self._limits = limits
         self._stack = ExitStack()
         self._readers: list[Reader] = []
         self._positions = array("Q")
@@ -174,7 +178,7 @@ class FrameIndex:
             return
         rewind(self._sources)
         with ExitStack() as stack:
-            captures = stack.enter_context(Captures(self._sources))
+            captures = stack.enter_context(Captures(self._sources, limits=self._limits))
             if len(captures.readers) == 1:
                 self._positions.extend(position for _, position in captures.readers[0].positions())
             else:
@@ -257,12 +261,11 @@ def rewind(sources: CaptureSource | Sequence[CaptureSource]) -> None:
     """
     for source in as_list(sources):
         if is_pipe(source):
-            raise CaptureError(f"{source}: a pipe cannot be read again")
+            raise CaptureError(f"{printable(name_of(source))}: a pipe cannot be read again")
         if source == STANDARD_INPUT:
             sys.stdin.buffer.seek(0)
         elif not isinstance(source, (str, os.PathLike)):
             try:
                 source.seek(0)
             except (OSError, ValueError) as error:
-                name = getattr(source, "name", "<file>")
-                raise CaptureError(f"{name}: cannot be read again: {error}") from error
+                raise CaptureError(f"{printable(name_of(source))}: cannot be read again: {error}") from error

@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 from scapy_mpa.capture.fragments import Fragment
 
+PROTOCOL_ICMP, PROTOCOL_ICMPV6 = 1, 58
 PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_MPLS = 4, 6, 17, 41, 47, 137
 #: What may hold a TCP segment: only these are put together from fragments.
 _PROTOCOLS = frozenset((PROTOCOL_IPV4, PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV6, PROTOCOL_GRE, PROTOCOL_MPLS))
+#: What is read: of ICMP only whole packets.
+_READ = _PROTOCOLS | {PROTOCOL_ICMP, PROTOCOL_ICMPV6}
 _HOP_BY_HOP, _FRAGMENT_HEADER, _AUTHENTICATION_HEADER = 0, 44, 51
 #: Hop-by-Hop Options, Routing, Destination Options, Mobility, HIP, Shim6: a length in units of 8 octets.
 _EXTENSION_HEADERS = frozenset((_HOP_BY_HOP, 43, 60, 135, 139, 140))
@@ -36,7 +39,7 @@ def ipv4(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
     header = (octets[at] & 0x0F) * 4
     total = octets[at + 2] << 8 | octets[at + 3]
     protocol = octets[at + 9]
-    if octets[at] >> 4 != 4 or header < 20 or protocol not in _PROTOCOLS:
+    if octets[at] >> 4 != 4 or header < 20 or protocol not in _READ:
         return None
     # A host that offloads segmentation may leave the total length zero: the packet is all that was sent.
     packet_end = at + total if total else wire_end
@@ -47,6 +50,8 @@ def ipv4(octets: memoryview, at: int, end: int, wire_end: int) -> Packet | None:
     at_payload = at + header
     if not field & 0x3FFF:
         return Packet(addresses, protocol, at_payload, packet_end)
+    if protocol not in _PROTOCOLS:
+        return None
     key = addresses + bytes(octets[at + 4 : at + 6]) + bytes((protocol,))
     part = octets[at_payload : max(at_payload, min(end, packet_end))]
     more = bool(field & 0x2000)
@@ -72,7 +77,7 @@ def below_ipv6(
     addresses: bytes, protocol: int, octets: memoryview, at: int, end: int, packet_end: int
 ) -> Packet | None:
     """What stands behind the extension headers from ``at`` on, the first of which is ``protocol``, or None."""
-    while protocol not in _PROTOCOLS:
+    while protocol not in _READ:
         if end - at < 8:
             return None
         if protocol in _EXTENSION_HEADERS:

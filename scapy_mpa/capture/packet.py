@@ -1,5 +1,7 @@
 """From a captured frame to the TCP segment in it, through link layers, tunnels and fragments.
 
+A message of ICMP about the path MTU of a TCP connection travels as a segment too (:mod:`scapy_mpa.values.pathmtu`).
+
 The inner TCP segment is what counts.  :func:`segment_in` is the general path;  :class:`FastPath` knows the ordinary
 packet at a glance (one unpack for the link, IP and TCP header without options).
 """
@@ -11,7 +13,8 @@ from struct import Struct
 from typing import Any
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.ip import PROTOCOL_TCP, below_ipv6, ipv4, ipv6
+from scapy_mpa.capture.icmp import path_mtu_in
+from scapy_mpa.capture.ip import PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, below_ipv6, ipv4, ipv6
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.tunnel import inner_packet
@@ -24,6 +27,7 @@ MAX_NESTING = 8
 #: link type that is not known.
 NO_SEGMENT, FRAGMENT, UNKNOWN_LINK = -1, -2, -3
 
+_ICMP = frozenset((PROTOCOL_ICMP, PROTOCOL_ICMPV6))
 _TCP = Struct(">IIBB").unpack_from
 _new_segment = tuple.__new__
 
@@ -123,6 +127,9 @@ def segment_in(
         end = min(end, wire_end)
         if packet.protocol == PROTOCOL_TCP:
             return _tcp_segment(frame, time, packet.addresses, octets, packet.at, end, wire_end)
+        if packet.protocol in _ICMP:
+            # What came in fragments is not looked into.
+            return path_mtu_in(frame, time, packet, octets, end, wire_end) if octets is whole.buffer else None
         layer = inner_packet(packet.protocol, octets, packet.at, end)
     return None
 

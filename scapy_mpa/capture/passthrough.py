@@ -27,6 +27,7 @@ from scapy_mpa.capture.pcapng import (
 )
 from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.capture.source import Octets, octets_of
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 _PACKETS = frozenset((ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET))
 _OPTION_END, _OPTION_COMMENT = 0, 1
@@ -44,12 +45,12 @@ class Block(NamedTuple):
     is_packet: bool
 
 
-def blocks(path: str | os.PathLike[str]) -> Iterator[Block]:
+def blocks(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Iterator[Block]:
     """Yield the blocks of a capture as far as it can be read: what is cut or damaged ends it.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if it cannot be opened.
     """
-    with Captures(path) as captures, Captures(path) as again:
+    with Captures(path, limits=limits) as captures, Captures(path, limits=limits) as again:
         (places,), (records,) = captures.readers, again.readers
         if isinstance(places, PcapReader):
             for octets in PcapngCopy().blocks((records, position) for _, position in places.positions()):
@@ -57,7 +58,7 @@ def blocks(path: str | os.PathLike[str]) -> Iterator[Block]:
                 yield Block(octets, places.order, is_packet)
             return
     with open(path, "rb", buffering=0) as file:
-        yield from _as_they_are(_Buffer(octets_of(file, str(path))[1]))
+        yield from _as_they_are(_Buffer(octets_of(file, str(path), limits.decompression)[1]))
 
 
 class _Buffer:

@@ -126,5 +126,7 @@ class PcapReader(Reader):
                 append(found)
             elif every_record:
                 append(Segment(frame, time, b"", 0, 0, 0, octets, start, start, NO_SEGMENT, 0))
+        if frame > self.frames:
+            self.time = time
         self.frames = frame
         return at

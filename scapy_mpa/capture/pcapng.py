@@ -168,7 +168,6 @@ class PcapngReader(Reader):
         if len(read_exactly(octets, options)) < options:
             raise CaptureError(f"{name}: the pcapng section header is cut")
         self._place = length
-        self._time = 0
         #: Whether there was a packet of a link type that is known; one that is not, if there was one.
         self._is_known = False
         self._unknown: int | None = None
@@ -186,7 +185,7 @@ class PcapngReader(Reader):
         current: Interface | None = None
         simple_high = factor = 0
         is_known = False
-        frame, time = self.frames, self._time
+        frame, time = self.frames, self.time
         at, size = 0, len(octets)
         while size - at >= SHORTEST_BLOCK:
             try:
@@ -209,7 +208,7 @@ class PcapngReader(Reader):
                         unpack_enhanced, interfaces = self._section.fields.enhanced, self._section.interfaces
                         at += length
                         continue
-                    self.frames, self._time = frame, time
+                    self.frames, self.time = frame, time
                     interface, time, start, captured, wire = self._packet(kind, octets, at, length)
                     start += at
             except _Damage as damage:
@@ -239,7 +238,7 @@ class PcapngReader(Reader):
                 append(Segment(frame, time, b"", link_type, 0, 0, octets, start, start, kind, 0))
             elif not is_known:
                 note_unknown_link(self.notes, frame, time, link_type)
-        self.frames, self._time = frame, time
+        self.frames, self.time = frame, time
         return at
 
     def _block(self, octets: bytes | memoryview, at: int) -> tuple[int, int, bool]:
@@ -275,7 +274,7 @@ class PcapngReader(Reader):
             interface = section.interfaces[0]
             wire = section.fields.simple(octets, at)[2]
             captured = min(wire, interface.snaplen or wire, length - FIXED_LENGTHS[kind])
-            return interface, self._time, _SIMPLE_HEADER, captured, wire
+            return interface, self.time, _SIMPLE_HEADER, captured, wire
         if kind == ENHANCED_PACKET:
             _, _, index, high, low, captured, wire = section.fields.enhanced(octets, at)
         else:
@@ -293,14 +292,14 @@ class PcapngReader(Reader):
                 if not complete and kind in FIXED_LENGTHS:
                     break
                 if complete and self._is_packet(kind, octets, at, length):
-                    self._time = self._packet(kind, octets, at, length)[1]
+                    self.time = self._packet(kind, octets, at, length)[1]
                     if not self._sections or self._sections[-1] is not self._section:
                         self._sections.append(self._section)
                         self._section_places.append(place + at)
                     if kind == SIMPLE_PACKET:
                         self._simple_places.append(place + at)
-                        self._simple_times.append(self._time)
-                    found.append((self._time, place + at))
+                        self._simple_times.append(self.time)
+                    found.append((self.time, place + at))
                 at += length
         except (_Damage, IndexError) as damage:
             self.damage = str(damage)
@@ -324,7 +323,7 @@ class PcapngReader(Reader):
         kind = self._section.fields.block(block)[0]
         found = bisect(self._simple_places, position)
         if kind == SIMPLE_PACKET and found:
-            self._time = self._simple_times[found - 1]
+            self.time = self._simple_times[found - 1]
         return PacketBlock(kind, *self._packet(kind, block, 0, len(block)))
 
     def _raw_at(self, position: int) -> bytes:

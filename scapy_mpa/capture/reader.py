@@ -15,7 +15,7 @@ from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.capture.source import Octets
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import PATH_MTU, Segment
 
 #: Octets read at a time: few enough for a processor's cache, enough to forget what a read costs.
 BLOCK_SIZE = 1 << 19
@@ -42,6 +42,9 @@ class Reader(ABC):
         self.name = name
         self.frames = 0
         self.damage: str | None = None
+        #: What is to be said of a limit that ended the file, and the time of the last record (nanoseconds).
+        self.limit: str | None = None
+        self.time = 0
         self.fragments = fragments
         self._octets = octets
         #: Where the first octet is that has not been read.
@@ -80,7 +83,8 @@ class Reader(ABC):
         with self._at(position):
             time, link_type, octets, wire = self._record_at(position)
         size = len(octets)
-        return segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), None)
+        found = segment_in(0, time, link_type, memoryview(octets), 0, size, max(size, wire), None)
+        return None if found is not None and found.flags & PATH_MTU else found
 
     def record_at(self, position: int) -> bytes:
         """All octets of the record at a place in the file, as they are. Raises as :meth:`segment_at` does."""
@@ -100,6 +104,10 @@ class Reader(ABC):
     def notes(self) -> Notes:
         """What is to be said in the report: of fragments, of link types."""
         return self.fragments.notes
+
+    def meet_limit(self, detail: str) -> None:
+        """Note that a limit ended the file."""
+        self.limit = detail
 
     def conclude(self) -> None:  # noqa: B027
         """After the last batch: raise CaptureError if what was read is of no use."""

@@ -3,6 +3,13 @@
 In: a binary file, which need not be seekable. Out: an object with ``read`` and ``seek``, as far as the file has the
 latter. Decompression streams: what it takes of memory depends neither on the file nor on what it expands to.
 Compressed data that are damaged raise OSError where they are, after all octets before them were read.
+
+So do data that expand further than those of any capture (:class:`Expansion`): a file of some kilobytes might stand for
+hours of work otherwise. They are looked at in stretches of so many decompressed octets (``Limits.decompression``), so
+that neither a real capture before them counts, nor is a short run of zeros too much. However long packets are and
+whatever is in them, their headers differ: a capture of zeros in packets of 1448, 64000 and 261946 octets compresses
+1:107, 1:614 and 1:874 with gzip, 1:237, 1:4779 and 1:9578 with zstd, where nothing but zeros compresses 1:1029 and
+1:32573. The bounds lie between.
 """
 
 from __future__ import annotations
@@ -12,6 +19,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.values.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     import zstandard
@@ -30,6 +38,14 @@ _GZIP_OUTPUT = 1 << 16
 _ZSTD_WINDOW = 1 << 27
 
 
+#: What stands behind a line that says so.
+EXPANSION = "(decompression)"
+
+
+class Expansion(OSError):
+    """Compressed data stand for more octets than those of any capture."""
+
+
 class Octets(Protocol):
     """What a reader reads from."""
 
@@ -40,13 +56,14 @@ class Octets(Protocol):
         """Go to a place counted from the first octet. Raises OSError."""
 
 
-def octets_of(file: BinaryIO, name: str) -> tuple[bytes, Octets]:
+def octets_of(file: BinaryIO, name: str, stretch: int = DEFAULT_LIMITS.decompression) -> tuple[bytes, Octets]:
     """The first octets (:data:`MAGIC_LENGTH`, if there are so many) of a capture, and all of it from the start.
 
-    Raises :class:`~scapy_mpa.errors.CaptureError` if it is compressed in a way that is not read.
+    ``stretch`` decompressed octets may come of next to nothing. Raises :class:`~scapy_mpa.errors.CaptureError` if it
+    is compressed in a way that is not read.
     """
     head = read_exactly(file, MAGIC_LENGTH)
-    decompressed = _decompressed(file, head)
+    decompressed = _decompressed(file, head, stretch)
     if decompressed is None:
         return head, _Plain(file, head)
     head = read_exactly(decompressed, MAGIC_LENGTH)
@@ -70,11 +87,11 @@ def _is_compressed(head: bytes) -> bool:
     return head[:2] == GZIP_MAGIC or head == ZSTD_MAGIC
 
 
-def _decompressed(file: BinaryIO, head: bytes) -> _Decompressed | None:
+def _decompressed(file: BinaryIO, head: bytes, stretch: int) -> _Decompressed | None:
     if head[:2] == GZIP_MAGIC:
-        return _Gzip(file, head)
+        return _Gzip(file, head, stretch)
     if head == ZSTD_MAGIC:
-        return _Zstd(file, head)
+        return _Zstd(file, head, stretch)
     return None
 
 
@@ -100,9 +117,12 @@ class _Decompressed(ABC):
     """Compressed data, read and, by beginning anew, read again."""
 
     kind: str
+    #: Octets that may come of one compressed octet, on the average of a stretch: more than in any capture.
+    most: int
 
-    def __init__(self, file: BinaryIO, head: bytes) -> None:
+    def __init__(self, file: BinaryIO, head: bytes, stretch: int) -> None:
         self._file = file
+        self._stretch = stretch
         self._begin(head)
 
     def _begin(self, head: bytes) -> None:
@@ -113,6 +133,9 @@ class _Decompressed(ABC):
         self._ready = memoryview(b"")
         self._place = 0
         self._damage: str | None = None
+        self._is_expansion = False
+        #: Octets of this stretch: how many came, and of how many.
+        self._came = self._used = 0
 
     def unread(self, octets: bytes) -> None:
         """Give octets back that were the last ones read."""
@@ -131,7 +154,7 @@ class _Decompressed(ABC):
             missing -= len(found[-1])
         octets = b"".join(found)
         if not octets and size and self._damage is not None:
-            raise OSError(self._damage)
+            raise Expansion(self._damage) if self._is_expansion else OSError(self._damage)
         self._place += len(octets)
         return octets
 
@@ -139,7 +162,8 @@ class _Decompressed(ABC):
         """Read on to a place, from the beginning if it lies behind."""
         if place < self._place:
             self._file.seek(0)
-            self._begin(b"")
+            # As at first: stretches must end where they did.
+            self._begin(read_exactly(self._file, MAGIC_LENGTH))
         while self._place < place and self.read(min(place - self._place, _GZIP_OUTPUT)):
             pass
         return self._place
@@ -153,11 +177,23 @@ class _Decompressed(ABC):
                     if self._inside:
                         self._damage = f"the {self.kind} data are cut"
                     return False
+            before = len(self._input)
             try:
                 self._ready = memoryview(self._step())
             except ValueError as error:
                 self._damage = f"the {self.kind} data are damaged: {error}"
+            self._used += before - len(self._input)
+            self._came += len(self._ready)
+            if self._came >= self._stretch:
+                self._end_stretch()
         return bool(self._ready)
+
+    def _end_stretch(self) -> None:
+        if self._came > self._used * self.most and self._damage is None:
+            self._is_expansion = True
+            came = f"{self._came} octets come of {self._used} of the {self.kind} data"
+            self._damage = f"{came}, more than in any capture {EXPANSION}"
+        self._came = self._used = 0
 
     def _pending(self) -> bool:
         """Whether decompressed octets may come without more compressed ones."""
@@ -173,7 +209,7 @@ class _Decompressed(ABC):
 
 
 class _Gzip(_Decompressed):
-    kind = "gzip"
+    kind, most = "gzip", 1000
 
     def _begin(self, head: bytes) -> None:
         super()._begin(head)
@@ -224,7 +260,7 @@ def _one_by_one(member: zlib._Decompress, octets: bytes) -> bytes:
 
 
 class _Zstd(_Decompressed):
-    kind = "zstd"
+    kind, most = "zstd", 20_000
 
     def _begin(self, head: bytes) -> None:
         super()._begin(head)

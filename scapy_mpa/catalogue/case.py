@@ -16,7 +16,7 @@ from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.rules.table import RULES
 
 Area: TypeAlias = Literal[
-    "startup", "negotiation", "fpdu", "markers", "alignment", "teardown", "ddp", "tcp", "capture"
+    "startup", "negotiation", "fpdu", "markers", "alignment", "teardown", "ddp", "tcp", "attack", "capture"
 ]  # fmt: skip
 
 #: The areas with their titles, in the order of a connection's life.
@@ -28,7 +28,8 @@ AREAS: dict[Area, str] = {
     "alignment": "FPDUs in segments",
     "teardown": "The end of a connection",
     "ddp": "DDP and RDMAP",
-    "tcp": "TCP, and attacks",
+    "tcp": "TCP",
+    "attack": "Segments of others: forged, late, overlapping",
     "capture": "What a capture lacks",
 }
 

@@ -14,6 +14,7 @@ from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import chosen, named
 from scapy_mpa.errors import MPAError
 from scapy_mpa.rules.choice import named as rules_named
+from scapy_mpa.system.whole import whole_file
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -97,7 +98,7 @@ class Malformed:
 
     def write(self, path: str | os.PathLike[str]) -> int:
         """Write a capture file; return the number of packets."""
-        with open(path, "wb") as file:
+        with whole_file(path) as file:
             return self.captured.write(file)
 
     def analyze(self) -> Report:

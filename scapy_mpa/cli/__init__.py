@@ -15,6 +15,8 @@ import click
 
 from scapy_mpa import __version__
 from scapy_mpa.errors import MPAError
+from scapy_mpa.system.ending import ends_orderly
+from scapy_mpa.system.names import printable
 
 #: Each is ``NAME_command`` of the module ``scapy_mpa.cli.NAME``, imported when it is asked for.
 COMMANDS = (
@@ -80,6 +82,13 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command and exit."""
+    with ends_orderly():
+        status = _run()
+    sys.exit(status)
+
+
+def _run() -> int:
+    """Run the command; returns the exit status."""
     # Segments live as long as their block of the capture and form no cycles: looking for some, every few hundred,
     # would cost a third of the time.
     gc.set_threshold(100_000)
@@ -89,7 +98,7 @@ def main() -> None:
     if sys.stdout is None:  # closed by whoever started the command
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
-        status = cli.main(standalone_mode=False)
+        status: int = cli.main(standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -106,12 +115,12 @@ def main() -> None:
     except OSError as error:
         status = _complain(f"cannot write: {error.strerror or error}")
         _drop_stdout()
-    sys.exit(status)
+    return status
 
 
 def _complain(message: str) -> int:
     """Say in one line what cannot be used."""
-    print(f"scapy-mpa: {' '.join(message.split())}", file=sys.stderr)
+    print(f"scapy-mpa: {printable(' '.join(message.split()))}", file=sys.stderr)
     return 2
 
 

@@ -8,6 +8,7 @@ from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.words import plural
+from scapy_mpa.system.names import printable
 
 
 @click.command("annotate")
@@ -38,6 +39,8 @@ def annotate_command(reading: Reading, output: str) -> int:
             packets, comments, no_room = annotate(capture, notes, file, reading.limits)
     tell_written(output, f"{plural(packets, 'packet')}, {plural(comments, 'comment')}")
     if no_room:
-        click.echo(f"scapy-mpa: {capture}: {plural(no_room, 'simple packet block')} cannot hold a comment", err=True)
+        click.echo(
+            f"scapy-mpa: {printable(capture)}: {plural(no_room, 'simple packet block')} cannot hold a comment", err=True
+        )
     warn_of_damage(notes.report.damage)
     return 0

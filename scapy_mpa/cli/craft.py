@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from scapy_mpa.cli.output import check_output, is_stdout, tell_written, written
 from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
     from scapy_mpa.craft.scenario import Scenario
 
 # What makes traffic is imported when there is some to be made: other commands do not need it.
-_STDOUT = "-"
 _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 
 
@@ -78,6 +77,7 @@ def craft_command(
         raise click.UsageError("where to? -o FILE names the capture to write")
     if scenario is None and not steps:
         raise click.UsageError("a SCENARIO is wanted, or --say; --list names those that are shipped")
+    check_output((), output)
     if _is_named_twice(scenario, output, truth):
         raise click.UsageError("the scenario, the capture and the truth are files of their own: two have one name")
     settings: dict[str, Any] = {}
@@ -109,23 +109,16 @@ def _write(
     truth = Truth() if truth_file is not None else None
     with ExitStack() as files:
         # Both are opened before anything is made: a name that cannot be written is told at once.
-        file = _opened(output, files)
-        lines = _opened(truth_file, files) if truth_file is not None else None
+        file = files.enter_context(written(output))
+        lines = files.enter_context(written(truth_file)) if truth_file is not None else None
         packets = traffic.write(file, output_format or ("pcapng" if output.endswith(".pcapng") else "pcap"), truth)
         if truth is not None and lines is not None:
             lines.writelines(line.encode() for line in truth_lines(truth.records()))
-    if _STDOUT not in (output, truth_file):
-        count = len(traffic.conversations)
-        click.echo(f"{output}: {plural(packets, 'packet')}, {plural(count, 'connection')}")
-
-
-def _opened(name: str, files: ExitStack) -> BinaryIO:
-    if name == _STDOUT:
-        return sys.stdout.buffer
-    try:
-        return files.enter_context(open(name, "wb"))
-    except OSError as error:
-        raise click.UsageError(f"{name!r}: {error.strerror}") from None
+            # One of them alone is of no use: neither gets its name before all octets of both are written.
+            lines.flush()
+        file.flush()
+    if truth_file is None or not is_stdout(truth_file):
+        tell_written(output, f"{plural(packets, 'packet')}, {plural(len(traffic.conversations), 'connection')}")
 
 
 def _is_named_twice(*names: str | None) -> bool:

@@ -11,6 +11,7 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.report.analysis import EVERYTHING
+from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +53,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
         click.echo(_table(result), nl=False)
     warn_of_damage(result.report.damage)
     if result.failure is not None:
-        click.echo(f"scapy-mpa: {capture}: {result.failure}", err=True)
+        click.echo(f"scapy-mpa: {printable(capture)}: {printable(result.failure)}", err=True)
     return 1 if result.unexplained else 0
 
 

@@ -19,6 +19,7 @@ from scapy_mpa.cli.output import (
 )
 from scapy_mpa.fuzz.draw import MOST_CASES
 from scapy_mpa.report.words import plural
+from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
     from scapy_mpa.fuzz.baselines import Baselines
@@ -201,7 +202,8 @@ def _read(begin: Baselines) -> None:
     for source in begin.sources:
         warn_of_damage(source.found.damage)
         if not source.found.is_whole:
-            click.echo(f"scapy-mpa: {source.name}: only its first messages are used, it has too many", err=True)
+            said = "only its first messages are used, it has too many"
+            click.echo(f"scapy-mpa: {printable(source.name)}: {said}", err=True)
 
 
 def _write_one(case: FuzzCase, output: str, captures: tuple[str, ...]) -> None:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from scapy_mpa.cli.judging import complete_rule
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, names_folder, tell_written, written
+from scapy_mpa.cli.output import (
+    STANDARD_OUTPUT,
+    check_empty,
+    check_output,
+    make_folder,
+    names_folder,
+    tell_written,
+    written,
+)
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.words import plural
+from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
@@ -147,12 +157,11 @@ def _write_all(made: list[Malformed], output: str) -> None:
 
     if output == STANDARD_OUTPUT:
         raise click.UsageError("standard output takes one capture; -o DIR takes several")
-    try:
-        os.makedirs(output, exist_ok=True)
-    except FileExistsError:
-        raise click.UsageError(f"{output}: that is a file, and {len(made)} captures want a folder") from None
-    except OSError as error:
-        raise click.UsageError(f"{output}: {error.strerror}") from None
+    if os.path.isfile(output):
+        raise click.UsageError(f"{printable(output)}: that is a file, and {len(made)} captures want a folder")
+    folder = Path(output)
+    check_empty(folder)
+    make_folder(folder)
     files = []
     for one in made:
         files.append(one.case.name + one.suffix)
@@ -161,4 +170,4 @@ def _write_all(made: list[Malformed], output: str) -> None:
         one.forget()
     with written(os.path.join(output, FILE_NAME)) as file:
         file.write((json.dumps(manifest(made, files), indent=2) + "\n").encode())
-    click.echo(f"{output}: {plural(len(files), 'capture')} and {FILE_NAME}")
+    tell_written(output, f"{plural(len(files), 'capture')} and {FILE_NAME}")

@@ -11,10 +11,10 @@ import click
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 

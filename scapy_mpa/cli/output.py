@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
-import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from types import FrameType
-from typing import BinaryIO, NoReturn, cast
+from typing import BinaryIO
 
 import click
 
 from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.system.names import printable
+from scapy_mpa.system.whole import whole_file
 
 STANDARD_OUTPUT = "-"
-#: Signals that would end the command with a part of the file left behind, where the system has them.
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def check_output(captures: Sequence[str], output: str, *, again: str = "") -> None:
@@ -31,52 +27,36 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
     """
     for capture in captures:
         if again and is_pipe(capture):
-            raise click.UsageError(f"{capture}: a pipe cannot be read again; {again} needs a file")
+            raise click.UsageError(f"{printable(capture)}: a pipe cannot be read again; {again} needs a file")
         if _is_same(capture, output):
-            raise click.UsageError(f"{output}: that is what is read, and would be lost")
+            raise click.UsageError(f"{printable(output)}: that is what is read, and would be lost")
     if output == STANDARD_OUTPUT and sys.stdout.isatty():
         raise click.UsageError("a capture file is nothing for a terminal; name a file, or send it into a pipe")
 
 
 @contextmanager
 def written(output: str) -> Iterator[BinaryIO]:
-    """A file to be written; it gets its name when all is written, and what had the name stays if that fails.
+    """A file to be written, as :func:`~scapy_mpa.system.whole.whole_file` has it; ``-`` is standard output.
 
-    ``-`` is standard output; what is no ordinary file is written at once. Raises :class:`click.UsageError` if the
-    file cannot be made or one of that name is protected, and OSError if it cannot be written.
+    Raises :class:`click.UsageError` if the file cannot be made or one of that name is protected, and OSError if it
+    cannot be written.
     """
     if output == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    try:
-        mode = _mode_of(output)
-        if mode is not None and not stat.S_ISREG(mode):
-            with open(output, "wb") as special:
-                yield special
-            return
-        if mode is not None and not os.access(output, os.W_OK):
-            raise click.UsageError(f"{output}: Permission denied")
-        target = os.path.realpath(output)
-        folder, name = os.path.split(target)
-        file = NamedTemporaryFile(dir=folder, prefix=f".{name}.", delete=False)  # noqa: SIM115
-    except OSError as error:
-        raise click.UsageError(f"{output}: {error.strerror or error}") from None
-    try:
-        with file, _ends_orderly():
-            yield cast("BinaryIO", file)
-        os.chmod(file.name, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
-        os.replace(file.name, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(file.name)
-        raise
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(whole_file(output))
+        except OSError as error:
+            raise click.UsageError(f"{printable(output)}: {error.strerror or error}") from None
+        yield file
 
 
 def tell_written(output: str, what: str) -> None:
     """Say on stdout what was written, unless that is where it went, by whatever name."""
-    if output != STANDARD_OUTPUT and not _is_stdout(output):
-        click.echo(f"{output}: {what}")
+    if not is_stdout(output):
+        click.echo(f"{printable(output)}: {what}")
 
 
 def names_folder(output: str) -> bool:
@@ -91,12 +71,14 @@ def check_empty(directory: Path) -> None:
     """
     try:
         if any(directory.iterdir()):
-            raise click.UsageError(f"{directory}: there are files in it, which might be lost")
+            raise click.UsageError(f"{printable(directory)}: there are files in it, which might be lost")
     except FileNotFoundError:
         if not directory.parent.is_dir():
-            raise click.UsageError(f"{directory}: there is no folder {directory.parent}") from None
+            raise click.UsageError(
+                f"{printable(directory)}: there is no folder {printable(directory.parent)}"
+            ) from None
     except OSError as error:
-        raise click.UsageError(f"{directory}: {error.strerror or error}") from None
+        raise click.UsageError(f"{printable(directory)}: {error.strerror or error}") from None
 
 
 def make_folder(directory: Path) -> None:
@@ -104,40 +86,7 @@ def make_folder(directory: Path) -> None:
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
-        raise click.UsageError(f"{directory}: {error.strerror or error}") from None
-
-
-@contextmanager
-def _ends_orderly() -> Iterator[None]:
-    """Have signals that end the command do so by an exception, unless somebody else sees to them."""
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    try:
-        for number in taken:
-            signal.signal(number, end)
-    except ValueError:  # only the main thread may; what others write is not a command's
-        taken = []
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _mode_of(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mode
-    except FileNotFoundError:
-        return None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        raise click.UsageError(f"{printable(directory)}: {error.strerror or error}") from None
 
 
 def _is_same(capture: str, output: str) -> bool:
@@ -150,8 +99,10 @@ def _is_same(capture: str, output: str) -> bool:
     return os.path.samestat(read, into)
 
 
-def _is_stdout(output: str) -> bool:
-    """Whether a name, such as /dev/stdout, is that of what stdout goes to."""
+def is_stdout(output: str) -> bool:
+    """Whether what is written under a name, - or such as /dev/stdout, goes to standard output."""
+    if output == STANDARD_OUTPUT:
+        return True
     try:
         return os.path.samestat(os.fstat(sys.stdout.fileno()), os.stat(output))
     except (OSError, ValueError):

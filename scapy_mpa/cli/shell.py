@@ -19,10 +19,12 @@ def shell_command() -> int:
     from scapy.main import interact
 
     import scapy_mpa
+    from scapy_mpa.system.ending import usual_signals
 
     names = {name: getattr(scapy_mpa, name) for name in scapy_mpa.__all__}
     # Scapy shows a banner of ours in IPython only.
     click.echo(BANNER.format(version=scapy_mpa.__version__))
     conf.fancy_banner = False
-    interact(mydict=names, argv=["scapy-mpa"], loglevel=logging.ERROR)
+    with usual_signals():  # Ctrl-C is for what runs at the prompt
+        interact(mydict=names, argv=["scapy-mpa"], loglevel=logging.ERROR)
     return 0

@@ -12,7 +12,8 @@ from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.analyze import _style as severity_style
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.half import Direction
+from scapy_mpa.system.names import printable
+from scapy_mpa.tcp.half import Direction
 
 
 class FPDUNumber(NamedTuple):
@@ -74,7 +75,7 @@ def show_command(
         raise click.UsageError("one of --frame, --seq and --fpdu says what to show")
     for capture in reading.captures:
         if is_pipe(capture):
-            raise click.UsageError(f"{capture}: a pipe cannot be read again; show needs a file")
+            raise click.UsageError(f"{printable(capture)}: a pipe cannot be read again; show needs a file")
     report = reading.analyze(fpdus=True)
     reading.select(report)
     if frame is not None:

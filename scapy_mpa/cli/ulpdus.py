@@ -12,6 +12,8 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_remark
 from scapy_mpa.cli.output import check_empty, make_folder
+from scapy_mpa.system.names import encodable, printable
+from scapy_mpa.system.whole import write_whole
 
 if TYPE_CHECKING:
     from scapy_mpa.wireshark.messages import ReceivedMessage
@@ -64,9 +66,9 @@ def _kept(messages: Iterable[ReceivedMessage], directory: Path | None) -> Iterab
         if directory is not None:
             name = (message.message or "ulpdu").lower().replace(" ", "-")
             path = directory / f"{message.connection}-{message.direction}-{number:06}-{name}.bin"
-            path.write_bytes(message.octets)
+            write_whole(path, message.octets)
             del values["octets"]
-            values["file"] = str(path)
+            values["file"] = encodable(path)
         yield values
 
 
@@ -81,7 +83,7 @@ def _line(values: dict[str, Any]) -> str:
     if values["offset"] or not values["last"]:
         where += f" from octet {values['offset']}" + ("" if values["last"] else ", more follows")
     note = f" ({values['note']})" if values["note"] else ""
-    octets = values.get("octets", values.get("file"))
+    octets = values["octets"] if "octets" in values else printable(values["file"])
     name = values["message"] or "no message"
     return (
         f"{values['connection']} {values['direction']} frame {values['frame']} {name} {where}: "

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any
 
-from scapy_mpa.craft.takencopies import Acknowledgements, Captured, taken
+from scapy_mpa.craft.takencopies import Acknowledged, Captured, taken
 from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 
@@ -24,11 +24,17 @@ class CapturedHalf:
     """The FPDUs of one half connection, captured as ``captured`` says and acknowledged as ``acknowledged`` does.
 
     ``floor`` is the frame by which both startup frames were there; ``anchored``: it is known where Full Operation
-    begins.
+    begins; ``checks``: TCP checksums are known to be captured as they were on the wire.
     """
 
     def __init__(
-        self, half: SentHalf, captured: list[Captured], acknowledged: Acknowledgements, floor: int, anchored: bool
+        self,
+        half: SentHalf,
+        captured: list[Captured],
+        acknowledged: Acknowledged,
+        floor: int,
+        anchored: bool,
+        checks: bool,
     ) -> None:
         origin = half.origin or 0
         self._half = half
@@ -39,6 +45,7 @@ class CapturedHalf:
         if anchored and self._named:
             self._named[0] = True
         self._anchored = anchored
+        self._checks = checks
         count = len(half.laid)
         self._missing = [fpdu.wire_length for fpdu in half.laid]
         #: The frame by which each was complete, and that at which it was located too (None: not yet).
@@ -64,6 +71,8 @@ class CapturedHalf:
     def _take(self, index: int) -> None:
         """A segment comes."""
         segment = self._captured[index]
+        if segment.is_dropped and self._checks and not self._half.crc:
+            return
         if self._has_damage and not self._agrees(segment):
             return
         self._commit(index, max(segment.frame, self._floor))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+from scapy_mpa.craft.injecting import PLACES, WHERE, inject
 from scapy_mpa.craft.network import (
     Applies,
     Packets,
@@ -23,6 +24,7 @@ from scapy_mpa.craft.network import (
     lose,
     reorder,
     retransmit,
+    stamped,
 )
 from scapy_mpa.craft.pcapfile import SNAPLEN
 from scapy_mpa.craft.setup import nanoseconds
@@ -58,7 +60,8 @@ def _jitter(packets: Packets, rng: random.Random, applies: Applies, seconds: flo
 
 def _offload(packets: Packets, rng: random.Random, applies: Applies, mode: Literal["zero", "pseudo"]) -> Packets:
     for packet in packets:
-        yield packet._replace(checksum=mode) if applies(packet) and not packet.damage else packet
+        is_whole = not packet.damage and packet.checksum == "right"
+        yield packet._replace(checksum=mode) if applies(packet) and is_whole else packet
 
 
 def _pass(packets: Packets, rng: random.Random, applies: Applies, length: int) -> Packets:
@@ -98,9 +101,15 @@ IMPAIRMENTS: dict[str, Kind] = {
         "TCP checksums are not filled in: the pseudo-header's sum, or zero (mode zero)",
         by_network=False,
     ),
+    "inject": Kind(
+        inject,
+        {"probability": 0.05, "what": "rst", "where": "ahead", "distance": 100_000_000},
+        "segments that are none of the connection's come in front of its own, as forged ones and late duplicates do: "
+        f"`what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
+    ),
 }
 
-_MODES = ("pseudo", "zero")
+_CHOICES = {"mode": ("pseudo", "zero"), "what": tuple(PLACES), "where": tuple(WHERE)}
 
 
 class Impairment(NamedTuple):
@@ -161,12 +170,19 @@ def impairment(value: object) -> Impairment:
             raise MPAError(f"{kind} has no {name!r}; it has {', '.join((*known, 'direction', 'connection'))}")
         if complaint := _wanted(kind, name).complaint(f"{kind}: {name}", value):
             raise MPAError(complaint)
+    if kind == "inject":
+        places = PLACES[parameters["what"]]
+        parameters["where"] = given.get("where", places[0])
+        if parameters["where"] not in places:
+            raise MPAError(f"inject: where of {parameters['what']} may be {', '.join(places)}")
     return Impairment(kind, parameters, direction, connection)
 
 
 _LEAST = {"mtu": 68, "count": 0, "length": 1, "distance": 1}
 _MOST = {"length": SNAPLEN}
 _ANY = 1 << 32
+#: Nothing lies farther outside a window, sequence numbers being what they are.
+_FARTHEST = 1 << 30
 
 
 def _wanted(kind: str, name: str) -> Wanted:
@@ -175,9 +191,10 @@ def _wanted(kind: str, name: str) -> Wanted:
     if isinstance(default, bool):
         return TRUTH
     if isinstance(default, str):
-        return one_of(*_MODES)
+        return one_of(*_CHOICES[name])
     if isinstance(default, int):
-        return whole(0 if kind == "duplicate" else _LEAST[name], _MOST.get(name, _ANY))
+        least = 0 if kind in ("duplicate", "inject") else _LEAST[name]
+        return whole(least, _FARTHEST if kind == "inject" else _MOST.get(name, _ANY))
     return up_to(1 if name == "probability" else 3600)
 
 
@@ -210,13 +227,19 @@ class Pipeline:
         chain = iter(packets)
         by_network = [one for one in self.impairments if IMPAIRMENTS[one.kind].by_network]
         fragments = [one for one in by_network if one.kind == "fragment"]
-        others = [one for one in by_network if one.kind != "fragment"]
+        injections = [one for one in by_network if one.kind == "inject"]
+        others = [one for one in by_network if one.kind not in ("fragment", "inject")]
         for one in others:
             chain = self._apply(one, chain)
         if others:
-            chain = acknowledged(_in_time(chain))
-        # Fragments are made on the last part of the way: what is sent again was whole.
-        for one in (*fragments, *(one for one in self.impairments if not IMPAIRMENTS[one.kind].by_network)):
+            chain = acknowledged(stamped(_in_time(chain)))
+        # Whoever forges segments knows what has arrived.  Fragments are made on the last part of the way: what is sent
+        # again was whole.
+        for one in (
+            *injections,
+            *fragments,
+            *(one for one in self.impairments if not IMPAIRMENTS[one.kind].by_network),
+        ):
             chain = self._apply(one, chain)
         return chain
 

@@ -5,7 +5,8 @@ are drawn from the ``random.Random`` handed in. Segments of Full Operation are w
 startup frames and teardown pass. What comes late comes before the peer's next data, which was sent knowing it,
 and before the connection is torn down.
 
-``acknowledged`` then corrects acknowledgement numbers: nobody acknowledges what has not arrived.
+``acknowledged`` then corrects acknowledgement numbers: nobody acknowledges what has not arrived; and ``stamped`` the
+timestamps of what is sent again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from collections.abc import Callable, Iterator
 from scapy_mpa.craft.fragments import fragment_places
 from scapy_mpa.craft.packets import FIN, RST, SYN
 from scapy_mpa.craft.segments import below, random_cuts
+from scapy_mpa.craft.talk import TIMESTAMPS
 from scapy_mpa.craft.tcppacket import IPFragment, SentHalf, TcpPacket
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.ddp import UNTAGGED_HEADER_LENGTH
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.sequence import seq_diff
 
 Packets = Iterator[TcpPacket]
 #: Whether an impairment is meant for a packet.
@@ -32,7 +35,7 @@ _MOST_RECENT = 4
 
 def is_data(packet: TcpPacket) -> bool:
     """Whether a packet is a segment of Full Operation, whole."""
-    return packet.in_operation and bool(packet.payload) and packet.piece is None
+    return packet.in_operation and bool(packet.payload) and packet.piece is None and not packet.is_injected
 
 
 class _Late:
@@ -162,7 +165,7 @@ def corrupt(
         highest[packet.half] = max(highest.get(packet.half, 0), packet.end)
         damage: tuple[tuple[int, int], ...] = ()
         if is_new and not packet.damage and applies(packet) and rng.random() < probability:
-            places = _damageable(packet)
+            places = damageable(packet)
             if places:
                 damage = ((places[below(rng, len(places))], 1 + below(rng, 255)),)
         if not damage:
@@ -193,22 +196,52 @@ def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, r
 
 
 def acknowledged(packets: Packets) -> Packets:
-    """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4)."""
-    received: dict[SentHalf, _Arrived] = {}
+    """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4).
+
+    Nor does any echo a timestamp newer than that of what its sender has received in order (RFC 7323 §4.3).
+    """
+    received: dict[SentHalf, Arrived] = {}
+    recent: dict[SentHalf, int] = {}
     for packet in packets:
-        arrived = received.setdefault(packet.half, _Arrived())
+        if packet.is_injected:
+            yield packet
+            continue
+        half, options = packet.half, packet.options
+        has_stamps = len(options) == TIMESTAMPS.size
+        arrived = received.setdefault(half, Arrived())
         if not packet.is_dropped:
+            value = int.from_bytes(options[4:8], "big")
+            if has_stamps and packet.start <= arrived.next and seq_diff(value, recent.setdefault(half, value)) > 0:
+                recent[half] = value
             after = packet.end + bool(packet.flags & (SYN | FIN))
             if after > packet.start:
                 arrived.add(packet.start, after)
         if packet.ack is not None:
-            known = received.setdefault(packet.half.peer, _Arrived()).next
+            known = received.setdefault(half.peer, Arrived()).next
             if packet.ack > known:
                 packet = packet._replace(ack=known)
+        echo = recent.get(half.peer)
+        if has_stamps and echo is not None and seq_diff(int.from_bytes(options[8:12], "big"), echo) > 0:
+            packet = packet._replace(options=options[:8] + echo.to_bytes(4, "big"))
         yield packet
 
 
-class _Arrived:
+def stamped(packets: Packets) -> Packets:
+    """The same packets; what is sent again has a TSval of the time when it is (RFC 7323 §3.2)."""
+    latest: dict[SentHalf, int] = {}
+    for packet in packets:
+        options = packet.options
+        if len(options) == TIMESTAMPS.size:
+            value = TIMESTAMPS.unpack(options)[4]
+            last = latest.get(packet.half, value)
+            if seq_diff(value, last) >= 0:
+                latest[packet.half] = value
+            elif packet.is_again:
+                packet = packet._replace(options=options[:4] + last.to_bytes(4, "big") + options[8:])
+        yield packet
+
+
+class Arrived:
     """Which octets of a stream have arrived; a SYN is octet -1."""
 
     def __init__(self) -> None:
@@ -229,7 +262,7 @@ class _Arrived:
 def _again(packet: TcpPacket) -> TcpPacket:
     """A retransmission."""
     identification = packet.identification ^ _RETRANSMITTED
-    return packet._replace(damage=(), checksum="right", identification=identification, is_refused=False)
+    return packet._replace(damage=(), checksum="right", identification=identification, is_refused=False, is_again=True)
 
 
 def _resegmented(run: list[TcpPacket], rng: random.Random) -> list[TcpPacket]:
@@ -242,7 +275,7 @@ def _resegmented(run: list[TcpPacket], rng: random.Random) -> list[TcpPacket]:
     return [first._replace(start=first.start + start, payload=octets[start:end]) for start, end in cuts]
 
 
-def _damageable(packet: TcpPacket) -> list[int]:
+def damageable(packet: TcpPacket) -> list[int]:
     """The indices in the payload at which damage leaves all lengths, DDP headers and Markers as they are."""
     half = packet.half
     if half.origin is None:

@@ -29,6 +29,7 @@ from scapy_mpa.craft.steps import octets, say
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.wanted import SECONDS, TEXT, is_number
 from scapy_mpa.errors import MPAError
+from scapy_mpa.system.names import printable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -89,7 +90,7 @@ def load(
         try:
             text = Path(name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise MPAError(f"{name}: {getattr(error, 'strerror', None) or error}") from None
+            raise MPAError(f"{printable(name)}: {getattr(error, 'strerror', None) or error}") from None
     elif name in shipped():
         text = (files(__package__) / "scenarios" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     else:
@@ -109,13 +110,13 @@ def parse(
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise MPAError(f"{name}: {error}") from None
+        raise MPAError(f"{printable(name)}: {error}") from None
     except RecursionError:
-        raise MPAError(f"{name}: nested too deeply") from None
+        raise MPAError(f"{printable(name)}: nested too deeply") from None
     try:
         return _scenario(name, table, seed, parameters or {}, list(steps))
     except MPAError as error:
-        raise MPAError(f"{name}: {error}") from None
+        raise MPAError(f"{printable(name)}: {error}") from None
 
 
 def toml_value(text: str) -> Any:

@@ -30,7 +30,7 @@ class Captured(NamedTuple):
     is_dropped: bool
 
 
-class Acknowledgements:
+class Acknowledged:
     """How far the peer has acknowledged, by the frames that say so: (frame, offset), in order of capture."""
 
     def __init__(self, said: Sequence[tuple[int, int]] = ()) -> None:
@@ -43,7 +43,7 @@ class Acknowledgements:
         return self._offsets[index - 1] if index else -1
 
 
-def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledgements) -> list[Captured]:
+def taken(half: SentHalf, captured: Sequence[Captured], acknowledged: Acknowledged) -> list[Captured]:
     """The segments without the octets of which a later copy was taken; one may be in several parts then."""
     left_out: dict[int, list[tuple[int, int]]] = {}
     for first, last in _damaged_fpdus(half, captured):
@@ -67,7 +67,7 @@ def _damaged_fpdus(half: SentHalf, captured: Sequence[Captured]) -> list[tuple[i
 
 
 def _replaced(
-    captured: Sequence[Captured], acknowledged: Acknowledgements, first: int, last: int
+    captured: Sequence[Captured], acknowledged: Acknowledged, first: int, last: int
 ) -> Iterator[tuple[int, int, int, int] | None]:
     """For each damaged octet of the FPDU [first, last): of which segment which copy takes which octets, or None."""
     for index, segment in enumerate(captured):
@@ -83,7 +83,7 @@ def _brings_right(segment: Captured, at: int) -> bool:
 
 
 def _replacement(
-    captured: Sequence[Captured], acknowledged: Acknowledgements, index: int, at: int, first: int, last: int
+    captured: Sequence[Captured], acknowledged: Acknowledged, index: int, at: int, first: int, last: int
 ) -> tuple[int, int, int, int] | None:
     segment = captured[index]
     for later, copy in enumerate(captured[index + 1 :], index + 1):

@@ -30,7 +30,8 @@ WINDOW_SHIFT = 7
 _NANOSECONDS_PER_TICK = 1_000_000
 #: TSval has 32 bits (RFC 7323 §3.2).
 _LAST_TICK = 0xFFFFFFFF
-_TIMESTAMPS = struct.Struct("!BBBBII")
+#: Timestamps as they stand behind the TCP header: no operation twice, kind, length, TSval, TSecr (RFC 7323 §3.2).
+TIMESTAMPS = struct.Struct("!BBBBII")
 _TCP_HEADER, _IPV4_HEADER, _IPV6_HEADER, _ETHERNET_MTU = 20, 20, 40, 1500
 
 
@@ -85,7 +86,7 @@ class Talk(ABC, Generic[P]):
     @property
     def emss(self) -> int:
         """Octets of a full segment."""
-        return self._mss - (_TIMESTAMPS.size if self._timestamps else 0)
+        return self._mss - (TIMESTAMPS.size if self._timestamps else 0)
 
     def set_mtu(self, mtu: int) -> None:
         """The path takes packets of at most ``mtu`` octets from now on (RFC 1191)."""
@@ -177,7 +178,7 @@ class Talk(ABC, Generic[P]):
     def _options(self, sender: Party, receiver: Party, flags: int, time: int) -> bytes:
         if self._timestamps:
             sender.tick = time // _NANOSECONDS_PER_TICK & _LAST_TICK
-            stamps = _TIMESTAMPS.pack(1, 1, 8, 10, sender.tick, receiver.tick if flags & ACK else 0)
+            stamps = TIMESTAMPS.pack(1, 1, 8, 10, sender.tick, receiver.tick if flags & ACK else 0)
         else:
             stamps = b""
         if flags & SYN:

@@ -22,6 +22,8 @@ ROLES: tuple[Role, Role] = ("initiator", "responder")
 
 _end = attrgetter("end")
 _CHECKSUM_AT = 16
+#: What a checksum that fits nothing differs by from the right one.
+_WRONG = 0xA5A5
 _TCP_HEADER = 20
 
 
@@ -92,11 +94,16 @@ class TcpPacket(NamedTuple):
     in_operation: bool = False
     #: (index in the payload, what is XORed with that octet).
     damage: tuple[tuple[int, int], ...] = ()
-    #: Of the octets as they are; of those before the damage; not filled in, in the two ways of hosts that offload.
-    checksum: Literal["right", "before", "zero", "pseudo"] = "right"
+    #: Of the octets as they are; of those before the damage; not filled in, in the two ways of hosts that offload; of
+    #: nothing.
+    checksum: Literal["right", "before", "zero", "pseudo", "wrong"] = "right"
     piece: IPFragment | None = None
     #: Its receiver drops it without a word for the CRC of an FPDU, though the TCP checksum is right (RFC 5044 §8).
     is_refused: bool = False
+    #: Its sender sent these octets before.
+    is_again: bool = False
+    #: It is none of the connection's: forged, or of an earlier one. Its sender and its receiver know nothing of it.
+    is_injected: bool = False
 
     @property
     def end(self) -> int:
@@ -106,7 +113,7 @@ class TcpPacket(NamedTuple):
     @property
     def shows_damage(self) -> bool:
         """Whether its TCP checksum shows that it was damaged."""
-        return bool(self.damage) and self.checksum == "before"
+        return self.checksum == "wrong" or (bool(self.damage) and self.checksum == "before")
 
     @property
     def is_dropped(self) -> bool:
@@ -144,9 +151,11 @@ def octets_of(packet: TcpPacket) -> bytes:
     )
     if packet.checksum == "before" and packet.damage:
         frame = frame[: packet.headers] + damaged(payload, packet.damage)
-    elif packet.checksum in ("zero", "pseudo"):
-        value = pseudo_header_sum(frame, half.frames) if packet.checksum == "pseudo" else 0
+    elif packet.checksum in ("zero", "pseudo", "wrong"):
         at = half.frames.tcp_at + _CHECKSUM_AT
+        value = pseudo_header_sum(frame, half.frames) if packet.checksum == "pseudo" else 0
+        if packet.checksum == "wrong":
+            value = int.from_bytes(frame[at : at + 2], "big") ^ _WRONG
         frame = frame[:at] + struct.pack("!H", value) + frame[at + 2 :]
     if packet.piece is not None:
         return ip_fragment(frame, half.frames, *packet.piece)

@@ -13,7 +13,8 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
 
 A segment whose TCP checksum is wrong was dropped by its receiver. That shows when an FPDU with some of its octets
 is complete and its CRC is bad, or when other octets come for the same place: what it brought and is not part of an
-FPDU already placed is then as if it had not been captured.
+FPDU already placed is then as if it had not been captured. Where a SYN shows that TCP checksums were captured as they
+were on the wire, each one is looked at if no CRC is in use.
 
 A segment with a bad CRC under a right TCP checksum may have been dropped too (RFC 5044 §8). If its octets come again,
 right this time and before the peer has acknowledged them, the FPDU is good: complete reckons with the copy that was
@@ -34,7 +35,7 @@ from typing import Any
 
 from scapy_mpa.craft.capturedhalf import NEVER, CapturedHalf
 from scapy_mpa.craft.packets import SYN
-from scapy_mpa.craft.takencopies import Acknowledgements, Captured
+from scapy_mpa.craft.takencopies import Acknowledged, Captured
 from scapy_mpa.craft.tcppacket import ROLES, IPFragment, Role, SentHalf, TcpPacket
 
 
@@ -50,13 +51,19 @@ class Truth:
         self._first: dict[int, SentHalf] = {}
         #: The halves whose SYN was captured.
         self._synchronized: set[SentHalf] = set()
+        #: Those whose SYN had its checksum.
+        self._checked: set[SentHalf] = set()
         self._fragments: dict[tuple[SentHalf, int, int], dict[int, tuple[IPFragment, int]]] = {}
 
     def note(self, packet: TcpPacket, captured: int | None = None) -> None:
         """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all)."""
         self._times.append(packet.time)
+        if packet.is_injected:
+            return
         if packet.flags & SYN:
             self._synchronized.add(packet.half)
+            if packet.checksum == "right" and (captured is None or captured >= packet.headers):
+                self._checked.add(packet.half)
         if packet.piece is not None:
             self._note_fragment(packet, packet.piece, captured)
         else:
@@ -106,7 +113,7 @@ class Truth:
         """The FPDUs that are to be found, ordered as ``scapy-mpa fpdus`` orders them."""
         found = []
         for connection, first in self._first.items():
-            told = _ConnectionTruth(first, self._captured, self._acknowledged, self._synchronized)
+            told = _ConnectionTruth(first, self._captured, self._acknowledged, self._synchronized, self._checked)
             if told.order < NEVER:
                 found.append((told.order, connection, told))
         for number, (_, _, told) in enumerate(sorted(found, key=lambda entry: entry[:2])):
@@ -124,6 +131,7 @@ class _ConnectionTruth:
         captured: dict[SentHalf, list[Captured]],
         acknowledged: dict[SentHalf, list[tuple[int, int]]],
         synchronized: set[SentHalf],
+        checked: set[SentHalf],
     ) -> None:
         sides: dict[Role, SentHalf] = {half.role: half for half in (first, first.peer)}
         self.halves: dict[Role, CapturedHalf] = {}
@@ -149,8 +157,10 @@ class _ConnectionTruth:
         for role in ROLES:
             half = sides[role]
             if half.origin is not None:
-                said = Acknowledgements(acknowledged.get(half, []))
-                self.halves[role] = CapturedHalf(half, captured.get(half, []), said, floor, half in anchored)
+                said = Acknowledged(acknowledged.get(half, []))
+                self.halves[role] = CapturedHalf(
+                    half, captured.get(half, []), said, floor, half in anchored, half in checked
+                )
         if self.order == NEVER:
             self.order = min((half.first_placed for half in self.halves.values()), default=NEVER)
 

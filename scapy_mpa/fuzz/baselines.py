@@ -15,6 +15,7 @@ from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.exchange import Exchange, Exchanges, read_exchanges
+from scapy_mpa.system.names import printable
 
 
 class Source(ABC):
@@ -50,15 +51,15 @@ class Capture(Source):
 
     def _read(self) -> Exchanges:
         """The exchanges of its MPA connections."""
-        found = read_exchanges(self.name, self.name)
+        found = read_exchanges(self.name, printable(self.name))
         if not found.exchanges:
-            raise MPAError(f"{self.name}: there is no MPA connection to begin from")
+            raise MPAError(f"{printable(self.name)}: there is no MPA connection to begin from")
         if self._connection is None:
             return found
         chosen = [one for one in found.exchanges if one.connection == self._connection]
         if not chosen:
             last = len(found.exchanges) - 1
-            raise MPAError(f"{self.name}: there is no connection {self._connection}; the last one is {last}")
+            raise MPAError(f"{printable(self.name)}: there is no connection {self._connection}; the last one is {last}")
         return found._replace(exchanges=tuple(chosen))
 
 
@@ -89,7 +90,7 @@ def _crafted(name: str) -> Exchanges:
     file = io.BytesIO()
     Traffic(scenario.conversations, seed=scenario.seed).write(file)
     file.seek(0)
-    found = read_exchanges(file, name)
+    found = read_exchanges(file, printable(name))
     if not found.exchanges:
-        raise MPAError(f"{name}: there is no MPA connection to begin from")
+        raise MPAError(f"{printable(name)}: there is no MPA connection to begin from")
     return found

@@ -48,7 +48,8 @@ def malform(draft: Draft, name: str) -> Sequence[Change]:
     """
     plan = CASES[name].plan()
     packets = plan.sent()
-    draft.halves = _moved(packets[0].half, Setup(**plan.setup), draft.case)
+    for half in dict.fromkeys(packet.half for packet in packets):
+        draft.halves = _moved(half, Setup(**plan.setup), draft.case)
     draft.packets = [packet._replace(time=packet.time + later(draft.case)) for packet in packets]
     draft.snaplen = plan.snaplen if plan.snaplen < SNAPLEN else None
     return plan.wire

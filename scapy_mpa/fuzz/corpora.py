@@ -26,6 +26,7 @@ from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.fuzz.units import FPDUUnit, Startup, Way
 from scapy_mpa.report.words import plural
+from scapy_mpa.system.whole import write_whole
 
 #: Octets of a session: AFL takes files up to 1 MiB.
 _MOST_OCTETS = 1 << 18
@@ -99,8 +100,8 @@ def write_corpora(folder: Path, fuzzer: Fuzzer, numbers: Iterable[int] = ()) -> 
     _write_sessions(folder / "aflnet", clients)
     requests = _write_requests(folder / "boofuzz", sessions)
     for name in ("libfuzzer", "aflnet"):
-        (folder / name / "mpa.dict").write_text(_dictionary())
-    (folder / "README.md").write_text(_README)
+        write_whole(folder / name / "mpa.dict", _dictionary().encode())
+    write_whole(folder / "README.md", _README.encode())
     counted = plural(inputs, "input"), plural(len(clients), "session"), plural(requests, "request")
     return "{} for libFuzzer, {} for AFLNet, {} for boofuzz".format(*counted)
 
@@ -137,7 +138,7 @@ def _write_inputs(folder: Path, sessions: Iterable[Session]) -> int:
                 continue
             seen.add((kind, shape))
             (folder / kind).mkdir(parents=True, exist_ok=True)
-            (folder / kind / sha1(octets, usedforsecurity=False).hexdigest()).write_bytes(octets)
+            write_whole(folder / kind / sha1(octets, usedforsecurity=False).hexdigest(), octets)
             count += 1
     return count
 
@@ -177,9 +178,9 @@ def _write_sessions(folder: Path, sessions: Iterable[Session]) -> None:
         (folder / form).mkdir(parents=True, exist_ok=True)
     for session in sessions:
         messages = [octets for _, octets in session.messages]
-        (folder / "raw" / f"{session.name}.raw").write_bytes(b"".join(messages))
+        write_whole(folder / "raw" / f"{session.name}.raw", b"".join(messages))
         lengths = (len(octets).to_bytes(4, "little") + octets for octets in messages)
-        (folder / "replay" / f"{session.name}.replay").write_bytes(b"".join(lengths))
+        write_whole(folder / "replay" / f"{session.name}.replay", b"".join(lengths))
 
 
 # --- boofuzz ---
@@ -200,8 +201,8 @@ def _write_requests(folder: Path, sessions: Iterable[Session]) -> int:
         if startup is not None and fpdus:
             told.append(_told(session, startup, fpdus))
             count += 1 + len(fpdus)
-    (folder / "messages.json").write_text(json.dumps(told, indent=1) + "\n")
-    (folder / _BOOFUZZ_MODULE).write_text((files(__package__) / "for_boofuzz.py").read_text(encoding="utf-8"))
+    write_whole(folder / "messages.json", (json.dumps(told, indent=1) + "\n").encode())
+    write_whole(folder / _BOOFUZZ_MODULE, (files(__package__) / "for_boofuzz.py").read_bytes())
     return count
 
 

@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.fuzz.case import FuzzCase
+from scapy_mpa.system.whole import whole_file
 
 LOG = "cases.jsonl"
 
@@ -39,7 +40,7 @@ def write_cases(folder: Path, cases: Iterable[FuzzCase], *, per_file: int = 1) -
         for _, group in groupby(cases, key=lambda case: case.recipe.case // per_file):
             together = list(group)
             name = file_name(together)
-            with open(folder / name, "wb") as file:
+            with whole_file(folder / name) as file:
                 packets += write_capture(file, together)
             log.writelines(json.dumps({"file": name, **case.as_dict()}) + "\n" for case in together)
             count += len(together)

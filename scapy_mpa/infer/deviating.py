@@ -14,12 +14,12 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
 from scapy_mpa.infer.diagnosis import Hypothesis, ddp_header, marker_agrees, verified_by_crc
 from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER
 from scapy_mpa.receive.context import DiagnosisBudget
-from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome, offset_of
 from scapy_mpa.receive.placing import DROPPED, FIRST_ULPDU_OCTETS, TERMINATE_OCTETS
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.recovery import CHAIN, LOST
 from scapy_mpa.receive.scan import Extent
+from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment
 
@@ -117,11 +117,6 @@ class DeviatingChain:
         """Whether a part of an FPDU is there."""
         return self.state is CHAIN and self.at < self._reassembly.next
 
-    @property
-    def has_rest(self) -> bool:
-        """Nothing is placed beyond the chain."""
-        return False
-
     def take_over(self, _placed: Moment) -> bool:
         """There is no fast path to catch up with."""
         return False
@@ -151,9 +146,9 @@ class DeviatingChain:
         """The half connection is over."""
         return self._advance(is_last=True)
 
-    def take_rest(self, _now: Moment) -> Outcome:
-        """Nothing is placed beyond the chain."""
-        return self._advance()
+    def take_rest(self, _now: Moment) -> Outcome | None:
+        """Nothing was placed that the chain has not passed."""
+        return None
 
     def withdraw(self, wrong: list[Segment], offset: int) -> None:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""

@@ -18,8 +18,14 @@ from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH, plain_length, wire_length
 
 CRC_BITS: Final = 32
-#: A Marker that names the start of its FPDU: RESERVED and the two low bits of FPDUPTR may be zero by chance.
+#: A Marker that names the start of its FPDU: RESERVED and the two low bits of FPDUPTR may be zero by chance.  Of these,
+#: what it is worth that FPDUPTR, 16 bits, leads no further back than to the FPDU's start: 512 octets, or it holds more.
 MARKER_BITS: Final = 12
+FPDUPTR_BITS: Final = 7
+#: A Marker before a header: four zero octets, whose FPDUPTR is worth something if those of other Markers are.
+LEADING_MARKER_BITS: Final = 4
+#: The most that it is worth that a ULPDU_Length is not larger: its first octet may be zero by chance.
+_MOST_LENGTH_BITS: Final = 8
 #: Octets of a ULPDU that :func:`header_bits` looks at.
 HEADER_OCTETS: Final = 18
 
@@ -48,6 +54,11 @@ PLAUSIBLE_CONTROLS: Final = frozenset(
 
 _UNTAGGED = Struct(">IIII").unpack_from
 _TAGGED = Struct(">IQ").unpack_from
+
+
+def length_bits(ulpdu_length: int) -> int:
+    """Bits of evidence in a ULPDU_Length (RFC 5044 §4.1) that leads to the end of an FPDU: shorter ones are rarer."""
+    return min(_MOST_LENGTH_BITS, 16 - ulpdu_length.bit_length())
 
 
 class Header(NamedTuple):

@@ -4,11 +4,18 @@ Three hypotheses are tried: Markers (512 places for their grid, RESERVED zero, F
 good or whose Markers and DDP header agree), no Markers but CRCs (a length whose CRC is good), and neither (lengths that
 lead from one DDP header that makes sense to the next).  Each FPDU found confirms; what the hypothesis is worth is
 counted in bits (:mod:`~scapy_mpa.infer.evidence`).  What is worth too little is not believed.
+
+Who looks at 2^n places finds something that is worth n bits in one of them.  So the places are paid for, and what is
+left has to be 40 bits: one TCP connection in 2^40 that carries anything else is taken for MPA, or, if it carries
+nothing but small numbers and zeros, which resemble Markers and headers, one in 2^34 (the tests count them, with CRCs
+of few bits).  As a rule 24 bits are paid, for as many places as there ever are, and for fields that other protocols
+fill alike.  Where Markers led to a good CRC and a DDP header, the places are counted, and are few: of the 512 grids
+hardly any has a zero RESERVED at all of its Markers.  Then one FPDU is enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import add
 from typing import Final, NamedTuple
@@ -28,16 +35,23 @@ from scapy_mpa.framing.markers import (
 )
 from scapy_mpa.infer.evidence import (
     CRC_BITS,
+    FPDUPTR_BITS,
+    HEADER_OCTETS,
+    LEADING_MARKER_BITS,
     MARKER_BITS,
     PLAUSIBLE_HEADER,
     Chain,
     crc_chain,
     header_chain,
+    length_bits,
     lone_header_bits,
 )
 
-#: Bits without which a connection is not believed to carry MPA, and a half connection whose other half does.
-CONNECTION_BITS: Final = 64
+#: Bits that must be left when the places that were looked at are paid for, and what these cost if nobody counts them.
+_LEFT_BITS: Final = 40
+_UNCOUNTED_BITS: Final = 24
+#: Both together; and the bits without which a half connection is not believed to carry MPA whose other half does.
+CONNECTION_BITS: Final = _LEFT_BITS + _UNCOUNTED_BITS
 HALF_BITS: Final = 44
 #: FPDUs without CRC and Markers that must follow one another, and for each sequence of them that leads nowhere.
 FEWEST_HEADERS: Final = 3
@@ -46,7 +60,7 @@ _FEWEST_FOR_BROKEN = 32
 _ENOUGH = 64
 #: Candidates that are looked at for one hypothesis: so many, fewer where there are few octets, but not less than that.
 _MOST_CANDIDATES = 4096
-_FEWEST_CANDIDATES = 64
+_FEWEST_CANDIDATES = 1024
 #: Octets that lie too far apart for their grid to be tried together are few: runs looked at, the longest first.
 _MOST_RUNS = 256
 _SHORTEST_RUN = 8
@@ -55,8 +69,10 @@ _MOST_DEVIATING = 8
 _MOST_ASTRAY = 4
 #: Places tried one after another, of the first octets that follow one another.
 _MOST_PLACES = 1 << 13
-#: Candidates of which none is an FPDU before a grid is given up.
+#: Candidates captured whole of which none is an FPDU before a grid is given up.
 _MOST_IN_VAIN = 64
+#: What a DDP header is worth beside a good CRC at most: small numbers of eight octets are untagged headers, nearly.
+_MOST_HEADER_BITS = 17
 #: Markers that must point back, not at themselves, where no CRC is good: zeros may be anything.
 _FEWEST_POINTING = 3
 #: Of each octet, whether it is not zero, and whether one of the two bits of FPDUPTR is not that are sent zero.
@@ -81,7 +97,7 @@ class Inferred(NamedTuple):
     ``grid`` is what offsets of Markers leave modulo 512 (0 without Markers); ``origin`` what FPDUPTR counts from, None
     if no FPDU shows it; ``confirmations`` the FPDUs that confirm it (none, if only Markers of FPDUs that were not
     captured whole do), ``bits`` what they are worth; ``first`` the offset of the first of them; ``span`` the most
-    octets that follow one another and are all theirs.
+    octets that follow one another and are all theirs; ``cost`` the bits that the places cost that were looked at.
     """
 
     markers: bool
@@ -92,11 +108,17 @@ class Inferred(NamedTuple):
     bits: int
     first: int
     span: int
+    cost: int = _UNCOUNTED_BITS
 
     @property
     def shows_markers(self) -> bool:
         """Whether it is certain that there are Markers, or that there are none: so many octets hold one."""
         return self.markers or self.span >= MARKER_INTERVAL + MARKER_LENGTH
+
+
+def is_enough(found: Collection[Inferred]) -> bool:
+    """Whether a connection is believed to carry MPA: by one of its half connections alone, or by both together."""
+    return any(one.bits - one.cost >= _LEFT_BITS for one in found) or sum(one.bits for one in found) >= CONNECTION_BITS
 
 
 class Budget:
@@ -160,14 +182,21 @@ def _by_grid(runs: Sequence[Run], grids: Sequence[int], crc: bool) -> Inferred |
     tried = 0
     # The fewer octets, the less they can cost.
     most = min(_MOST_CANDIDATES, _FEWEST_CANDIDATES + sum(len(run.octets) for run in runs) // 8)
+    cost = _cost(runs, len(grids))
     for grid in grids:
-        found, candidates = _on_grid(runs, grid, crc)
+        found, candidates = _on_grid(runs, grid, crc, cost)
         tried += candidates + 1
         if found is not None and (best is None or found.bits > best.bits):
             best = found
         if tried > most:
             break
     return best
+
+
+def _cost(runs: Sequence[Run], grids: int) -> int:
+    """The bits that it costs to look at each Marker of so many grids, and where both FPDUs begin that it may name."""
+    places = 2 * grids * sum(len(run.octets) // MARKER_INTERVAL + 1 for run in runs)
+    return max(0, places - 1).bit_length()
 
 
 def _grids(runs: Sequence[Run]) -> list[int]:
@@ -209,9 +238,9 @@ def _within(runs: Sequence[Run]) -> Iterable[int]:
     return sorted(set(places))
 
 
-def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None, int]:
-    """What speaks for Markers on a grid, and how many candidates were looked at."""
-    fpdus = bits = candidates = astray = span = 0
+def _on_grid(runs: Sequence[Run], grid: int, crc: bool, cost: int) -> tuple[Inferred | None, int]:
+    """What speaks for Markers on a grid, and how many candidates were looked at; ``cost``: of all grids."""
+    fpdus = bits = candidates = in_vain = astray = span = 0
     first: int | None = None
     lookers = []
     for run in runs:
@@ -239,9 +268,11 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None
                     span = max(span, at - start)
                     break
                 # Of the two places that a FPDUPTR may mean the first is the likelier by far.
-                astray += start == places[0][0] and looker.end_of(start) <= looker.limit
+                if looker.end_of(start) <= looker.limit:
+                    in_vain += 1
+                    astray += start == places[0][0]
             marker = max(after, marker + MARKER_INTERVAL)
-        if not fpdus and candidates > _MOST_IN_VAIN:
+        if not fpdus and in_vain > _MOST_IN_VAIN:
             break
     pairs = sum(looker.pairs for looker in lookers)
     if first is None and (pairs < _FEWEST_POINTING or (crc and astray)):
@@ -256,7 +287,12 @@ def _on_grid(runs: Sequence[Run], grid: int, crc: bool) -> tuple[Inferred | None
         return Inferred(True, crc, grid, None, 0, bits, runs[0].offset, 0), candidates
     votes = sum(looker.votes for looker in lookers)
     origin: Origin | None = ("header" if votes > 0 else "first-octet") if votes else None
-    return Inferred(True, crc, grid, origin, fpdus, bits, first, span), candidates
+    if not (crc and any(looker.is_ddp for looker in lookers)):
+        cost = _UNCOUNTED_BITS
+    elif any(looker.pointing for looker in lookers):
+        # That RESERVED is zero chose the grid, and is no evidence for it any more.
+        cost += MARKER_BITS - FPDUPTR_BITS
+    return Inferred(True, crc, grid, origin, fpdus, bits, first, span, cost), candidates
 
 
 class _OnGrid:
@@ -272,6 +308,8 @@ class _OnGrid:
         self.votes = 0
         #: FPDUPTRs that are right and not zero.
         self.pointing = 0
+        #: Whether an FPDU has a DDP header.
+        self.is_ddp = False
 
     @property
     def pairs(self) -> int:
@@ -305,7 +343,11 @@ class _OnGrid:
             good = crc32c(self._view[start - self.offset : end - self.offset]) == CRC_RESIDUE
             if not good:
                 return 0
-            bits += CRC_BITS
+            self.is_ddp |= bits > 0
+            bits = CRC_BITS + min(bits, _MOST_HEADER_BITS) + length_bits(ulpdu_length)
+            # A CRC covers the Marker before the header, so that its zeros are not any zeros.
+            if start % MARKER_INTERVAL == 0:
+                bits += LEADING_MARKER_BITS
         elif named < 0 or not bits:
             return 0
         self.pointing += max(named, 0)
@@ -329,10 +371,12 @@ class _OnGrid:
         return named
 
     def _header_bits(self, header: int, ulpdu_length: int) -> int:
-        """Bits of the DDP header, if no Marker stands in it."""
-        if (header + 1) % MARKER_INTERVAL > MARKER_INTERVAL - 20:
-            return 1
-        return lone_header_bits(self._octets, header + 2 - self.offset, ulpdu_length)
+        """Bits of the DDP header, without the Marker that may stand in it."""
+        at, marker = header + 2, header + 2 + -(header + 2) % MARKER_INTERVAL
+        if marker >= at + HEADER_OCTETS:
+            return lone_header_bits(self._octets, at - self.offset, ulpdu_length)
+        around = self._octets[at - self.offset : marker + MARKER_LENGTH + HEADER_OCTETS - self.offset]
+        return lone_header_bits(around[: marker - at] + around[marker - at + MARKER_LENGTH :], 0, ulpdu_length)
 
 
 # --- no Markers ---

@@ -17,11 +17,11 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENG
 from scapy_mpa.framing.profiles import PROFILES, Profile
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.infer.inference import CONNECTION_BITS, FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer
+from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer, is_enough
 from scapy_mpa.receive.context import ReceiverContext
-from scapy_mpa.receive.half import DIRECTIONS, MAX_WINDOW, Direction, Half, Moment
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.waiting import Waiting, lay
+from scapy_mpa.tcp.half import DIRECTIONS, MAX_WINDOW, Direction, Half, Moment
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.segment import Segment, checksum_is_wrong
 
@@ -140,7 +140,6 @@ class AwaitingInference:
         half: the direction of the TCP connection.
         waiting: the segments that wait; the phase takes them over.
         context: what all half connections share.
-        begins_anew: whether a segment begins another TCP connection, and has been dealt with then.
         look: looks at what waits, the last time if so; None if it does not say enough.
         begin: begins Full Operation.
         next_try: octets that are waited for before they are looked at.
@@ -151,7 +150,6 @@ class AwaitingInference:
         half: Half,
         waiting: Waiting,
         context: ReceiverContext,
-        begins_anew: Callable[[Segment], bool],
         look: Callable[[Half, Waiting, int, bool], Beginning | None],
         begin: Callable[[Beginning], None],
         next_try: int,
@@ -159,7 +157,6 @@ class AwaitingInference:
         self.half = half
         self.waiting = waiting
         self._context = context
-        self._begins_anew = begins_anew
         self._look = look
         self._begin = begin
         self._next_try = next_try
@@ -172,10 +169,8 @@ class AwaitingInference:
         """Octets of memory that what waits takes."""
         return self.waiting.octets
 
-    def take(self, seg: Segment) -> None:
-        """Take a segment with payload."""
-        if self._begins_anew(seg):
-            return
+    def receive(self, seg: Segment) -> None:
+        """Take a segment with payload that TCP takes."""
         if not self._is_touched:
             self._is_touched = True
             self._context.touch(self)
@@ -320,7 +315,7 @@ def infer_from_request(
     crc = True if request.c else assumed.crc
     found = _infer_each(waited, {"initiator": assumed.markers_of("initiator"), "responder": bool(request.m)}, crc)
     sure = [one for one in found.values() if one.confirmations]
-    if sum(one.bits for one in sure) < CONNECTION_BITS:
+    if not is_enough(sure):
         return InferredHalves(bool(crc), {}, False, 0)
     surest = max(sure, key=lambda one: one.bits)
     return InferredHalves(surest.crc, _agreeing(found, surest.crc), True, surest.bits)
@@ -339,8 +334,8 @@ def infer_both(waited: Mapping[Direction, Waited], assumed: Assumptions, is_told
         if inferred.crc != surest.crc and (again := waited[direction].infer(None, surest.crc)) is not None:
             found[direction] = again
     found = _agreeing(found, surest.crc)
-    is_enough = is_told or sum(one.bits for one in found.values()) >= CONNECTION_BITS
-    return InferredHalves(surest.crc if crc is None else crc, found, is_enough, bits)
+    believed = is_told or is_enough(found.values())
+    return InferredHalves(surest.crc if crc is None else crc, found, believed, bits)
 
 
 def inferred_profile(waited: Mapping[Direction, Waited], found: Mapping[Direction, Inferred]) -> Profile:

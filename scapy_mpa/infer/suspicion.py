@@ -16,11 +16,11 @@ from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.infer.diagnosis import Hypothesis
 from scapy_mpa.infer.evidence import PLAUSIBLE_CONTROLS
 from scapy_mpa.receive.context import DiagnosisBudget, ReceiverContext
-from scapy_mpa.receive.half import Half
 from scapy_mpa.receive.located import Breach, Diagnosis, Doubt
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader
+from scapy_mpa.tcp.half import Half
 from scapy_mpa.values.segment import Segment, checksum_is_wrong, detached, small_copy
 
 #: Octets from the beginning of Full Operation that are looked at before a dialect is believed.

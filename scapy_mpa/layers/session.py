@@ -20,11 +20,11 @@ from scapy.utils import EDecimal
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import Segment

@@ -10,7 +10,6 @@ from typing import Protocol, TypeAlias
 
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.receive.copies import Copies, SentOctets
-from scapy_mpa.receive.half import Half, Moment
 from scapy_mpa.receive.located import Breach, Located, Outcome
 from scapy_mpa.receive.placing import DROPPED
 from scapy_mpa.receive.reassembly import Piece, is_cut
@@ -18,6 +17,7 @@ from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.rivals import Decided, Rival, RivalCopies, overlap
 from scapy_mpa.receive.scan import FPDUReader
 from scapy_mpa.receive.settlement import Settlement
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment, checksum_is_wrong
 from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
@@ -120,7 +120,8 @@ class AnyOrder:
 
     def take(self, seg: Segment) -> bool:
         """Take a segment; False if it brings nothing new."""
-        self._now = max((seg.frame, seg.time), self._floor)
+        # One that had to wait may come behind later ones.
+        self._now = max((seg.frame, seg.time), self._now)
         # Whether an FPDU is final depends on what had been acknowledged before.
         self.keep_up()
         new, rival = self._commit(seg)
@@ -141,6 +142,13 @@ class AnyOrder:
         if self._chain.is_waiting:
             self._account(self._chain.work(self._now, []))
 
+    def drop_damaged(self) -> None:
+        """Drop octets in order whose TCP checksum is wrong."""
+        self.catch_up()
+        reassembly = self._reassembly
+        self._chain.withdraw(reassembly.damaged(reassembly.base, reassembly.next), reassembly.base)
+        self._account(self._chain.work(self._now, []))
+
     def end_waiting(self) -> None:
         """Nothing more comes: no copy is waited for any longer."""
         if self._chain.is_waiting:
@@ -158,10 +166,6 @@ class AnyOrder:
         self.catch_up()
         start = reassembly.offset_of(seg.seq)
         end = start + seg.end - seg.start
-        if sent.is_outside_window(start, end):
-            detail = f"{start - reassembly.next} octets from those in order"
-            self._find("outside-window", start, seg.frame, seg.time, detail)
-            return [], []
         if start + seg.length <= 0:
             return [], []  # the startup phase, once more
         self._segments.lengthen(seg.length)
@@ -206,7 +210,7 @@ class AnyOrder:
         self._report(verdict.breaches)
         if verdict.rival is not None:
             offset = verdict.rival[0]
-            is_late = self.sent.is_acknowledged(offset + 1)
+            is_late = self.sent.is_acknowledged(offset, offset + 1)
             kept = None
             if self._chain.judges_copies and not is_late:
                 # What may be a keep-alive is none if it makes an FPDU good.
@@ -251,7 +255,7 @@ class AnyOrder:
         settlement, base = self._settlement, self._reassembly.base
         self._reassembly.catch_up()
         settlement.counts.settle()
-        if self._chain.take_over((settlement.complete, 0)):
+        if self._chain.take_over((settlement.complete, settlement.complete_time)):
             settlement.locate(settlement.located_end, base)
             self._watches.ddp.pass_to(base)
 
@@ -289,11 +293,16 @@ class AnyOrder:
             self._skip_gap(now)
         self._know_start()
         self._account(chain.flush(now))
+        while reassembly.beyond:
+            # What turned out to be damaged was withdrawn, and has left a hole.
+            self._skip_gap(now)
+            self._account(chain.flush(now))
         self._know_start()
         self._opening.keep_segment(reassembly)
-        if chain.has_rest:
+        rest = chain.take_rest(now)
+        if rest is not None:
             settlement.end_delivery()
-            self._account(chain.take_rest(now))
+            self._account(rest)
         for decided in self._rivals.give_up():
             self._report_copy(*decided)
         self._find_end(now)
@@ -314,8 +323,8 @@ class AnyOrder:
         """What can be said only when nothing more comes."""
         chain, settlement, segments, sizes = self._chain, self._settlement, self._segments, self._watches.sizes
         counts, located_end = settlement.counts, settlement.located_end
-        self._report(sizes.finish(self._watches.ddp, segments.longest))
-        self._report(segments.alignment.finish(counts, sizes.fits(segments.longest), now))
+        self._report(segments.explained(sizes.finish(self._watches.ddp, segments.longest)))
+        self._report(segments.explained(segments.alignment.finish(counts, sizes.fits(segments.longest), now)))
         begins = not (settlement.gapped or chain.cut or settlement.delivers_from_first_located)
         rest = self._reassembly.next - located_end
         if not chain.is_chained and begins and rest > 0:

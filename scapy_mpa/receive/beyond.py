@@ -15,12 +15,14 @@ from scapy_mpa.receive.scan import Extent, FPDUReader
 class BeyondHole:
     """What Markers locate where the chain is not."""
 
-    __slots__ = ("_placing", "_reader", "_reassembly")
+    __slots__ = ("_failed", "_placing", "_reader", "_reassembly")
 
     def __init__(self, reader: FPDUReader, placing: Placing) -> None:
         self._reader = reader
         self._reassembly = reader.reassembly
         self._placing = placing
+        #: What could not be placed at this frame since another was: many Markers may name the same.
+        self._failed: set[Extent] = set()
 
     def look_at(self, new: list[tuple[int, int]], low: int, at: int | None, is_trusted: bool) -> None:
         """Place what Markers in or next to new octets locate, and what follows it.
@@ -31,10 +33,27 @@ class BeyondHole:
             at: where the next FPDU of the chain begins, None if that is not known.
             is_trusted: whether its length is: its CRC has not been found bad.
         """
+        self._failed.clear()
         for start, end in new:
-            # Only what is still held can be read.
-            for piece in self._reassembly.pieces_of(start, end):
-                self._locate(max(piece.start, start), min(piece.end, end), low, at, is_trusted)
+            for first, last, is_one in self._held(start, end):
+                self._locate(first, last, low, at, is_trusted)
+                inside = None if is_one else self._placing.ahead.before(last)
+                while inside is not None and inside.offset >= first:
+                    captured = self._reassembly.range_at(first)
+                    if inside.end <= last and captured is not None:
+                        self._follow(inside, captured[1])
+                    inside = self._placing.ahead.before(inside.offset)
+
+    def _held(self, start: int, end: int) -> list[tuple[int, int, bool]]:
+        """What is still held of [start, end), by pieces, short ones together; whether each is one piece."""
+        found: list[tuple[int, int, bool]] = []
+        for piece in self._reassembly.pieces_of(start, end):
+            first, last, is_one = max(piece.start, start), min(piece.end, end), True
+            if found and found[-1][1] == first and last - found[-1][0] <= MARKER_INTERVAL:
+                # A copy may come over single octets: each has the same Markers next to it.
+                first, is_one = found.pop()[0], False
+            found.append((first, last, is_one))
+        return found
 
     def _locate(self, start: int, end: int, low: int, at: int | None, is_trusted: bool) -> None:
         """Place what Markers in or next to the new octets [start, end) locate, and what follows it."""
@@ -69,6 +88,7 @@ class BeyondHole:
             extent is None
             or extent.end > last
             or not offset <= marker < extent.end
+            or extent in self._failed
             or self._placing.ahead.overlaps(extent)
         ):
             return False
@@ -76,7 +96,9 @@ class BeyondHole:
         # Without a CRC the chain of lengths is believed.
         located = None if inside_chain and not self._reader.layout.crc else self._placing.place_ahead(extent)
         if located is None:
+            self._failed.add(extent)
             return False
+        self._failed.clear()
         if inside_chain and at is not None:
             # The length that leads elsewhere may be one that the receiver never saw.
             self._placing.drop_damaged(at, header_offset(at) + 2)

@@ -6,7 +6,7 @@ captured.  Phases tell the connection what they find; it alone decides what foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.agreement import is_rdmac
@@ -29,7 +29,6 @@ from scapy_mpa.infer.midstream import (
 )
 from scapy_mpa.infer.suspicion import Suspicion
 from scapy_mpa.receive.context import ReceiverContext
-from scapy_mpa.receive.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.receive.located import Diagnosis
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
@@ -37,9 +36,14 @@ from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
 from scapy_mpa.receive.waiting import Waiting
-from scapy_mpa.values.options import announced
-from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment, detached, endpoints
+from scapy_mpa.tcp.acceptance import Acceptance, Range, why_left_out
+from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
+from scapy_mpa.tcp.handshake import Handshake
+from scapy_mpa.tcp.intake import Intake
+from scapy_mpa.values.segment import PATH_MTU, RST, SYN, Segment, bare, endpoints
+from scapy_mpa.watch.pathmtu import see_path_mtu
 from scapy_mpa.watch.startup import (
+    find_copy_of_frame,
     find_data_under_way,
     find_first_octets,
     find_negotiation,
@@ -48,14 +52,17 @@ from scapy_mpa.watch.startup import (
     find_reply_alone,
     find_same_role,
     find_silence,
-    find_unfinished,
 )
 from scapy_mpa.watch.teardown import find_end, watch_reads
+from scapy_mpa.watch.unfinished import Unfinished, ended, find_unfinished
 
 _Phase: TypeAlias = StartupPhase | AwaitingInference | FullOperation
 
 #: Octets of streaming data that may lie between a SYN captured late and the startup frame.
 _MOST_STREAMING_DATA = 1 << 20
+#: Segments left out before there was MPA that are remembered.
+_MOST_LEFT_OUT = 64
+NOTHING_BEFORE: Mapping[bytes, Range | None] = {}
 
 
 class Connections(Protocol):
@@ -79,18 +86,16 @@ class TCPDirection:
 
     Attributes:
         half: what its segments tell apart from octets.
+        intake: which of its segments its receiver takes.
         connection: the TCP connection.
         phase: what takes its octets.
-        take: takes a segment with payload: the phase's own method.
         held: octets of memory that what it holds back took when that was looked at last.
         garbled: where its first octets are nearly a Key (frame, nanoseconds, sequence number), and what they are.
-        syn: a SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
     """
 
-    __slots__ = ("_context", "_observer", "_sink", "connection", "garbled", "half", "held", "phase", "syn", "take")
+    __slots__ = ("_context", "_observer", "_sink", "connection", "garbled", "half", "held", "intake", "phase")
 
     phase: _Phase
-    take: Callable[[Segment], None]
 
     def __init__(
         self,
@@ -99,27 +104,38 @@ class TCPDirection:
         context: ReceiverContext,
         sink: PlacedSink | None,
         observer: Observer | None,
+        before: Range | None,
     ) -> None:
         self.half = Half(key)
+        self.intake = Intake(self.half, connection, self.weigh, before)
         self.connection = connection
         self.held = 0
         self.garbled: tuple[int, int, int, str] | None = None
-        self.syn: Segment | None = None
         self._context = context
         self._sink = sink
         self._observer = observer
 
+    def meet(self, peer: TCPDirection) -> None:
+        """Learn what the other direction is."""
+        self.half.meet(peer.half)
+        self.intake.meet(peer.intake)
+
     def enter(self, phase: _Phase) -> None:
         """Begin a phase."""
         self.phase = phase
-        self.take = phase.take
+        self.intake.enter(phase, phase if isinstance(phase, FullOperation) else None)
         if self.held:
             # Only what segments come for is looked at when their block goes.
             self.weigh()
 
+    @property
+    def weight(self) -> int:
+        """Octets of memory that it holds back."""
+        return self.phase.weight + self.intake.weight
+
     def weigh(self) -> None:
         """Look at how much it holds back."""
-        held = self.phase.weight
+        held = self.weight
         self._context.hold(held - self.held)
         self.held = held
 
@@ -128,17 +144,37 @@ class TCPDirection:
         self._context.hold(-self.held)
         self.held = 0
 
+    def has_begun_behind(self, origin: int) -> bool:
+        """Whether a SYN whose first octet is ``origin``, be it captured late, is that of the present connection."""
+        mpa, half = self.connection.mpa, self.half
+        if half.origin is not None or mpa is None:
+            return half.origin == origin
+        operation = mpa.operations.get(mpa.role_of(half))
+        if mpa.inferred and operation is not None:
+            stream = operation.reassembly
+            return (stream.seq_of(stream.first) - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
+        found = mpa.frame_of(mpa.role_of(half))
+        return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
+
+    def synchronize(self, origin: int) -> bool:
+        """A SYN says where its octets begin; False if it is of a new connection."""
+        half, phase = self.half, self.phase
+        # A SYN may be captured late, but not after the end of the connection.
+        if not self.has_begun_behind(origin):
+            may_be_late = half.origin is None and not half.is_over
+            if not (may_be_late and isinstance(phase, StartupPhase) and phase.anchor(origin)):
+                return False
+        half.synchronize(origin)
+        return True
+
     def see_garbled_key(self, seg: Segment, detail: str) -> None:
         """Its first octets are nearly a Key."""
         self.garbled = seg.frame, seg.time, seg.seq, detail
 
-    def see_foreign_syn(self, seg: Segment) -> None:
-        """A SYN may begin another connection."""
-        self.syn = detached(seg)
-
-    def begins_anew(self, seg: Segment) -> bool:
-        """Whether a segment begins another connection on the same addresses and ports; then it was dealt with."""
-        return self.connection.begins_anew(self.half, seg)
+    def relieve(self, now: Moment) -> None:
+        """Too much is held back in all: give up what is waited for."""
+        self.intake.give_up()
+        self.phase.relieve(now)
 
     # --- Full Operation ---
 
@@ -154,7 +190,7 @@ class TCPDirection:
                 self.half,
                 mpa.role_of(self.half),
                 self._context,
-                self.begins_anew,
+                self.intake.refuses,
                 Layout(beginning.markers, mpa.crc, mpa.profile.fpduptr_origin),
                 beginning.reassembly,
                 beginning.floor,
@@ -173,7 +209,7 @@ class TCPDirection:
         def begin(beginning: Beginning) -> None:
             self.begin(mpa, beginning).replay(waiting.segments)
 
-        phase = AwaitingInference(self.half, waiting, self._context, self.begins_anew, known.look, begin, next_try)
+        phase = AwaitingInference(self.half, waiting, self._context, known.look, begin, next_try)
         self.enter(phase)
         if waiting and not next_try:
             phase.decide(at_last=False)
@@ -209,7 +245,7 @@ class TCPDirection:
             self.half,
             mpa.role_of(self.half),
             self._context,
-            self.begins_anew,
+            self.intake.refuses,
             Layout(dialect.markers, dialect.crc, dialect.origin),
             reassembly,
             floor,
@@ -229,6 +265,7 @@ class TCPConnection:
         connections: who follows all connections.
         sink: who wants each FPDU as it is placed.
         observer: who wants startup frames, and FPDUs with their octets.
+        before: what the connection before on the same addresses and ports sent, by the key of each direction.
 
     Attributes:
         directions: that of the first segment, and the other.
@@ -244,11 +281,12 @@ class TCPConnection:
         connections: Connections,
         sink: PlacedSink | None,
         observer: Observer | None,
+        before: Mapping[bytes, Range | None] = NOTHING_BEFORE,
     ) -> None:
-        first = TCPDirection(seg.key, self, context, sink, observer)
-        second = TCPDirection(peer_key, self, context, sink, observer)
-        first.half.meet(second.half)
-        second.half.meet(first.half)
+        first = TCPDirection(seg.key, self, context, sink, observer, before.get(seg.key))
+        second = TCPDirection(peer_key, self, context, sink, observer, before.get(peer_key))
+        first.meet(second)
+        second.meet(first)
         self.directions = first, second
         self.mpa: CapturedConnection | None = None
         self.is_promising = False
@@ -257,6 +295,9 @@ class TCPConnection:
         self._observer = observer
         #: Who sent the first data captured.
         self._first_sender: Half | None = None
+        #: What was left out before there was MPA: nobody wants to know it of other protocols.
+        self._left_out: list[tuple[Half, Segment, str, str]] = []
+        self._handshake = Handshake(self)
         for direction in self.directions:
             # What its peer acknowledges is what it sends next, as long as nothing else is known.
             origin = seg.seq if direction.half.key == seg.key else seg.ack
@@ -275,76 +316,66 @@ class TCPConnection:
     # --- the state of the TCP connection ---
 
     def change_state(self, direction: TCPDirection, seg: Segment) -> None:
-        """A SYN, FIN or RST, and what payload comes with it."""
-        flags, half = seg.flags, direction.half
-        if flags & SYN:
-            if self._is_foreign(direction, seg) or not self._synchronize(direction, seg):
-                return
-            half.announce(announced(seg))
-            seg = seg._replace(seq=(seg.seq + 1) & SEQ_MASK)
-        if flags & ACK_FLAG:
-            half.acknowledge(seg.ack)
-        if flags & RST:
-            half.reset(seg)
+        """A SYN, FIN or RST, and what payload comes with it; or what a router says of a packet."""
+        flags, intake = seg.flags, direction.intake
+        if flags & PATH_MTU:
+            see_path_mtu(direction.half, direction.phase, seg)
             return
-        if flags & FIN:
-            half.finish(seg)
-        if seg.length:
-            direction.take(seg)
+        if flags & (SYN | RST) and intake.is_damaged(seg):
+            return
+        if flags & SYN:
+            if self._handshake.is_foreign(intake, seg):
+                return
+            if not direction.synchronize((seg.seq + 1) & SEQ_MASK):
+                self.begin_with([seg])
+                return
+            intake.synchronize(seg)
+            seg = seg._replace(seq=(seg.seq + 1) & SEQ_MASK)
+        elif flags & RST:
+            intake.reset(seg)
+            return
+        intake.take_state(seg)
 
-    def _is_foreign(self, direction: TCPDirection, seg: Segment) -> bool:
-        """Whether a SYN belongs to another connection; if so, it has been dealt with.
+    def begin_with(self, segments: Sequence[Segment]) -> None:
+        """These segments begin another connection on the same addresses and ports."""
+        self._connections.begin_anew(self, segments)
 
-        As long as MPA is spoken on this one, it takes both sides to begin another: a lone SYN may be forged.
-        """
-        origin = (seg.seq + 1) & SEQ_MASK
-        if self.mpa is None or self.is_closed or self._has_begun_behind(direction.half, origin):
-            return False
-        direction.see_foreign_syn(seg)
-        pair = [one.syn for one in (self.direction_of(direction.half.peer), direction) if one.syn is not None]
-        answered = {(syn.ack - 1) & SEQ_MASK for syn in pair if syn.flags & ACK_FLAG}
-        if len(pair) == 2 and any(syn.seq in answered for syn in pair):
-            self._connections.begin_anew(self, pair)
-        return True
+    @property
+    def has_data(self) -> bool:
+        """Whether octets were captured."""
+        return self.mpa is not None or self._first_sender is not None
 
-    def _has_begun_behind(self, half: Half, origin: int) -> bool:
+    def leave_out(self, intake: Intake, seg: Segment, acceptance: Acceptance) -> None:
+        """A segment that its receiver does not take belongs to nobody: report it, once it is known that this is MPA."""
+        rule, detail = why_left_out(intake.segments, intake.half, seg, acceptance)
+        if self.mpa is not None:
+            self.find(rule, seg, detail, intake.half)
+        elif len(self._left_out) < _MOST_LEFT_OUT:
+            self._left_out.append((intake.half, bare(seg), rule, detail))
+
+    def repeat_startup(self, half: Half, seg: Segment) -> None:
+        """Octets of the Startup Phase come once more, or others in their place."""
+        if self.mpa is not None:
+            find_copy_of_frame(self.mpa, half, seg)
+
+    def has_begun_behind(self, half: Half, origin: int) -> bool:
         """Whether a SYN whose first octet is ``origin``, be it captured late, is that of the present connection."""
-        mpa = self.mpa
-        if half.origin is not None or mpa is None:
-            return half.origin == origin
-        operation = mpa.operations.get(mpa.role_of(half))
-        if mpa.inferred and operation is not None:
-            stream = operation.reassembly
-            return (stream.seq_of(stream.first) - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
-        found = mpa.frame_of(mpa.role_of(half))
-        return found is not None and (found.seq - origin) & SEQ_MASK <= _MOST_STREAMING_DATA
+        return self.direction_of(half).has_begun_behind(origin)
 
-    def _synchronize(self, direction: TCPDirection, seg: Segment) -> bool:
-        """Whether a SYN is of this connection; if it is of a new one, it has been dealt with."""
-        half, phase, origin = direction.half, direction.phase, (seg.seq + 1) & SEQ_MASK
-        # A SYN may be captured late, but not after the end of the connection.
-        if not self._has_begun_behind(half, origin):
-            may_be_late = half.origin is None and not self.is_closed
-            if not (may_be_late and isinstance(phase, StartupPhase) and phase.anchor(origin)):
-                self._connections.begin_anew(self, [seg])
-                return False
-        half.synchronize(origin)
-        return True
-
-    def begins_anew(self, half: Half, seg: Segment) -> bool:
+    def begins_anew(self, intake: Intake, seg: Segment) -> bool:
         """Whether ``seg`` begins another connection on the same addresses and ports; if so, it has been dealt with.
 
-        It is the first after a SYN that nobody has confirmed yet, or its SYN was not captured.
+        Its SYN was not captured, or not confirmed before.
         """
-        syn = self.direction_of(half).syn
-        if syn is not None and seg.seq == (syn.seq + 1) & SEQ_MASK:
-            self._connections.begin_anew(self, [syn, seg])
+        if self._handshake.is_answer(intake, seg):
             return True
         if not self.is_closed or bytes(seg.buffer[seg.start : seg.start + KEY_LENGTH]) != REQUEST_KEY:
             return False
         if self.mpa is not None and self.mpa.request is not None and self.mpa.request.seq == seg.seq:
             return False
-        self._connections.begin_anew(self, [seg])
+        if intake.awaits_startup and intake.segments.is_near(seg):
+            return False  # its Request, captured late
+        self.begin_with([seg])
         return True
 
     # --- what a Startup Phase asks and tells ---
@@ -368,10 +399,11 @@ class TCPConnection:
         """Whether the startup frame of a direction may be taken: the report may have no room for a connection more."""
         return self.mpa is not None or self._connections.has_room(half)
 
-    def find(self, rule: str, seg: Segment, detail: str) -> None:
-        """Report something about the connection, or the capture, before Full Operation."""
+    def find(self, rule: str, seg: Segment, detail: str, half: Half | None = None) -> None:
+        """Report something about the connection, or the capture; ``half`` is the direction it is about, if one."""
         if self.mpa is not None:
-            self.mpa.findings.add(rule, None, seg.frame, seg.time, seg.seq, detail)
+            direction = self.mpa.role_of(half) if half is not None else None
+            self.mpa.findings.add(rule, direction, seg.frame, seg.time, seg.seq, detail)
         else:
             source, destination = endpoints(seg.key)
             detail = f"{source} > {destination}: {detail}"
@@ -387,7 +419,7 @@ class TCPConnection:
                 self.mpa = None
         direction.enter(phase)
         for seg in segments:
-            direction.take(seg)
+            direction.phase.receive(seg)
 
     def find_frame(self, half: Half, found: FoundFrame) -> None:
         """A direction has found its startup frame."""
@@ -443,7 +475,7 @@ class TCPConnection:
             direction.enter(phase)
             waiting += [(direction, seg) for seg in segments]
         for direction, seg in waiting:
-            direction.take(seg)
+            direction.phase.receive(seg)
 
     # --- Full Operation ---
 
@@ -568,18 +600,27 @@ class TCPConnection:
         """There is MPA on this connection."""
         mpa = self.mpa = CapturedConnection(initiator, self._context.assumptions, self._context.new_findings())
         self._connections.add(self, mpa)
+        left_out, self._left_out = self._left_out, []
+        for half, seg, rule, detail in left_out:
+            self.find(rule, seg, detail, half)
         return mpa
 
     # --- the end ---
 
     def finish(self, now: Moment) -> None:
         """Nothing more comes for this connection."""
+        for direction in self.directions:
+            direction.intake.finish_acknowledging()
+        for direction in self.directions:
+            direction.intake.finish()
         self.stop_waiting()
+        parts = self._unfinished(now)
         mpa = self.mpa
         for direction in self.directions:
+            self._handshake.finish(direction.intake)
             if isinstance(direction.phase, AwaitingInference):
                 direction.phase.decide(at_last=True)
-            self._finish_phase(direction, direction.phase, now)
+            self._finish_phase(direction, direction.phase, parts.get(direction), now)
         if mpa is not None:
             initiator = self.direction_of(mpa.halves["initiator"])
             find_end(mpa)
@@ -594,10 +635,22 @@ class TCPConnection:
         for direction in self.directions:
             direction.phase.let_go()
 
-    def _finish_phase(self, direction: TCPDirection, phase: _Phase, now: Moment) -> None:
+    def _unfinished(self, now: Moment) -> dict[TCPDirection, Unfinished | None]:
+        """The startup frames of which only a part came, if no more will; with a part begins an MPA connection too."""
+        found = {}
+        for direction in self.directions:
+            phase, half = direction.phase, direction.half
+            part = phase.pending() if isinstance(phase, StartupPhase) else None
+            if part is not None and self.may_have_frame(half):
+                mpa = self.mpa or self._begin_mpa(half if part.kind == "request" else half.peer)
+                mpa.take_part(part)
+                found[direction] = ended(half, part, now)
+        return found
+
+    def _finish_phase(self, direction: TCPDirection, phase: _Phase, part: Unfinished | None, now: Moment) -> None:
         if isinstance(phase, FullOperation):
             direction.look_again(phase, at_end=True).finish(now)
         elif isinstance(phase, StartupPhase):
             findings = self.mpa.findings if self.mpa is not None else self._context.findings
             unexpected = phase.unexpected if not phase.search.has_gap else None
-            find_unfinished(self.mpa, findings, direction.half, phase.pending(), direction.garbled, unexpected)
+            find_unfinished(self.mpa, findings, direction.half, part, direction.garbled, unexpected)

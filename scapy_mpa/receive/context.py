@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from scapy_mpa.infer.inference import Budget
-from scapy_mpa.receive.half import Half
 from scapy_mpa.receive.located import Deviations, Diagnosis
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.tcp.half import Half
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
@@ -32,7 +32,7 @@ class Phase(Protocol):
     def weight(self) -> int:
         """Octets of memory that what is held back takes."""
 
-    def take(self, seg: Segment) -> None:
+    def receive(self, seg: Segment) -> None:
         """Take a segment with payload, the next one in order or any other."""
 
     def release(self) -> bool:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.placing import DROPPED
-from scapy_mpa.receive.reassembly import Reassembly, consumed_between, differences_of
+from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.settlement import Settlement
-from scapy_mpa.values.segment import Segment, checksum_is_right, checksum_is_wrong
+from scapy_mpa.tcp.half import Half
+from scapy_mpa.values.segment import Segment
+from scapy_mpa.watch.conflicts import conflict_of, consumed_between
 from scapy_mpa.watch.segments import is_good_fpdu
 
 #: So far behind the last octet captured an RST is believed to tell what was sent.
@@ -62,25 +63,20 @@ class Copies:
             end: the offset behind its last octet.
             keep_alive: whether it may be one, which may bring an octet of anything (RFC 9293 §3.8.4).
         """
-        reassembly = self._reassembly
-        if start >= reassembly.highest:
+        reassembly, is_wrong = self._reassembly, self._reassembly.checksums.is_wrong
+        conflict = conflict_of(reassembly, seg, start, end) if start < reassembly.highest else None
+        if conflict is None:
             return _TAKEN
-        differences = differences_of(reassembly, seg, start, end)
-        if not differences:
-            return _TAKEN
-        if not keep_alive and checksum_is_wrong(seg):
+        if not keep_alive and is_wrong(seg):
             return Verdict(False, (), (Breach("tcp-checksum", start, seg.frame, seg.time, DROPPED),))
-        dropped: list[tuple[int, Segment]] = []
-        if any(checksum_is_wrong(other) for _, other in differences):
+        damaged = conflict.damaged()
+        dropped: dict[int, tuple[int, Segment]] = {}
+        if damaged:
             # The receiver dropped the damaged ones all, be the octets that are held of them right or not.
-            around = ((piece.start, piece.seg) for piece in reassembly.pieces_of(max(start, reassembly.base), end))
-            places = {id(other): (offset, other) for offset, other in (*around, *differences)}
-            dropped = [place for place in places.values() if checksum_is_wrong(place[1])]
-        differences = [place for place in differences if not checksum_is_wrong(place[1])]
-        if not differences:
-            return Verdict(True, dropped)
-        offset, other = min(differences, key=lambda place: place[0])
-        return Verdict(True, dropped, (), (offset, other))
+            around = reassembly.pieces_of(max(start, reassembly.base), end)
+            dropped = {id(piece.seg): (piece.start, piece.seg) for piece in around if is_wrong(piece.seg)}
+            dropped.update({id(other): (offset, other) for offset, other in damaged})
+        return Verdict(True, list(dropped.values()), (), conflict.rival())
 
     def injection(self, seg: Segment, rival: tuple[int, Segment], part: int | None) -> list[Breach]:
         """Of two copies that differ, each with a TCP checksum that is right: does one fit no FPDU?
@@ -88,16 +84,16 @@ class Copies:
         ``part`` is where an FPDU begins of which a part is held, None if there is none.
         """
         offset, other = rival
-        if not self._layout.crc or not (checksum_is_right(seg) and checksum_is_right(other)):
+        if not self._layout.crc or not all(map(self._reassembly.checksums.is_right, (seg, other))):
             return []
         settlement = self._settlement
         first = settlement.start_before(offset)
         if part is not None and first < part <= offset:
             first = part  # what is held has not become an FPDU
         is_good = self._has_good_fpdu(seg, first)
-        was_good = self._has_good_fpdu(other, first) or (
-            not settlement.counts.crc_errors and offset < self._reassembly.base
-        )
+        # Of an FPDU in several segments it is only known that it was passed.
+        is_passed = not is_good and not settlement.counts.crc_errors and offset < self._reassembly.base
+        was_good = self._has_good_fpdu(other, first) or is_passed
         if is_good and was_good:
             detail = f"frames {other.frame} and {seg.frame} brought different FPDUs, both with good CRCs"
         elif is_good or was_good:
@@ -116,8 +112,8 @@ class Copies:
     def cut_of_repeat(self, seg: Segment, start: int, end: int) -> str:
         """A retransmission: how it cuts an FPDU where the segment before did not; "" if it does not."""
         reassembly = self._reassembly
-        for other in consumed_between(reassembly, start, min(end, reassembly.base)):
-            first = reassembly.offset_of(other.seq)
+        consumed, _ = consumed_between(reassembly, start, min(end, reassembly.base))
+        for first, other in consumed:
             if first < start < first + other.length <= first + LARGEST_SEGMENT and self._settlement.begins_at(first):
                 return f"repeats frame {other.frame} from its octet {start - first} on, in the middle of an FPDU"
         return ""
@@ -153,19 +149,16 @@ class SentOctets:
         self._looked_at = self._reassembly.next
         return self._acknowledged
 
-    def is_acknowledged(self, end: int) -> bool:
-        """Whether the peer has acknowledged all octets below an offset."""
-        return self.acknowledged() >= end
+    def is_acknowledged(self, start: int, end: int) -> bool:
+        """Whether the peer has said that it has all octets between two offsets."""
+        if self.acknowledged() >= end:
+            return True
+        return bool(self._half.peer.sacked) and self._half.peer.has(*map(self._reassembly.seq_of, (start, end)))
 
     def keep_up(self) -> None:
         """Look at the acknowledgement number before the octets in order leave it too far behind."""
         if self._reassembly.next - self._looked_at > MOST_UNSEEN:
             self.acknowledged()
-
-    def is_outside_window(self, start: int, end: int) -> bool:
-        """Whether octets [start, end) lie so far from others that they belong to another connection."""
-        reach = max(self._reassembly.highest, self.acknowledged())
-        return start > reach + MAX_WINDOW or end < self._reassembly.next - MAX_WINDOW
 
     def cut_at(self, wire_end: int) -> None:
         """The capture cut a packet whose octets ended there."""
@@ -200,7 +193,7 @@ class SentOctets:
             if start == end:
                 return breaches
         detail = f"{end - start} octets were not captured"
-        acknowledged = self.acknowledged() >= end
+        acknowledged = self.is_acknowledged(start, end)
         if acknowledged:
             detail += ", though the peer acknowledged them"
         breaches.append(Breach("capture-gap" if acknowledged else "gap", start, *when, detail))

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receive.half import Half, Moment
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.reassembly import (
     FARTHEST_POSTPONED,
@@ -24,6 +23,7 @@ from scapy_mpa.receive.reassembly import (
 )
 from scapy_mpa.receive.scan import Found, FPDUReader, Scan, Unusual
 from scapy_mpa.receive.settlement import Settlement
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import Segment
@@ -151,6 +151,11 @@ class InOrder:
         return self._postponed is not None
 
     @property
+    def highest(self) -> int:
+        """The end of the last octet that is postponed, 0 if none is."""
+        return self._postponed.highest if self._postponed is not None else 0
+
+    @property
     def weight(self) -> int:
         """Octets of memory that what is postponed takes."""
         postponed = self._postponed
@@ -177,9 +182,10 @@ class InOrder:
         reassembly, length = self._reassembly, seg.length
         begin = reassembly.next
         end = begin + length
-        # What comes after a RST is looked at one by one; a Marker cut by the end of a segment is left to recovery.
+        # What comes after a FIN or RST is looked at one by one; a Marker cut by a segment's end is left to recovery.
         if (
-            self._half.rst is not None
+            self._half.fin is not None
+            or self._half.rst is not None
             or seg.end - seg.start != length
             or (self._markers and (0 < begin & 511 < 4 or 0 < end & 511 < 4))
         ):
@@ -267,7 +273,8 @@ class InOrder:
             return False
         detail = self._segments.take_part(seg.length)
         if detail:
-            self._report((Breach("attack-path-mtu", reassembly.next, seg.frame, seg.time, detail),))
+            breach = Breach("attack-path-mtu", reassembly.next, seg.frame, seg.time, detail)
+            self._report(self._segments.explained((breach,), seg.length))
         self._goes_on(seg)
         self._settlement.counts.take_segment()
         reassembly.hold_next(seg)

@@ -12,14 +12,14 @@ from scapy_mpa.framing.startup import (
     STARTUP_HEADER_LENGTH,
     decode_startup_frame,
 )
-from scapy_mpa.receive.half import MAX_WINDOW, Half
 from scapy_mpa.receive.mpa import FoundFrame
 from scapy_mpa.receive.reassembly import UNANCHORED, Reassembly
 from scapy_mpa.receive.waiting import FIRST_LOOK, lay
+from scapy_mpa.tcp.half import Half
 from scapy_mpa.values.segment import Segment
 
 #: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
-_LARGEST_REV = 8
+LARGEST_REV = 8
 #: A SYN captured late may have been sent so many octets before those that were captured first.
 _MOST_BEFORE = 1 << 20
 #: Places at which a startup frame may begin that are remembered.
@@ -141,7 +141,7 @@ class KeySearch:
         behind other data only if what follows is not text."""
         if self.reassembly.seq_of(offset) == self._half.origin:
             return True
-        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= _LARGEST_REV
+        return len(octets) >= STARTUP_HEADER_LENGTH and octets[17] <= LARGEST_REV
 
     def frame(self, offset: int) -> tuple[FoundFrame, list[Segment], tuple[int, int]]:
         """The startup frame at ``offset``, the segments that brought it, and the octets [start, end) all around it."""
@@ -157,20 +157,6 @@ class KeySearch:
         return found, segments, held
 
     # --- what is there ---
-
-    def pending(self) -> tuple[int, bytes] | None:
-        """A startup frame of which the Key and maybe more was sent last: its sequence number and octets."""
-        stream = self.reassembly
-        told = [end[0] for end in (self._half.fin, self._half.rst) if end is not None]
-        if any(0 < stream.offset_of(seq) - stream.highest < MAX_WINDOW for seq in told):
-            return None  # octets are missing at the end
-        for candidate in self.candidates:
-            held = stream.range_at(candidate)
-            if held is not None and held[1] == stream.highest:
-                octets = stream.read(candidate, held[1])
-                if len(octets) >= KEY_LENGTH and self._may_begin(candidate, octets):
-                    return stream.seq_of(candidate), octets
-        return None
 
     def octets_without_key(self, ack: int) -> int:
         """How many octets there are from the first behind the SYN up to ``ack``, if no startup frame can be in them.
@@ -224,7 +210,7 @@ def beginning_of_key(octets: bytes) -> int:
 def is_garbled_key(octets: bytes) -> bool:
     """Whether a header begins with what was meant for a Key and is none: but for a few octets, or but for case."""
     key = octets[:KEY_LENGTH]
-    if len(octets) < STARTUP_HEADER_LENGTH or octets[17] > _LARGEST_REV or key in (REQUEST_KEY, REPLY_KEY):
+    if len(octets) < STARTUP_HEADER_LENGTH or octets[17] > LARGEST_REV or key in (REQUEST_KEY, REPLY_KEY):
         return False
     return any(
         key.lower() == right.lower() or sum(a != b for a, b in zip(key, right, strict=True)) <= _MOST_WRONG

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.framing.senders import Candidate
-from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.scan import Extent
+from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD, SCAN
 
 #: A frame after all others.

@@ -12,12 +12,13 @@ from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.infer.inference import Inferred
-from scapy_mpa.receive.half import Direction, Half
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.operation import FullOperation, PlacedObserver
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.tcp.half import Direction, Half
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.segment import endpoints
+from scapy_mpa.values.startup import PartOfFrame
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement
@@ -69,6 +70,7 @@ class CapturedConnection:
         number: of the connection; final when the capture is over.
         request: its MPA Request, None if none was captured.
         reply: its MPA Reply, None if none was captured.
+        part: the startup frame of which only a part came, None if there is none.
         rejected: whether the Reply rejects the connection.
         answered_octets: how many octets, none of them of a Request, a Reply without one acknowledges; 0 if not known.
         inferred: whether something that a startup frame says had to be inferred.
@@ -83,6 +85,7 @@ class CapturedConnection:
         self.halves = {"initiator": initiator, "responder": initiator.peer}
         self.request: FoundFrame | None = None
         self.reply: FoundFrame | None = None
+        self.part: PartOfFrame | None = None
         self.rejected = False
         self.answered_octets = 0
         self.inferred = False
@@ -125,8 +128,8 @@ class CapturedConnection:
 
     @property
     def order(self) -> int:
-        """The frame that connections are numbered by: of the Request, else of the Reply, else of the first FPDU."""
-        found = self.request or self.reply
+        """The frame that connections are numbered by: of the Request, else the Reply, a part of one, the first FPDU."""
+        found = self.request or self.reply or self.part
         if found is not None:
             return found.frame
         return min((operation.settlement.first_frame for operation in self.operations.values()), default=NEVER)
@@ -146,6 +149,10 @@ class CapturedConnection:
         """The Reply is complete; it acknowledges so many octets, none of them of a Request, as far as is known."""
         self.reply, self.answered_octets = found, answered_octets
         self._agree()
+
+    def take_part(self, part: PartOfFrame) -> None:
+        """Of one startup frame no more came than this."""
+        self.part = self.part or part
 
     def _agree(self) -> None:
         """One startup frame more is known: either asks for CRCs in both directions (RFC 5044 §7.1.1)."""

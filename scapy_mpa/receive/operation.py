@@ -19,7 +19,6 @@ from scapy_mpa.infer.suspicion import Inquiry, Suspicion
 from scapy_mpa.receive.anyorder import AnyOrder
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.copies import SentOctets
-from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.located import Breach, Diagnosis, Located
 from scapy_mpa.receive.reassembly import Reassembly
@@ -28,8 +27,11 @@ from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import FPDUReader, Layout
 from scapy_mpa.receive.settlement import Counts, Settlement
 from scapy_mpa.rules.findings import Findings
+from scapy_mpa.tcp.acceptance import Range
+from scapy_mpa.tcp.half import Direction, Half, Moment
 from scapy_mpa.values.records import FPDULog, FPDURow
 from scapy_mpa.values.segment import Segment
+from scapy_mpa.watch.conflicts import conflict_of
 from scapy_mpa.watch.ddp import DDPWatch
 from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
 from scapy_mpa.watch.opening import Opening
@@ -77,8 +79,8 @@ class FullOperation:
         half: the direction of the TCP connection.
         direction: who sends.
         context: what all half connections of the capture share.
-        begins_anew: asked about each segment that is not the next one in order; True if it belongs to another
-            connection and has been dealt with.
+        refuses: asked about each segment that is not the next one in order; True if TCP does not take it (now), or it
+            belongs to another connection, and has been dealt with.
         layout: how FPDUs lie.
         reassembly: its octets.
         floor: the moment at which both startup frames were there: nothing is complete before.
@@ -92,16 +94,16 @@ class FullOperation:
         settlement: what came of its FPDUs.
         opening: with what it began.
         watches: what is watched of FPDUs.
+        in_order: takes the segment that comes next.
         inquiry: whether its sender deviates.
         is_replaced: whether another operation has taken its place.
     """
 
     __slots__ = (
         "_any_order",
-        "_begins_anew",
-        "_in_order",
         "_observer",
         "_reader",
+        "_refuses",
         "_report_to",
         "_segments",
         "_sink",
@@ -111,6 +113,7 @@ class FullOperation:
         "direction",
         "floor",
         "half",
+        "in_order",
         "inquiry",
         "is_replaced",
         "layout",
@@ -127,7 +130,7 @@ class FullOperation:
         half: Half,
         direction: Direction,
         context: ReceiverContext,
-        begins_anew: Callable[[Segment], bool],
+        refuses: Callable[[Segment], bool],
         layout: Layout,
         reassembly: Reassembly,
         floor: Moment,
@@ -141,7 +144,7 @@ class FullOperation:
         self.half = half
         self.direction: Direction = direction
         self.context = context
-        self._begins_anew = begins_anew
+        self._refuses = refuses
         self.layout = layout
         self.reassembly = reassembly
         self.floor = floor
@@ -151,7 +154,7 @@ class FullOperation:
         log = FPDULog(reassembly.origin if layout.markers else None) if context.wants_log else None
         self.settlement = Settlement(reassembly, layout, log, begins_at is None)
         self.watches = FPDUWatches(begins_at == 0, half.emss, layout.markers)
-        self._segments = SegmentWatches(half.key)
+        self._segments = SegmentWatches(half)
         self.opening = Opening(layout)
         sent, rivals = SentOctets(half, reassembly), RivalCopies(self._reader)
         self.chain: Recovery | DeviatingChain = deviating or Recovery(
@@ -166,7 +169,7 @@ class FullOperation:
         self.is_replaced = False
         #: Whether the receiver knows that there is something to release.
         self._touched = False
-        self._in_order = InOrder(
+        self.in_order = InOrder(
             half,
             self._reader,
             floor,
@@ -195,7 +198,7 @@ class FullOperation:
         )
         if deviating is not None and deviating.first_error is not None:
             self.settlement.take_error(deviating.first_error)
-        self._in_order.resume(self.chain.in_order)
+        self.in_order.resume(self.chain.in_order)
 
     # --- what others read ---
 
@@ -252,12 +255,52 @@ class FullOperation:
     @property
     def has_hole(self) -> bool:
         """Whether octets wait for others that have not come yet."""
-        return self._in_order.has_postponed or bool(self.reassembly.beyond)
+        return self.in_order.has_postponed or bool(self.reassembly.beyond)
 
     @property
     def weight(self) -> int:
         """Octets of memory that what is held back takes."""
-        return self.reassembly.weight + self.inquiry.weight + self._in_order.weight
+        return self.reassembly.weight + self.inquiry.weight + self.in_order.weight
+
+    @property
+    def extent(self) -> Range:
+        """Up to where octets were captured."""
+        reassembly = self.reassembly
+        highest = max(reassembly.highest, reassembly.next, self.in_order.highest)
+        return Range(reassembly.seq_of(reassembly.next), reassembly.seq_of(highest))
+
+    def is_before(self, seg: Segment) -> bool:
+        """Whether a segment has octets of the Startup Phase."""
+        return self.reassembly.offset_of(seg.seq) < 0
+
+    @property
+    def last_in_order(self) -> Segment | None:
+        """The last segment that came in order, None if none is at hand."""
+        reassembly = self.reassembly
+        if reassembly.pieces and not reassembly.beyond:
+            return reassembly.pieces[-1].seg
+        return reassembly.consumed[-1] if reassembly.consumed else None
+
+    def repeats(self, seg: Segment) -> bool:
+        """Whether a segment brings only octets that were captured before, as far as is known, or came damaged."""
+        reassembly = self.reassembly
+        start = reassembly.offset_of(seg.seq)
+        end = start + seg.end - seg.start
+        if start < 0 or reassembly.missing(start, end):
+            return False
+        conflict = conflict_of(reassembly, seg, start, end)
+        return conflict is None or conflict.has_damaged
+
+    def drop_damaged(self) -> bool:
+        """Drop octets of an FPDU that is not complete, and whose TCP checksum is wrong; False if there are none."""
+        reassembly = self.reassembly
+        if reassembly.base >= reassembly.next or not reassembly.damaged(reassembly.base, reassembly.next):
+            return False
+        self._stop_waiting()
+        self.in_order.leave()
+        self._any_order.drop_damaged()
+        self.in_order.resume(self.chain.in_order)
+        return True
 
     def keep_up(self) -> None:
         """Judge what the peer's acknowledgements make final."""
@@ -271,22 +314,24 @@ class FullOperation:
 
     def take(self, seg: Segment) -> None:
         """Take any segment with payload."""
-        in_order = self._in_order
+        in_order = self.in_order
         if seg.seq == in_order.next_seq and in_order.take(seg):
             if not self._touched:
                 self._touch()
-        elif not self._begins_anew(seg):
-            self._take_out_of_order(seg)
+        elif not self._refuses(seg):
+            self.receive(seg)
 
     def replay(self, segments: list[Segment]) -> None:
         """Take the segments that waited for the startup frames: until then nothing of them was complete."""
+        # Some may have waited for the other side to be heard, too.
+        segments = sorted(segments, key=lambda seg: seg.frame)
         waited = [seg for seg in segments if seg.frame <= self.floor[0]]
         self._any_order.take_waited(waited)
-        self._in_order.resume(self.chain.in_order)
+        self.in_order.resume(self.chain.in_order)
         if waited:
             self._touch()
         for seg in segments[len(waited) :]:
-            self._take_out_of_order(seg)
+            self.receive(seg)
 
     def _touch(self) -> None:
         """Have :meth:`release` called when the block of the capture goes."""
@@ -294,23 +339,25 @@ class FullOperation:
             self._touched = True
             self.context.touch(self)
 
-    def _take_out_of_order(self, seg: Segment) -> None:
+    def receive(self, seg: Segment) -> None:
+        """Take a segment that TCP takes, whatever its place."""
         self._touch()
-        if not self._in_order.postpone_or_take(seg):
+        # One that had to wait came before others that were taken: recovery reckons with that.
+        if seg.frame < self.settlement.complete or not self.in_order.postpone_or_take(seg):
             self._stop_waiting()
             self._recover(seg)
 
     def _stop_waiting(self) -> None:
         """What was postponed goes to recovery, as if it had never been."""
-        for seg in self._in_order.stop_waiting():
+        for seg in self.in_order.stop_waiting():
             self._recover(seg)
 
     def _recover(self, seg: Segment) -> None:
         """Take a segment by recovery, nothing being postponed."""
-        self._in_order.leave()
+        self.in_order.leave()
         if not self._any_order.take(seg):
             self.inquiry.see_repeat(seg)
-        self._in_order.resume(self.chain.in_order)
+        self.in_order.resume(self.chain.in_order)
 
     # --- the block of the capture, limits, the end ---
 
@@ -320,7 +367,7 @@ class FullOperation:
         True if something is left that has to go with the next block.
         """
         reassembly = self.reassembly
-        self._in_order.release()
+        self.in_order.release()
         self._any_order.release()
         if self.inquiry.release():
             self._stop_waiting()
@@ -340,7 +387,7 @@ class FullOperation:
             # They go with the next block, and nothing else has to be done then.
             self.context.pass_on(consumed)
             is_left = False
-        self._touched = is_left or self._in_order.has_postponed
+        self._touched = is_left or self.in_order.has_postponed
         return self._touched
 
     def let_go(self) -> None:
@@ -354,7 +401,7 @@ class FullOperation:
         self._stop_waiting()
         if not self.inquiry.give_up():
             self._any_order.relieve(now)
-            self._in_order.resume(self.chain.in_order)
+            self.in_order.resume(self.chain.in_order)
 
     def be_replaced(self) -> None:
         """Another operation takes its place."""

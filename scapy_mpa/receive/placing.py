@@ -8,11 +8,11 @@ which it turns out that its TCP checksum is wrong never reached the receiver.
 from __future__ import annotations
 
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
-from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.rivals import RivalCopies, overlap
 from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
+from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.fpdus import oddities
@@ -196,7 +196,7 @@ class Placing:
         reader = self._reader
         if reader.layout.crc and not reader.crc_is_good(extent):
             self.drop_damaged(extent.offset, extent.end)
-            better = self.make_good(extent)
+            better = self.make_good(extent.offset, extent.end)
             if better is None:
                 named = self.is_named_by_marker(extent)
                 if (named or not extent.markers) and len(self.suspects) < MOST_SUSPECTS:
@@ -212,14 +212,17 @@ class Placing:
         self.ahead.add(located)
         return located
 
-    def make_good(self, extent: Extent) -> Extent | None:
-        """Put copies that wait in place of octets of an FPDU with a bad CRC; its extent if that makes it good."""
-        reassembly, offset = self._reassembly, extent.offset
+    def make_good(self, offset: int, end: int, is_again: bool = False) -> Extent | None:
+        """Put copies that wait in place of octets of the FPDU [offset, end); its extent if that makes its CRC good.
+
+        ``is_again``: this is asked again and again, as long as not all of its octets seem to be there.
+        """
+        reassembly = self._reassembly
         captured = reassembly.range_at(offset)
         if not self._rivals.waiting or captured is None:
             return None
-        before = reassembly.pieces_of(offset, extent.end)
-        better = self._rivals.make_good(offset, captured[1])
+        before = reassembly.pieces_of(offset, end)
+        better = self._rivals.make_good(offset, captured[1], is_again)
         if better is None:
             return None
         after = reassembly.pieces_of(offset, better.end)

@@ -16,10 +16,12 @@ order quick to read.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import chain
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.sequence import unwrap, wrap
-from scapy_mpa.values.segment import Segment, checksum_is_wrong, small_copy
+from scapy_mpa.values.checksums import Checksums
+from scapy_mpa.values.segment import Segment, small_copy
 
 
 class Piece(NamedTuple):
@@ -38,8 +40,6 @@ UNANCHORED: Final = -(1 << 40)
 #: Segments that are postponed at most, and how far beyond what is in order they may begin, in octets.
 MOST_POSTPONED: Final = 4096
 FARTHEST_POSTPONED: Final = 1 << 24
-#: Segments consumed last that may have been taken in place of others.
-_MOST_TAKEN: Final = 4
 
 
 class Reassembly:
@@ -60,6 +60,7 @@ class Reassembly:
         pieces: pieces from ``base`` on, sorted; ``starts`` are their first offsets.
         consumed: segments consumed since the last block of the capture, by offset.
         previously_consumed: the same of the block before.
+        checksums: those of segments that were looked at.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class Reassembly:
         "base",
         "beyond",
         "captured",
+        "checksums",
         "consumed",
         "first",
         "held",
@@ -94,6 +96,7 @@ class Reassembly:
         self._fresh: list[int] = []
         self.consumed: list[Segment] = []
         self.previously_consumed: list[Segment] = []
+        self.checksums = Checksums()
 
     @property
     def anchored(self) -> bool:
@@ -315,20 +318,26 @@ class Reassembly:
 
     def damaged(self, start: int, end: int) -> list[Segment]:
         """The segments that hold octets of [start, end) and whose TCP checksum is wrong; all must be held."""
+        return list({id(seg): seg for _, _, seg in self.damaged_within(start, end)}.values())
+
+    def damaged_within(self, start: int, end: int) -> list[tuple[int, int, Segment]]:
+        """The same, each with octets of [start, end) that it holds; one may come several times."""
         first, last = self._places_of(start, end)
         numbers = chunks_within(start, end, last - first)
         if not numbers:
-            return _damaged(self.pieces_of(start, end))
-        undamaged = self._known_chunks().undamaged
-        found = self.damaged(start, numbers.start * CHUNK)
+            return self._damaged(start, end)
+        known = self._known_chunks().damaged
+        found = self._damaged(start, numbers.start * CHUNK)
         for number in numbers:
-            if number not in undamaged:
-                damaged = _damaged(self.pieces_of(number * CHUNK, (number + 1) * CHUNK))
-                if not damaged:
-                    undamaged.add(number)
-                found += damaged
-        found += self.damaged(numbers.stop * CHUNK, end)
-        return list({id(seg): seg for seg in found}.values())
+            damaged = known.get(number)
+            if damaged is None:
+                damaged = known[number] = self._damaged(number * CHUNK, (number + 1) * CHUNK)
+            found += damaged
+        return found + self._damaged(numbers.stop * CHUNK, end)
+
+    def _damaged(self, start: int, end: int) -> list[tuple[int, int, Segment]]:
+        is_wrong, pieces = self.checksums.is_wrong, self.pieces_of(start, end)
+        return [(max(a, start), min(b, end), seg) for a, b, _, seg in pieces if is_wrong(seg)]
 
     def _known_chunks(self) -> Chunks:
         if self._chunks is None:
@@ -397,11 +406,13 @@ class Reassembly:
         fresh = self._fresh
         if fresh:
             self._fresh = []
+        held = (piece.seg for piece in self.pieces)
+        self.checksums.forget_others(chain(held, self.previously_consumed))
         if not self.pieces:
             self._chunks = None
             return
         if self._chunks is not None:
-            self._chunks.forget_below(self.base)
+            self._chunks.release(self.base)
         if copies is None:
             copies = {}
         places = {0}
@@ -414,50 +425,6 @@ class Reassembly:
             copy = small_copy(seg, copies)
             if copy is not seg:
                 self.pieces[at] = Piece(a, b, index - seg.start + copy.start, copy)
-
-
-def differences_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -> list[tuple[int, Segment]]:
-    """Where [start, end) of ``seg`` differs from octets at hand: for each other segment, the first such offset."""
-    found: dict[int, tuple[int, Segment]] = {}
-    if start < reassembly.base:
-        consumed = consumed_between(reassembly, start, min(end, reassembly.base))
-        latest = sorted(consumed, key=lambda one: one.frame)[-_MOST_TAKEN:]
-        for other in consumed:
-            first = reassembly.offset_of(other.seq)
-            last = first + other.end - other.start
-            difference = _first_difference(seg, start, other, first, last, other.start)
-            if difference is None or difference >= reassembly.base:
-                continue
-            octet = seg.buffer[seg.start + difference - start]
-            # A segment dropped for one FPDU may have been taken for another; then a later one brought these octets.
-            if not any(one.frame > other.frame and _octet_at(reassembly, one, difference) == octet for one in latest):
-                found.setdefault(id(other), (difference, other))
-    if start < reassembly.next or reassembly.beyond:
-        for a, b, index, other in reassembly.pieces_of(max(start, reassembly.base), end):
-            difference = _first_difference(seg, start, other, a, b, index)
-            if difference is not None:
-                found.setdefault(id(other), (difference, other))
-    return list(found.values())
-
-
-def _octet_at(reassembly: Reassembly, seg: Segment, offset: int) -> int | None:
-    """The octet of a segment at an offset, None if it has none there."""
-    index = seg.start + offset - reassembly.offset_of(seg.seq)
-    return seg.buffer[index] if seg.start <= index < seg.end else None
-
-
-def consumed_between(reassembly: Reassembly, start: int, end: int) -> list[Segment]:
-    """The segments let go of lately that hold octets of [start, end), and maybe some before."""
-    found: dict[int, Segment] = {}
-    for segments in (reassembly.previously_consumed, reassembly.consumed):
-        index = bisect_right(segments, start, key=lambda seg: reassembly.offset_of(seg.seq))
-        # Retransmissions with other boundaries overlap, so the one before may not be the first.
-        index = max(index - 4, 0)
-        while index < len(segments) and reassembly.offset_of(segments[index].seq) < end:
-            # One between whose octets others lie is there several times.
-            found[id(segments[index])] = segments[index]
-            index += 1
-    return list(found.values())
 
 
 def _end_of(known: list[int]) -> int:
@@ -473,11 +440,6 @@ def _views(pieces: list[Piece], start: int, end: int) -> list[memoryview]:
     return views
 
 
-def _damaged(pieces: list[Piece]) -> list[Segment]:
-    """The segments that pieces lie in and whose TCP checksum is wrong."""
-    return [seg for seg in {id(piece.seg): piece.seg for piece in pieces}.values() if checksum_is_wrong(seg)]
-
-
 def frames_of(pieces: list[Piece]) -> tuple[int, ...]:
     """The frames that brought these pieces, ascending."""
     if len(pieces) == 1:
@@ -488,20 +450,6 @@ def frames_of(pieces: list[Piece]) -> tuple[int, ...]:
 def is_cut(seg: Segment) -> bool:
     """Whether the capture cut this segment's payload."""
     return seg.end - seg.start < seg.length
-
-
-def _first_difference(seg: Segment, start: int, other: Segment, a: int, b: int, index: int) -> int | None:
-    """The first offset at which ``seg``, from ``start``, differs from [a, b) of ``other``, from ``index``."""
-    first = max(start, a)
-    last = min(start + seg.end - seg.start, b)
-    if first >= last:
-        return None
-    mine = bytes(seg.buffer[seg.start + first - start : seg.start + last - start])
-    theirs = bytes(other.buffer[index + first - a : index + last - a])
-    if mine == theirs:
-        return None
-    different = int.from_bytes(mine, "little") ^ int.from_bytes(theirs, "little")
-    return first + ((different & -different).bit_length() - 1) // 8
 
 
 # --- octets in many short pieces ---
@@ -521,25 +469,25 @@ class Chunks:
 
     Attributes:
         octets: the octets of a chunk.
-        undamaged: chunks all of whose segments may have come undamaged.
+        damaged: the octets of a chunk that came damaged, from an offset up to another, and their segments.
     """
 
-    __slots__ = ("octets", "undamaged")
+    __slots__ = ("damaged", "octets")
 
     def __init__(self) -> None:
         self.octets: dict[int, bytes] = {}
-        self.undamaged: set[int] = set()
+        self.damaged: dict[int, list[tuple[int, int, Segment]]] = {}
 
     def forget(self, start: int, end: int) -> None:
         """Octets of [start, end) are not held any more, or may be others."""
         for number in range(start // CHUNK, -(-end // CHUNK)):
             self.octets.pop(number, None)
-            self.undamaged.discard(number)
+            self.damaged.pop(number, None)
 
-    def forget_below(self, offset: int) -> None:
-        """What lies below ``offset`` is not read any more."""
+    def release(self, offset: int) -> None:
+        """What lies below ``offset`` is not read any more, and segments are copied."""
         self.octets = {number: octets for number, octets in self.octets.items() if number * CHUNK >= offset}
-        self.undamaged = {number for number in self.undamaged if number * CHUNK >= offset}
+        self.damaged = {n: damaged for n, damaged in self.damaged.items() if n * CHUNK >= offset and not damaged}
 
 
 def chunks_within(start: int, end: int, pieces: int) -> range:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from scapy_mpa.receive.connection import TCPConnection, TCPDirection
+from scapy_mpa.receive.connection import NOTHING_BEFORE, TCPConnection, TCPDirection
 from scapy_mpa.receive.context import ReceiverContext
-from scapy_mpa.receive.half import Half, Moment
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.tcp.acceptance import Range
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import STATE_FLAGS, SYN, Segment, reverse_key
@@ -83,10 +84,11 @@ class Receiver:
                 direction.connection.change_state(direction, seg)
                 continue
             # Compared here, because this is done for every packet.
-            if ack != direction.half.ack:
-                direction.half.acknowledge(ack)
+            intake = direction.intake
+            if (ack != intake.half.ack or not length) and intake.acknowledge(seg):
+                continue
             if length:
-                direction.take(seg)
+                intake.take(seg)
         if seg is not None:
             self._now = seg.frame, seg.time
 
@@ -114,7 +116,7 @@ class Receiver:
                     continue
                 if direction.phase is phase and isinstance(phase, FullOperation):
                     direction.look_again(phase, at_end=False)
-                if direction.phase.weight != direction.held:
+                if direction.weight != direction.held:
                     direction.weigh()
         for phase in kept:
             context.touch(phase)
@@ -129,7 +131,7 @@ class Receiver:
         for direction in sorted(self._directions.values(), key=lambda direction: -direction.held):
             if context.held <= context.limits.total_octets // 4 * 3:
                 return
-            direction.phase.relieve(self._now)
+            direction.relieve(self._now)
             direction.weigh()
 
     def finish(self) -> None:
@@ -194,9 +196,10 @@ class Receiver:
             self._close_oldest(seg)
         return self._new(seg)
 
-    def _new(self, seg: Segment) -> TCPDirection:
+    def _new(self, seg: Segment, before: Mapping[bytes, Range | None] = NOTHING_BEFORE) -> TCPDirection:
         self.tcp_connections += 1
-        connection = TCPConnection(seg, reverse_key(seg.key), self.context, self, self._sink, self._observer)
+        peer_key = reverse_key(seg.key)
+        connection = TCPConnection(seg, peer_key, self.context, self, self._sink, self._observer, before)
         for direction in connection.directions:
             self._directions[direction.half.key] = direction
         self._plain[id(connection)] = connection
@@ -206,14 +209,15 @@ class Receiver:
         """A TCP connection is over, and ``segments`` belong to a new one on the same addresses and ports."""
         last = segments[-1]
         self._close(connection, (last.frame, last.time))
-        self._new(segments[0])
+        self._new(segments[0], {one.half.key: one.intake.segments.extent for one in connection.directions})
         for seg in segments:
             direction = self._directions[seg.key]
             if seg.flags & STATE_FLAGS:
                 direction.connection.change_state(direction, seg)
             else:
-                direction.half.acknowledge(seg.ack)
-                direction.take(seg)
+                direction.intake.acknowledge(seg)
+                if seg.length:
+                    direction.intake.take(seg)
 
     def _close(self, connection: TCPConnection, now: Moment) -> None:
         """Nothing more comes for this TCP connection."""

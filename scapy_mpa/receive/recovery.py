@@ -26,12 +26,12 @@ from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.infer.evidence import is_plausible_control
 from scapy_mpa.infer.search import Searching
 from scapy_mpa.receive.beyond import BeyondHole, other_start
-from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome
 from scapy_mpa.receive.placing import Placing, WithdrawnError
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import Extent, FPDUReader
+from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD
 from scapy_mpa.values.segment import Segment
 
@@ -52,7 +52,7 @@ class Recovery:
         begins_at: where the first FPDU begins, None if that is not known.
         may_search: whether one may be searched for.
         rivals: copies of octets that differ from what is held.
-        is_final: whether the peer has acknowledged all octets below an offset.
+        is_final: whether the peer has said that it has all octets between two offsets.
 
     Attributes:
         at: where the next FPDU of the chain begins, in the states CHAIN and RETRY.
@@ -73,7 +73,7 @@ class Recovery:
         begins_at: int | None,
         may_search: bool,
         rivals: RivalCopies,
-        is_final: Callable[[int], bool],
+        is_final: Callable[[int, int], bool],
     ) -> None:
         self._reassembly: Reassembly = reader.reassembly
         self._reader = reader
@@ -115,8 +115,8 @@ class Recovery:
         return self.state is CHAIN
 
     def count_cut(self) -> None:
-        """Nothing more comes: the FPDU of which a part is there, if there is one, is cut by a gap."""
-        self.cut += self.is_inside_fpdu
+        """Nothing more comes: the FPDU of which only a part is there, if there is one, is cut by a gap."""
+        self.cut += self.is_inside_fpdu and self._waiting is None
 
     def conclusions(self, _fpdus: int) -> list[Breach]:
         """There is nothing to be said of a sender that conforms."""
@@ -229,17 +229,14 @@ class Recovery:
 
         return self._decided(now, decide)
 
-    def take_rest(self, now: Moment) -> Outcome:
-        """After the flush: what was placed and lies behind octets that were withdrawn since."""
+    def take_rest(self, now: Moment) -> Outcome | None:
+        """After the flush: what was placed and lies behind octets that were withdrawn since, None if nothing."""
+        if not self._placing.ahead:
+            return None
         self._placing.begin(now)
         while self._placing.ahead:
             self._settle(self._placing.ahead.pop())
         return self._outcome()
-
-    @property
-    def has_rest(self) -> bool:
-        """Whether FPDUs are left that the chain has not passed."""
-        return bool(self._placing.ahead)
 
     # --- deciding what a frame changes ---
 
@@ -294,8 +291,7 @@ class Recovery:
                 # What followed the last one was withdrawn since, or given up.
                 self._lose()
             else:
-                extent = reader.extent(self.at, reassembly.next)
-                if extent is None or extent.end > reassembly.next:
+                if (extent := self._whole_extent(reader.extent(self.at, reassembly.next))) is None:
                     return
                 at = self.at
                 if self.state is CHAIN:
@@ -304,6 +300,11 @@ class Recovery:
                     self._retry(extent)
                 if self.state is CHAIN and self.at == at:
                     return
+
+    def _whole_extent(self, extent: Extent | None) -> Extent | None:
+        """The extent of the chain's next FPDU if that is complete; its length may be that of a forged copy."""
+        is_whole = extent is not None and extent.end <= self._reassembly.next
+        return extent if is_whole else self._placing.make_good(self.at, self._reassembly.next, is_again=True)
 
     def _take(self, extent: Extent) -> None:
         """The chain's next FPDU is complete."""
@@ -318,7 +319,7 @@ class Recovery:
             self._placing.drop_damaged(extent.header, extent.header + 2)
         if self._reader.layout.crc and not self._reader.crc_is_good(extent):
             self._placing.drop_damaged(extent.offset, extent.end)
-            better = self._placing.make_good(extent)
+            better = self._placing.make_good(extent.offset, extent.end)
             if better is None:
                 self._take_bad(extent)
                 return
@@ -337,7 +338,7 @@ class Recovery:
     def _take_bad(self, extent: Extent) -> None:
         """The chain's next FPDU has a bad CRC: TCP may still bring it again (RFC 5044 §8)."""
         bad = self._waiting or self._placing.located(extent, BAD)
-        if self._is_last or self._is_final(extent.end):
+        if self._is_last or self._is_final(extent.offset, extent.end):
             self._placing.be_late(self._waiting is not None)
             self._waiting = None
             self._settle_bad(bad)
@@ -347,11 +348,11 @@ class Recovery:
 
     def _may_be_judged(self, bad: Located) -> bool:
         """Whether something is new about an FPDU with a bad CRC."""
-        return self._rivals.take_news() or self._is_last or self._is_final(bad.end)
+        return self._rivals.take_news() or self._is_last or self._is_final(bad.offset, bad.end)
 
     def _retry(self, extent: Extent) -> None:
         """After a bad CRC: is there an FPDU where the bad one's length says?"""
-        good = extent if self._reader.crc_is_good(extent) else self._placing.make_good(extent)
+        good = extent if self._reader.crc_is_good(extent) else self._placing.make_good(extent.offset, extent.end)
         if good is not None:
             self._rejoin(good.offset)
             self._take(good)
@@ -391,8 +392,7 @@ class Recovery:
         self._retried = []
 
     def _find_chain(self) -> bool:
-        """Where lengths lead nowhere, take up the first FPDU that a Marker located, be its CRC good or bad, or one that
-        is found by searching."""
+        """Where lengths lead nowhere, take up the first FPDU that a Marker located, or one found by searching."""
         first = self._placing.ahead.first
         found = self._searching.find()
         starts = first.offset if first is not None else None, found

@@ -8,6 +8,7 @@ before the FPDU could be judged.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
@@ -21,6 +22,8 @@ from scapy_mpa.values.segment import Segment, small_copy
 _MOST_COPIES, _MOST_OCTETS = 64, 1 << 20
 #: Copies that are tried alone.
 _TRIED_ALONE = 4
+#: Octets that hold a leading Marker and ULPDU_Length.
+_HEADER = 8
 
 
 class Rival(NamedTuple):
@@ -53,7 +56,7 @@ class RivalCopies:
         waiting: those copies, in the order of capture.
     """
 
-    __slots__ = ("_has_news", "_reader", "_reassembly", "waiting")
+    __slots__ = ("_failed", "_has_news", "_reader", "_reassembly", "waiting")
 
     def __init__(self, reader: FPDUReader) -> None:
         self._reader = reader
@@ -61,6 +64,8 @@ class RivalCopies:
         self.waiting: list[Rival] = []
         #: Whether a copy has come since somebody asked.
         self._has_news = False
+        #: What was tried in vain since: where the FPDU begins and ends, and the number of the choice.
+        self._failed: set[tuple[int, int, int]] = set()
 
     def take_news(self) -> bool:
         """Whether a copy has come since this was asked last."""
@@ -82,39 +87,49 @@ class RivalCopies:
         if len(self.waiting) >= _MOST_COPIES or held + end - first > _MOST_OCTETS:
             return None
         self._has_news = True
+        self._failed.clear()
         self.waiting.append(Rival(Piece(first, end, seg.start + first - start, seg), offset, other, is_reported))
         return first, end
 
     # --- judging ---
 
-    def make_good(self, at: int, limit: int) -> Extent | None:
+    def make_good(self, at: int, limit: int, is_again: bool = False) -> Extent | None:
         """Put copies in place of what is held of the FPDU at ``at`` if they make it good; its extent then.
 
-        The last copies are tried alone, in the order of capture, then all of them, one over the other.
+        The last copies are tried alone, in the order of capture, then all of them, one over the other, then all but
+        one, which may be the only one that is wrong.
 
         Args:
             at: the offset at which the FPDU begins.
             limit: the end of what is held there without a hole.
+            is_again: whether this is asked again and again: what failed is not tried once more.
         """
         end = min(limit, at + LONGEST_FPDU)
         pieces = [one.piece for one in self.waiting if one.piece.start < end and one.piece.end > at]
         if not pieces:
             return None
-        octets = self._reassembly.read(at, end)
-        for chosen in (*([piece] for piece in pieces[-_TRIED_ALONE:]), pieces):
-            laid = bytearray(octets)
-            for piece in chosen:
-                first, last = max(piece.start, at), min(piece.end, end)
-                index = piece.at + first - piece.start
-                laid[first - at : last - at] = piece.seg.buffer[index : index + last - first]
-            extent = self._reader.extent_in(laid, at)
-            if extent is None or extent.end > end:
+        for number, chosen in enumerate(_choices(pieces)):
+            # A copy may bring another length: how far the FPDU reaches comes first, for which few octets are enough.
+            extent = self._reader.extent_in(self._laid(chosen, at, min(end, at + _HEADER)), at)
+            if extent is None or extent.end > end or (at, extent.end, number) in self._failed:
                 continue
-            if crc32c(memoryview(laid)[: extent.end - at]) == CRC_RESIDUE:
+            if crc32c(self._laid(chosen, at, extent.end)) == CRC_RESIDUE:
                 for piece in chosen:
                     self._take(piece, at, extent.end)
                 return extent
+            if is_again:
+                self._failed.add((at, extent.end, number))
         return None
+
+    def _laid(self, chosen: list[Piece], start: int, end: int) -> bytearray:
+        """The octets of [start, end) with copies in place of what is held."""
+        laid = bytearray(self._reassembly.read(start, end))
+        for piece in chosen:
+            first, last = max(piece.start, start), min(piece.end, end)
+            if first < last:
+                index = piece.at + first - piece.start
+                laid[first - start : last - start] = piece.seg.buffer[index : index + last - first]
+        return laid
 
     def _take(self, copy: Piece, start: int, end: int) -> None:
         """Put a copy in place of what is held in [start, end) of the segments that differ from it there."""
@@ -139,8 +154,10 @@ class RivalCopies:
             if piece.start >= end or piece.end <= start:
                 kept.append(one)
                 continue
-            if not one.is_reported and start <= one.offset < end:
+            if not one.is_reported and one.offset < end:
                 reason = "the CRC says which is right" if is_good else "neither is right, the first copy is kept"
+                if one.offset < start:
+                    reason = "the first copy is kept"
                 decided.append(Decided(one, reason))
                 one = one._replace(is_reported=True)
             if piece.end > end:
@@ -161,6 +178,18 @@ class RivalCopies:
             one._replace(piece=_detached(one.piece, copies), other=small_copy(one.other, copies))
             for one in self.waiting
         ]
+
+
+def _choices(pieces: list[Piece]) -> Iterator[list[Piece]]:
+    """Yield which copies to put in place of what is held, in the order in which they are tried."""
+    for piece in pieces[-_TRIED_ALONE:]:
+        yield [piece]
+    if len(pieces) > 1:
+        yield pieces
+    if len(pieces) > 2:
+        ends = (*pieces[:_TRIED_ALONE], *pieces[-_TRIED_ALONE:])
+        for piece in {id(piece): piece for piece in ends}.values():
+            yield [other for other in pieces if other is not piece]
 
 
 def _detached(piece: Piece, copies: dict[int, Segment]) -> Piece:

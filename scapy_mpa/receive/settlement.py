@@ -19,10 +19,10 @@ from bisect import bisect_left, bisect_right
 from heapq import heappop, heappush
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
-from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import NEVER, Breach, Located
 from scapy_mpa.receive.reassembly import Piece, Reassembly, frames_of
 from scapy_mpa.receive.scan import Layout
+from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values import records
 from scapy_mpa.values.records import FPDULog, FPDURow, rows_of
 from scapy_mpa.values.segment import Segment
@@ -172,6 +172,7 @@ class Settlement:
     Attributes:
         counts: what was counted.
         complete: the largest complete frame of all FPDUs passed, 0 if there was none.
+        complete_time: its time in nanoseconds.
         gapped: whether octets below were never captured, so that nothing more is delivered.
         first_error: (frame, offset) of the first error of code 2 or 3.
         first_frame: the frame at which the first FPDU was located.
@@ -186,6 +187,7 @@ class Settlement:
         "_reassembly",
         "_starts",
         "complete",
+        "complete_time",
         "counts",
         "delivers_from_first_located",
         "first_error",
@@ -206,7 +208,7 @@ class Settlement:
         self._markers = layout.markers
         self.log = log
         self.counts = Counts()
-        self.complete = 0
+        self.complete = self.complete_time = 0
         self.gapped = False
         self.first_error: tuple[int, int] | None = None
         self.first_frame = NEVER
@@ -225,14 +227,14 @@ class Settlement:
         if fpdus > 1:
             self._starts.fromlist(ends[:-1])
         self.counts.pass_whole_segment(fpdus, ulpdu_octets, markers, fpdus if self.gapped else 0)
-        self.complete = seg.frame
+        self.complete, self.complete_time = seg.frame, seg.time
 
     def pass_part(self, seg: Segment, begin: int, ends: list[int], ulpdu_octets: int, markers: int) -> None:
         """FPDUs that a segment in order completed, the first from ``begin``, in front of or behind parts of others."""
         self._begin_at(begin, ends)
         fpdus = len(ends)
         self.counts.pass_in_order(fpdus, ulpdu_octets, markers, fpdus if self.gapped else 0)
-        self.complete = seg.frame
+        self.complete, self.complete_time = seg.frame, seg.time
 
     def _begin_at(self, begin: int, ends: list[int]) -> None:
         self._starts.append(begin)
@@ -271,7 +273,8 @@ class Settlement:
             ulpdu_length = fpdu & 0xFFFF
             markers = (end - offset - plain_length(ulpdu_length)) // MARKER_LENGTH if markers_used else 0
             before, known = known, (latest.frame, latest.time)
-            complete = max(complete, known[0])
+            if known[0] > complete:
+                complete, self.complete_time = known
             located_by = records.LENGTH
             if not markers:
                 known = max(known, before)
@@ -295,7 +298,9 @@ class Settlement:
         self.first_frame = min(self.first_frame, located.known[0])
         self._starts.append(located.offset)
         self._ends.append(located.end)
-        self.complete = complete = max(self.complete, located.complete[0])
+        if located.complete[0] > self.complete:
+            self.complete, self.complete_time = located.complete
+        complete = self.complete
         delivered = 0 if is_bad or self.gapped else complete
         is_late = delivered > located.known[0]
         self.counts.pass_located(extent.ulpdu_length, extent.markers, is_bad, is_late, self.gapped and not is_bad)

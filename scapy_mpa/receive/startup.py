@@ -25,13 +25,16 @@ from scapy_mpa.framing.startup import (
     startup_frame_problems,
 )
 from scapy_mpa.receive.context import ReceiverContext
-from scapy_mpa.receive.half import MAX_WINDOW, Half, Moment
 from scapy_mpa.receive.keys import KeySearch, beginning_of_key, is_garbled_key
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
-from scapy_mpa.receive.reassembly import Reassembly, differences_of, is_cut
+from scapy_mpa.receive.reassembly import Reassembly, is_cut
 from scapy_mpa.receive.waiting import Decision, Waiting, lay
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.segment import Segment, checksum_is_wrong, detached, small_copy
-from scapy_mpa.watch.startup import find_fpdu_after_rejection, find_other_copy
+from scapy_mpa.values.startup import PartOfFrame
+from scapy_mpa.watch.conflicts import Conflict, conflict_of
+from scapy_mpa.watch.startup import BehindRejection, find_other_copy
+from scapy_mpa.watch.unfinished import part_of_frame
 
 #: Octets of streaming data held back for a gap.
 _MOST_STREAMING = 1024 * 1024
@@ -56,9 +59,6 @@ class StartupConnection(Protocol):
     @property
     def lacks_beginning(self) -> bool:
         """Whether a startup frame may be what is missing behind a SYN that was captured, in either direction."""
-
-    def begins_anew(self, half: Half, seg: Segment) -> bool:
-        """Whether a segment begins another connection on the same addresses and ports; then it was dealt with."""
 
     def see_data(self, half: Half) -> None:
         """A direction sends data."""
@@ -114,14 +114,14 @@ class Known(NamedTuple):
         may_be_fpdus: whether the octets may be FPDUs.
         expected: where the Reply is expected.
         begins_at: the sequence number at which Full Operation is supposed to begin, None if it is not known.
-        rejected: the MPA connection that was rejected before, None if there was none.
+        rejected: looks at what follows a rejection, None if there was none.
         may_repeat: how many segments may be received anew.
     """
 
     may_be_fpdus: bool = True
     expected: ExpectedReply | None = None
     begins_at: int | None = None
-    rejected: CapturedConnection | None = None
+    rejected: BehindRejection | None = None
     may_repeat: int = _ANEW_AT_FIRST
 
 
@@ -143,12 +143,12 @@ class FrameCopies:
         self.weight = Waiting(segments).octets
         self._frame: Reassembly | None = None
 
-    def differences(self, seg: Segment, start: int, origin: int) -> list[Segment]:
-        """Those whose octets differ from those of ``seg``, which begins at ``start``; ``origin`` is that of offsets."""
+    def conflict(self, seg: Segment, start: int, origin: int) -> Conflict | None:
+        """How ``seg``, which begins at ``start``, differs from them, None if not; ``origin`` is that of offsets."""
         if self._frame is None:
             # Mostly nothing is repeated: they are put in order only now.
             self._frame = lay(self.segments, Reassembly(origin, False))
-        return [other for _, other in differences_of(self._frame, seg, start, start + seg.end - seg.start)]
+        return conflict_of(self._frame, seg, start, start + seg.end - seg.start)
 
     def release(self, copies: dict[int, Segment]) -> None:
         """The block of the capture that they lie in goes: they get buffers of their own, shared by ``copies``."""
@@ -217,7 +217,8 @@ class StartupPhase:
     @property
     def weight(self) -> int:
         """Octets of memory that what waits takes."""
-        return max(self.waiting.octets, self.search.reassembly.weight) + self._copies.weight
+        behind = self._rejected.weight if self._rejected is not None else 0
+        return max(self.waiting.octets, self.search.reassembly.weight) + self._copies.weight + behind
 
     @property
     def may_be_fpdus(self) -> bool:
@@ -229,10 +230,11 @@ class StartupPhase:
         """The sequence number at which Full Operation begins, None if that is not known."""
         return self.search.reassembly.seq_of(self._wait_from) if self._wait_from is not None else None
 
-    def pending(self) -> tuple[int, bytes] | None:
-        """A startup frame of which the Key and maybe more was sent, but no more: its sequence number and octets."""
-        is_whole = self.found is None and not any(is_cut(seg) for seg in self.waiting)
-        return self.search.pending() if is_whole else None
+    def pending(self) -> PartOfFrame | None:
+        """A startup frame of which a part was sent, and no more."""
+        if self.found is not None or any(is_cut(seg) for seg in self.waiting):
+            return None
+        return part_of_frame(self.search, self.half, self._expected.begins if self._expected is not None else None)
 
     # --- what others tell ---
 
@@ -262,13 +264,14 @@ class StartupPhase:
             detail = f"{len(segments)} segments wait behind one rejected startup frame after the other"
             self._connection.find("limit", segments[-1], detail)
             segments = []
-        known = Known(may_be_fpdus=False, rejected=rejected, may_repeat=self._may_repeat - _COST * len(segments))
+        behind = BehindRejection(rejected, self.half, self.found.end_seq)
+        known = Known(may_be_fpdus=False, rejected=behind, may_repeat=self._may_repeat - _COST * len(segments))
         return StartupPhase(self.half, self._connection, self._context, self.found.end_seq, True, known), segments
 
     # --- segments ---
 
-    def take(self, seg: Segment) -> None:
-        """Take a segment with payload, the next one in order or any other."""
+    def receive(self, seg: Segment) -> None:
+        """Take a segment with payload that TCP takes, the next one in order or any other."""
         self._may_repeat += _ANEW
         # What comes after a RST is looked at one by one.
         if seg.seq == self._next_seq and self.half.rst is None and self.pass_streaming(seg):
@@ -283,9 +286,6 @@ class StartupPhase:
         stream = search.reassembly
         start = stream.offset_of(seg.seq)
         end = start + seg.end - seg.start
-        if start > max(stream.highest, stream.next) + MAX_WINDOW and (stream.anchored or stream.pieces):
-            self._connection.begins_anew(self.half, seg)
-            return
         self._connection.see_data(self.half)
         if is_cut(seg) and not (self.may_be_fpdus and self._connection.mpa is None):
             cut = seg.length - seg.end + seg.start
@@ -294,6 +294,8 @@ class StartupPhase:
             return
         if start == 0:
             self._look_at_first(seg)
+        if self._rejected is not None and self._rejected.is_open and end > 0:
+            self._rejected.take(seg)
         if start + seg.length > self._keep_from() and (end > start or self.found is not None):
             self.waiting.add(seg)
             if self.waiting.octets > self._limit() and not self._make_room(seg):
@@ -323,19 +325,16 @@ class StartupPhase:
         stream = self.search.reassembly
         passing = stream.anchored and not stream.pieces and not stream.beyond
         watched = self.found is not None or self._wait_from is not None or self._expected is not None
-        watched = watched or self.may_be_fpdus or (self._rejected is not None and stream.next == 0)
+        watched = watched or self.may_be_fpdus or (self._rejected is not None and self._rejected.is_open)
         self._next_seq = stream.seq_of(stream.next) if passing and not watched else -1
 
     def _look_at_first(self, seg: Segment) -> None:
-        """The segment with the first octet: what was meant for a Key, behind a SYN, or an FPDU, behind a rejection?"""
+        """The segment with the first octet: was it, behind a SYN, meant for a Key?"""
         octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + STARTUP_HEADER_LENGTH)])
         is_first = self.search.reassembly.anchored and seg.seq == self.half.origin
         if is_first and is_garbled_key(octets) and not checksum_is_wrong(seg):
             detail = f"no startup frame: it begins with {octets[:KEY_LENGTH]!r}"
             self._connection.see_garbled_key(self.half, seg, detail)
-        if self._rejected is not None:
-            rejected, self._rejected = self._rejected, None
-            find_fpdu_after_rejection(rejected, self.half, seg)
 
     def _look_for_frame(self, seg: Segment, start: int, end: int) -> None:
         """Put a segment in order, and take the startup frame that it completes."""
@@ -413,10 +412,9 @@ class StartupPhase:
         The receiver dropped the one whose TCP checksum is wrong: that is this one, or the one before.
         """
         stream = self.search.reassembly
+        conflict = None
         if self.found is not None:
-            differences = []
-            if start < self.found.end:
-                differences = self._copies.differences(seg, start, stream.origin)
+            conflict = self._copies.conflict(seg, start, stream.origin) if start < self.found.end else None
         elif end <= stream.base and stream.anchored:
             if seg.buffer[seg.start : seg.start + KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
                 return False
@@ -424,20 +422,23 @@ class StartupPhase:
             self._begin_again([seg])
             return True
         elif start < stream.highest:
-            differences = [other for _, other in differences_of(stream, seg, start, end)]
-        else:
+            conflict = conflict_of(stream, seg, start, end)
+        if conflict is None:
             return False
-        wrong = {id(other) for other in differences if checksum_is_wrong(other)}
-        if differences and checksum_is_wrong(seg):
+        if stream.checksums.is_wrong(seg):
             return True
-        if not wrong:
-            if differences and self.found is not None:
-                find_other_copy(self._connection.mpa, self.half, seg, differences[0])
+        if not conflict.has_damaged:
+            rival = conflict.rival()
+            if rival is not None and self.found is not None:
+                find_other_copy(self._connection.mpa, self.half, seg, rival[1])
             return False
-        kept = [other for other in (*self._copies.segments, *self.waiting) if id(other) not in wrong]
-        if len(kept) < self._may_repeat:
-            self._begin_again([*kept, seg])
-            return True
+        # Only where they are few enough are all that wait gone through.
+        if len(self._copies.segments) + len(self.waiting) - conflict.most_others < self._may_repeat:
+            wrong = {id(other) for _, other in conflict.damaged()}
+            kept = [other for other in (*self._copies.segments, *self.waiting) if id(other) not in wrong]
+            if len(kept) < self._may_repeat:
+                self._begin_again([*kept, seg])
+                return True
         detail = "damaged segments come once more, undamaged, too often: the first copies are kept"
         self._connection.find("limit", seg, detail)
         return False

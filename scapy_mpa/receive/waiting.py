@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.infer.evidence import may_begin_with_fpdu
-from scapy_mpa.infer.inference import CONNECTION_BITS, Budget, Run, infer
+from scapy_mpa.infer.inference import Budget, Run, infer, is_enough
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.values.segment import Segment, small_copy
 
@@ -124,7 +124,7 @@ class Decision:
         if stream.anchored or not self._is_enough(offset - first):
             return False
         inferred = infer([Run(first, stream.read(first, offset))], budget)
-        return inferred is not None and inferred.bits >= CONNECTION_BITS
+        return inferred is not None and is_enough((inferred,))
 
     def _is_enough(self, octets: int) -> bool:
         """Whether these are twice as many octets as were looked at last."""

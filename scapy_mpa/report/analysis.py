@@ -17,6 +17,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.part import ReportPart
+from scapy_mpa.report.unfinished import report_unfinished
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -81,7 +82,7 @@ def analyze(
         from scapy_mpa.report.shares import parts
 
         found = parts(capture, jobs, read)
-    return _report(found, FrameIndex(capture))
+    return _report(found, FrameIndex(capture, limits=limits))
 
 
 def _part(
@@ -103,7 +104,7 @@ def read_into(
 
     Its connections are in the order of those that the receiver has then.
     """
-    return _report([_read(receiver, capture, selection, None)], FrameIndex(capture))
+    return _report([_read(receiver, capture, selection, None)], FrameIndex(capture, limits=receiver.limits))
 
 
 def _read(
@@ -122,7 +123,7 @@ def _read(
                 receiver.pass_time(selected[-1:])
             receiver.release()
     receiver.finish()
-    index = FrameIndex(capture)
+    index = FrameIndex(capture, limits=receiver.limits)
     return ReportPart(
         captures.names,
         captures.packets,
@@ -144,6 +145,7 @@ def _report(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
     findings = Findings()
     for found in sorted((found for part in parts for found in part.findings), key=lambda found: found.frame):
         findings.merge(found)
+    report_unfinished(connections, findings)
     _report_notes(first.notes, findings)
     return Report(
         first.captures,
@@ -177,7 +179,7 @@ class PlacedFPDUs:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._captures = Captures(capture, limits=limits)
-        self._index = FrameIndex(capture)
+        self._index = FrameIndex(capture, limits=limits)
         self._contexts: dict[FullOperation, HalfContext] = {}
         self._selection = selection
         self._assumptions = assumptions
@@ -200,12 +202,14 @@ class PlacedFPDUs:
                 lag.append(captures.packets)
         receiver.finish()
         yield from self._until(captures.packets)
+        connections = [Connection(mpa, self._index) for mpa in receiver.connections]
+        report_unfinished(connections, receiver.findings)
         _report_notes(captures.notes, receiver.findings)
         self._report = Report(
             captures.names,
             captures.packets,
             receiver.tcp_connections,
-            [Connection(mpa, self._index) for mpa in receiver.connections],
+            connections,
             receiver.findings.sorted(),
             captures.damage,
         )

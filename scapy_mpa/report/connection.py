@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
+from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.deviations import Deviation
@@ -36,6 +36,8 @@ class Connection:
         self.rejected = mpa.rejected
         self.request, self.request_frame = _startup(mpa.request)
         self.reply, self.reply_frame = _startup(mpa.reply)
+        #: The startup frame of which only a part came.
+        self.part = mpa.part
         #: Sequence numbers of their first octets.
         self.request_seq = mpa.request.seq if mpa.request is not None else None
         self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
@@ -117,6 +119,7 @@ class Connection:
             "rejected": self.rejected,
             "request": _startup_as_dict(self.request, self.request_frame),
             "reply": _startup_as_dict(self.reply, self.reply_frame),
+            "part": self.part.as_dict() if self.part is not None else None,
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
             "findings": [found.as_dict() for found in self.findings],
@@ -166,7 +169,7 @@ def _grounds(connection: Connection) -> str:
     if any(halves):
         counts = "+".join(str(half.confirmations if half is not None else 0) for half in halves)
         return f"inferred from {counts} FPDUs"
-    return f"rev {connection.revision}"
+    return f"rev {'?' if connection.revision is None else connection.revision}"
 
 
 def _markers(half: HalfConnection) -> str:
@@ -203,6 +206,10 @@ def _kinds(connection: Connection) -> Iterator[str]:
 def _outcome(connection: Connection) -> Iterator[str]:
     if connection.rejected:
         yield "rejected"
+        return
+    if connection.part is not None:
+        yield str(connection.part)
+    if connection.part is not None and connection.request is None and connection.reply is None:
         return
     if connection.request is None:
         yield "no Request captured"

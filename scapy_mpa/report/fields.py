@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from scapy_mpa.system.names import printable
+
 if TYPE_CHECKING:
     from scapy_mpa.rules.table import Severity
 
@@ -22,7 +24,7 @@ class FieldValue(NamedTuple):
     @property
     def shown(self) -> str:
         """The value as people read it."""
-        return f"{self.value:#0{self.digits + 2}x}" if self.digits else str(self.value)
+        return f"{self.value:#0{self.digits + 2}x}" if self.digits else printable(str(self.value))
 
     def __str__(self) -> str:
         return f"{self.name} {self.shown}" + (f" ({self.meaning})" if self.meaning else "")

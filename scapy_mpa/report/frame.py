@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
@@ -26,6 +25,7 @@ from scapy_mpa.report.show import (
 )
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name
 from scapy_mpa.report.words import plural
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import (
     SYN,

@@ -7,10 +7,10 @@ from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDULog, FPDURecord, record_of
 
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")

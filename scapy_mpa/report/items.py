@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple
 from scapy_mpa.capture.index import FramePiece
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Why, fpdu_name
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import (
     Segment,

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES, Severity
+from scapy_mpa.tcp.half import Direction
 
 SCHEMA_VERSION = 1
 

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from scapy_mpa.capture.files import STANDARD_INPUT, CaptureSource
+from scapy_mpa.capture.files import STANDARD_INPUT, CaptureSource, name_of
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.report.part import ReportPart
+from scapy_mpa.system.ending import kill_at_end, undisturbed
+from scapy_mpa.system.names import printable
 from scapy_mpa.values.segment import Segment, reverse_key
 
 if TYPE_CHECKING:
@@ -68,13 +70,15 @@ def parts(
     _require_files(sources)
     context = get_context()
     workers: list[tuple[BaseProcess, Any]] = []
-    with ExitStack() as stack:
+    with ExitStack() as forgetting, ExitStack() as stack:
         stack.callback(_stop, workers)
         for number in range(1, jobs):
             receiver, sender = context.Pipe(duplex=False)
             share = Share(number, jobs)
             process: BaseProcess = context.Process(target=_work, args=(sender, read, share), daemon=True)
-            process.start()
+            with undisturbed():
+                process.start()
+                forgetting.callback(kill_at_end(process))
             sender.close()
             workers.append((process, receiver))
         found = [read(Share(0, jobs))]
@@ -112,8 +116,7 @@ def _require_files(sources: CaptureSource | Sequence[CaptureSource]) -> None:
     """Raise CaptureError for what cannot be read several times at once."""
     for source in _each(sources):
         if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)) or is_pipe(source):
-            name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", "<file>")
-            raise CaptureError(f"{name}: several processes can only read a file, by its name")
+            raise CaptureError(f"{printable(name_of(source))}: several processes can only read a file, by its name")
 
 
 def _each(sources: CaptureSource | Sequence[CaptureSource]) -> Iterator[CaptureSource]:

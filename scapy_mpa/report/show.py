@@ -13,7 +13,6 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
@@ -24,6 +23,7 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 
 #: Frames before the one that completed a startup frame in which the rest of it is looked for.

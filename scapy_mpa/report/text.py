@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 from scapy_mpa.report.connection import connection_line
 from scapy_mpa.report.model import Report, summary_line
+from scapy_mpa.report.unfinished import address_of, alike
+from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 
 #: Given a severity and a text, the text as the terminal should show it.
@@ -18,8 +20,14 @@ def _plain(_severity: str, text: str) -> str:
 
 def report_lines(report: Report, style: Styler = _plain) -> Iterator[str]:
     """Yield the lines of a report."""
+    like_others = alike(report.connections)
     for connection in report.connections:
+        more = like_others.get(connection.number)
+        if more == 0:
+            continue
         yield connection_line(connection)
+        if more:
+            yield f"  and {plural(more, 'connection')} more like it from {address_of(connection)} (JSON lists them)"
         for found in connection.findings:
             yield from finding_lines(found, style)
     for found in report.findings:

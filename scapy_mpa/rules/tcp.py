@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scapy_mpa.rules.rule import Rule
+from scapy_mpa.rules.rule import WITH_STARTUP, Rule
 
 TCP_RULES = (
     Rule(
@@ -33,6 +33,25 @@ TCP_RULES = (
         clause="RFC 9293 §3.10",
     ),
     Rule(
+        "old-timestamp", "note", "MUST", None, "",
+        "no segment is older, by its timestamp, than the octets taken before",
+        "Its receiver drops it: it is a late duplicate, of an earlier connection perhaps.",
+        clause="RFC 7323 §5.3",
+    ),
+    Rule(
+        "late-duplicate", "note", "MUST", None, "",
+        "no segment of an earlier connection on the same ports comes into this one",
+        "Its sequence numbers lie outside the window, so its receiver drops it, and it belongs to nobody.",
+        clause="RFC 9293 §3.4.3",
+    ),
+    Rule(
+        "path-mtu", "note", "", None, "",
+        "no router on the path drops a packet because it is too long",
+        "Segments become smaller from there on: FPDUs that were made before are cut, those made later are smaller. A "
+        "message that quotes no octet under way, or an MTU that no path has, was not sent by such a router.",
+        clause="RFC 5044 §A.5.1",
+    ),
+    Rule(
         "attack-injection", "warning", "", None, "security",
         "all segments of a half connection come from its sender",
         "Octets that fit TCP but no FPDU, beside others at the same sequence numbers that do, were written into the "
@@ -43,6 +62,12 @@ TCP_RULES = (
         "who sends a RST sends nothing after it",
         "If data follows, or the RST lies outside the window, it came from someone else who wanted the connection to "
         "end.",
+    ),
+    Rule(
+        "attack-syn", "note", "", None, "security",
+        "no SYN comes in the middle of a connection",
+        "Nobody answered it, so nothing changes. Its sender may have lost its state, or somebody else wanted the "
+        "connection to end.",
     ),
     Rule(
         "attack-hijack", "note", "", None, "security",
@@ -59,5 +84,12 @@ TCP_RULES = (
         "attack-path-mtu", "note", "", None, "security",
         "segments do not become tiny in mid-connection",
         "A forged ICMP message can lower the path MTU so far that nothing but headers is sent.",
+    ),
+    Rule(
+        "attack-unfinished-startup", "note", "", None, "security",
+        "who opens connections completes the Request on some of them",
+        "Each such connection holds resources of the Responder until it gives up waiting, so it has to have a timeout "
+        "(RFC 5044 §7.1.2, rule 10). Many of one address come of an attacker, or of an Initiator that is broken.",
+        profiles=WITH_STARTUP,
     ),
 )  # fmt: skip

@@ -21,7 +21,8 @@ class Limits(NamedTuple):
     ``held_octets`` and ``held_segments``: out of order in one half connection, or waiting there for a startup frame;
     ``total_octets``: the same of all half connections together.  ``connections``: TCP
     connections followed at a time.  ``mpa_connections`` and ``findings``: kept for the report.  ``datagrams`` and
-    ``fragment_octets``: IP datagrams that wait for fragments, and what these hold.
+    ``fragment_octets``: IP datagrams that wait for fragments, and what these hold.  ``decompression``: octets that may
+    come of next to nothing when a capture is decompressed.
     """
 
     held_octets: int = 16 << 20
@@ -32,6 +33,7 @@ class Limits(NamedTuple):
     findings: int = 100_000
     datagrams: int = 4096
     fragment_octets: int = 16 << 20
+    decompression: int = 16 << 20
 
 
 DEFAULT_LIMITS = Limits()

@@ -17,7 +17,7 @@ class Segment(NamedTuple):
         key: source address, destination address, source port, destination port (12 or 36 octets).
         seq: sequence number of its first octet (of the SYN, if it carries one).
         ack: acknowledgement number.
-        flags: the low eight flag bits of the TCP header.
+        flags: the low eight flag bits of the TCP header, or :data:`PATH_MTU`.
         buffer: octets that hold the packet.
         start: index in ``buffer`` of the first payload octet.
         end: index in ``buffer`` after the last captured payload octet.
@@ -45,8 +45,10 @@ FRAME, TIME, KEY, SEQ, ACK, FLAGS, BUFFER, START, END, TCP, LENGTH = range(11)
 _LARGEST_PACKET = 1 << 17
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
+#: Beyond TCP's own flags: no segment, but what a router says of one (``values/pathmtu.py``).
+PATH_MTU = 0x100
 #: A segment with one of these changes the state of the TCP connection; all others only bring octets.
-STATE_FLAGS = FIN | SYN | RST
+STATE_FLAGS = FIN | SYN | RST | PATH_MTU
 
 
 def segment(

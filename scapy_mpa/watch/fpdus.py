@@ -27,7 +27,6 @@ from scapy_mpa.framing.markers import (
 )
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
 from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
-from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach, Located
 from scapy_mpa.receive.scan import (
     LAST_TO,
@@ -40,6 +39,7 @@ from scapy_mpa.receive.scan import (
     head,
     is_usual,
 )
+from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
 from scapy_mpa.watch.segments import names_buffer

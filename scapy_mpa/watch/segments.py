@@ -7,15 +7,16 @@ a segment they cannot be aligned; that is reported by itself (``fpdu-above-emss`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 
 from scapy_mpa.framing.ddp import Terminate
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.receive.half import Moment
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.reassembly import Piece
 from scapy_mpa.receive.settlement import Counts
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.segment import Segment
 
 #: Fewer segments show no habit.
@@ -28,6 +29,9 @@ _PROTECTION = ((0, 1), (1, 1))
 _DDP_VERSION = 1, 1, 4
 #: Segments of so few octets hold little but headers; so many of them in a row, after segments that are not tiny.
 TINY, _FEWEST_TINY, _NOT_TINY = 128, 16, 512
+
+#: What may come of a path that takes less than before.
+_BY_PATH_MTU = frozenset(("alignment", "alignment-lost", "attack-path-mtu", "mulpdu-filled"))
 
 #: Version, TTL (Hop Limit) and addresses of an IP header, and its octets.
 _ipv4, _IPV4_HEADER = Struct(">B7xB3x8s").unpack_from, 20
@@ -174,7 +178,7 @@ class SegmentWatches:
     """The segments of one half connection: how long they are, how they lie, and which way they come.
 
     Args:
-        key: their addresses and ports.
+        half: the half connection.
 
     Attributes:
         alignment: those that do not begin with an FPDU.
@@ -182,11 +186,12 @@ class SegmentWatches:
         longest: octets of the longest one, as far as that was looked at.
     """
 
-    __slots__ = ("_tiny", "alignment", "longest", "path")
+    __slots__ = ("_half", "_tiny", "alignment", "longest", "path")
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, half: Half) -> None:
+        self._half = half
         self.alignment = AlignmentWatch()
-        self.path = PathWatch(key)
+        self.path = PathWatch(half.key)
         self.longest = 0
         self._tiny = TinySegments()
 
@@ -202,3 +207,15 @@ class SegmentWatches:
         elif (length <= TINY or self._tiny.count) and self._tiny.is_one_too_many(length, self.longest):
             return f"segments of {length} octets, where others had {self.longest}"
         return ""
+
+    def explained(self, breaches: Sequence[Breach], octets: int = 0) -> Sequence[Breach]:
+        """The same; those of segments, of ``octets`` if given, that a smaller path MTU explains say so."""
+        told = self._half.path_mtu
+        if told is None:
+            return breaches
+        return [
+            breach._replace(detail=breach.detail + told.explanation(breach.frame, self.longest, octets))
+            if breach.rule in _BY_PATH_MTU
+            else breach
+            for breach in breaches
+        ]

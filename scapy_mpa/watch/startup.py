@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scapy_mpa.framing.markers import MARKER_LENGTH
-from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH, plain_length, wire_length
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.infer.evidence import HEADER_OCTETS
-from scapy_mpa.receive.half import Direction, Half, Moment
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.rules.findings import Findings
-from scapy_mpa.values.segment import ACK_FLAG, Segment, endpoints
+from scapy_mpa.receive.reassembly import Reassembly
+from scapy_mpa.tcp.half import Direction, Half, Moment
+from scapy_mpa.values.segment import ACK_FLAG, Segment, small_copy
 from scapy_mpa.watch.fpdus import begins_with_header, is_fpdu
 
 if TYPE_CHECKING:
@@ -232,13 +232,65 @@ def find_silence(mpa: CapturedConnection, judgement: Judgement | None, now: Mome
         mpa.findings.add("startup-unanswered", "responder", *when, request.ack, detail)
 
 
-def find_fpdu_after_rejection(mpa: CapturedConnection, half: Half, seg: Segment) -> None:
-    """The first octets after a Reply with R: are they an FPDU?"""
-    direction = mpa.role_of(half)
-    octets = bytes(seg.buffer[seg.start : seg.end])
-    if is_fpdu(octets, 0 if mpa.markers(direction) else None, mpa.crc):
-        where = seg.frame, seg.time, seg.seq
-        mpa.findings.add("startup-fpdu-after-rejection", direction, *where, "an FPDU after a Reply with R")
+class BehindRejection:
+    """The first octets that one side sends after a Reply with R: are they an FPDU (RFC 5044 §7.1.2, rule 3)?
+
+    Args:
+        mpa: the connection that was rejected.
+        half: the direction of the TCP connection.
+        origin: the sequence number of the first octet behind its startup frame.
+
+    Attributes:
+        is_open: whether that is not known yet.
+        weight: octets of memory that are held for it.
+    """
+
+    __slots__ = ("_half", "_mpa", "_need", "_stream", "is_open", "weight")
+
+    def __init__(self, mpa: CapturedConnection, half: Half, origin: int) -> None:
+        self._mpa = mpa
+        self._half = half
+        self._stream = Reassembly(origin, True)
+        #: So many octets have to be there before anything can be said.
+        self._need = (MARKER_LENGTH if self._markers else 0) + 2
+        self.is_open = True
+        self.weight = 0
+
+    @property
+    def _markers(self) -> bool:
+        return bool(self._mpa.markers(self._mpa.role_of(self._half)))
+
+    def take(self, seg: Segment) -> None:
+        """Look at a segment, in any order."""
+        stream = self._stream
+        start = stream.offset_of(seg.seq)
+        stream.commit(small_copy(seg, {}), start, start + seg.end - seg.start)
+        self.weight = stream.weight
+        if (stream.next >= self._need and self._look(stream)) or self.weight > 2 * LONGEST_FPDU:
+            self.let_go()
+
+    def _look(self, stream: Reassembly) -> bool:
+        """Look at the octets that are in order; True if it is known now what they are."""
+        markers, mpa = self._markers, self._mpa
+        octets = stream.read(0, min(stream.next, LONGEST_FPDU))
+        header = MARKER_LENGTH if markers else 0
+        ulpdu_length = octets[header] << 8 | octets[header + 1]
+        whole = wire_length(ulpdu_length, 0) if markers else plain_length(ulpdu_length)
+        # A CRC covers all of it; without one its header is all there is.
+        self._need = whole if mpa.crc else min(whole, header + 2 + HEADER_OCTETS)
+        if len(octets) < self._need:
+            return False
+        if is_fpdu(octets, 0 if markers else None, mpa.crc):
+            first = stream.pieces[0].seg
+            where = first.frame, first.time, stream.origin
+            rule = "startup-fpdu-after-rejection"
+            mpa.findings.add(rule, mpa.role_of(self._half), *where, "an FPDU after a Reply with R")
+        return True
+
+    def let_go(self) -> None:
+        """Nothing more is looked at."""
+        self.is_open, self.weight = False, 0
+        self._stream.forget()
 
 
 def find_other_copy(mpa: CapturedConnection | None, half: Half, seg: Segment, before: Segment) -> None:
@@ -248,44 +300,29 @@ def find_other_copy(mpa: CapturedConnection | None, half: Half, seg: Segment, be
         mpa.findings.add("overlap", mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
 
 
+def find_copy_of_frame(mpa: CapturedConnection, half: Half, seg: Segment) -> None:
+    """Octets come once more where a startup frame was: are they others?"""
+    found = mpa.frame_of(mpa.role_of(half))
+    if found is None:
+        return
+    octets = found.startup.encode()
+    start = seq_diff(seg.seq, found.seq)
+    first, last = max(start, 0), min(start + seg.end - seg.start, len(octets))
+    # A keep-alive may bring an octet of anything (RFC 9293 §3.8.4).
+    if first >= last or (seg.length == 1 and last == len(octets)):
+        return
+    if octets[first:last] != seg.buffer[seg.start + first - start : seg.start + last - start]:
+        detail = (
+            f"octets of a startup frame differ from what frame {found.frame} brought: it came after the peer's answer"
+        )
+        mpa.findings.add("overlap", mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
+
+
 def find_same_role(mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
     """A startup frame that the other side has sent already, or has to send."""
     what = "a second MPA Request" if found.startup.kind == "request" else "an MPA Reply from the Initiator"
     detail = f"{what}: both sides are in the same role"
     mpa.findings.add("startup-role", direction, found.frame, found.time, found.seq, detail)
-
-
-def find_unfinished(
-    mpa: CapturedConnection | None,
-    findings: Findings,
-    half: Half,
-    pending: tuple[int, bytes] | None,
-    garbled: tuple[int, int, int, str] | None,
-    unexpected: Segment | None,
-) -> None:
-    """At the end: why the Startup Phase of a half connection did not end.
-
-    ``pending`` are the sequence number and the octets of a startup frame of which only these came, ``garbled`` is where
-    its first octets are nearly a Key, and what they are, ``unexpected`` what came in place of the Reply.
-    """
-    role = mpa.role_of(half) if mpa is not None else None
-    source, destination = endpoints(half.key)
-    where = "" if mpa is not None else f"{source} > {destination}: "
-    closed = half.closed
-    if pending is not None and closed is not None:
-        seq, octets = pending
-        how, when = closed
-        detail = f"{how} after {len(octets)} octets of an MPA {'Request' if octets[7:10] == b'Req' else 'Reply'}"
-        rule = "startup-frame" if len(octets) < STARTUP_HEADER_LENGTH else "startup-pd-length"
-        findings.add(rule, role, *when, seq, where + detail)
-    elif mpa is None and garbled is not None:
-        *place, detail = garbled
-        frame, time, seq = place
-        findings.add("startup-key", None, frame, time, seq, where + detail)
-    elif mpa is not None and mpa.reply is None and unexpected is not None:
-        seg = unexpected
-        begins = bytes(seg.buffer[seg.start : min(seg.end, seg.start + 16)])
-        findings.add("startup-key", role, seg.frame, seg.time, seg.seq, f"no MPA Reply: it begins with {begins!r}")
 
 
 def find_negotiation(mpa: CapturedConnection) -> Judgement | None:

@@ -40,7 +40,7 @@ def annotate(
     waiting = next(there, None)
     with Captures(path, limits=limits) as captures:
         records = captures.records()
-        for block in blocks(path):
+        for block in blocks(path, limits):
             octets = block.octets
             if block.is_packet:
                 record = next(records, None)

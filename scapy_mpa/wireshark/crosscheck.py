@@ -15,13 +15,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.capture.source import EXPANSION
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames, startup_of
+from scapy_mpa.system.names import encodable, printable
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.wireshark.dissected import DissectedFPDU, DissectedStartup, Dissection
@@ -138,7 +140,7 @@ class CrossCheck:
         """What ``scapy-mpa crosscheck --format json`` prints."""
         return {
             "schema": SCHEMA_VERSION,
-            "capture": self.capture,
+            "capture": encodable(self.capture),
             "wireshark_version": self.version,
             "limits_seen_in": SEEN_IN,
             "fpdus": {"ours": self.ours, "wireshark": self.wireshark, "agreed": self.agreed},
@@ -173,13 +175,15 @@ def crosscheck(
     read again. Memory follows the number of FPDUs.
     """
     if os.fspath(capture) == STANDARD_INPUT or is_pipe(capture):
-        raise CaptureError(f"{os.fspath(capture)}: tshark reads the capture too, so it must be a file with a name")
+        raise CaptureError(f"{printable(capture)}: tshark reads the capture too, so it must be a file with a name")
     tshark = find_tshark()
     if not tshark.fields.issuperset(NEEDED):
         raise ToolMissing(f"tshark {tshark.version_text} does not dissect MPA: it has no field {', '.join(NEEDED)}")
-    dissection = Dissection(capture, tshark)
     with FoundFPDUs(os.fspath(capture), assumptions=assumptions, limits=limits) as found:
         fpdus = OurFPDUs(found)
+    # Wireshark has no limits: what was not read here might take it hours.
+    is_limited = any(EXPANSION in line for line in found.report.damage)
+    dissection = Dissection(capture, tshark, found.report.packets if is_limited else None)
     try:
         missing = [what for name, what in OPTIONAL.items() if name not in tshark.fields]
         result = CrossCheck(os.fspath(capture), tshark.version_text, found.report, missing, ours=len(fpdus))

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from subprocess import DEVNULL, PIPE, Popen
-from tempfile import TemporaryFile
+from contextlib import ExitStack
+from subprocess import PIPE
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from scapy_mpa.framing.sequence import seq_add
+from scapy_mpa.system.programs import started
+from scapy_mpa.system.temporary import temporary_file
 from scapy_mpa.wireshark.tshark import DISABLED, HOW_TO_INSTALL, PREFERENCES, ToolMissing, Tshark
 
 if TYPE_CHECKING:
@@ -72,28 +74,26 @@ class Dissection:
     ``failure`` says afterwards why it ended before the capture did, or is None.
     """
 
-    def __init__(self, path: str | os.PathLike[str], tshark: Tshark) -> None:
+    def __init__(self, path: str | os.PathLike[str], tshark: Tshark, packets: int | None = None) -> None:
+        """``packets``: how many of the capture's are read, if not all."""
         self._packet_of = _packet_maker()
         self._path = os.fspath(path)
         self._tshark = tshark
+        self._packets = packets
         self.failure: str | None = None
 
     def __iter__(self) -> Iterator[Dissected]:
         """Yield what the packets hold; raises :class:`ToolMissing` if tshark cannot be run."""
-        with TemporaryFile() as said:
+        with ExitStack() as stack:
+            said = stack.enter_context(temporary_file())
             try:
-                process = Popen(self._command(), stdin=DEVNULL, stdout=PIPE, stderr=said)
+                process = stack.enter_context(started(self._command(), stdout=PIPE, stderr=said))
             except OSError as error:
                 raise ToolMissing(f"{self._tshark.path} cannot be run: {error.strerror or error}") from error
-            with process:
-                try:
-                    assert process.stdout is not None
-                    for octets in _packets(process.stdout):
-                        yield from dissected(self._packet_of(octets))
-                    status = process.wait()
-                except BaseException:
-                    process.kill()
-                    raise
+            assert process.stdout is not None
+            for octets in _packets(process.stdout):
+                yield from dissected(self._packet_of(octets))
+            status = process.wait()
             if status:
                 said.seek(0)
                 lines = said.read(_AT_A_TIME).decode(errors="replace").splitlines()
@@ -103,7 +103,9 @@ class Dissection:
     def _command(self) -> list[str]:
         preferences = [word for name, value in PREFERENCES.items() for word in ("-o", f"{name}:{value}")]
         disabled = [word for name in DISABLED for word in ("--disable-protocol", name)]
-        return [self._tshark.path, "-r", self._path, "-n", "-l", "-T", "pdml", "-Y", _MPA, *preferences, *disabled]
+        count = [] if self._packets is None else ["-c", str(self._packets)]
+        form = ["-n", "-l", "-T", "pdml", "-Y", _MPA]
+        return [self._tshark.path, "-r", self._path, *count, *form, *preferences, *disabled]
 
 
 def _packets(stream: IO[bytes]) -> Iterator[bytes]:

@@ -16,11 +16,11 @@ from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of

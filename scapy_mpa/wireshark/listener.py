@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
@@ -23,6 +22,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.records import FPDURow

@@ -20,7 +20,7 @@ from scapy_mpa.framing.ddp import (
     UntaggedHeader,
     decode_ddp,
 )
-from scapy_mpa.receive.half import Direction
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.wireshark.found import FoundFPDU
 

@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.framing.dialect import Dialect, read_fpdu
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.report.analysis import EVERYTHING, Selection
@@ -24,6 +23,7 @@ from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of

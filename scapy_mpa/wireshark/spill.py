@@ -10,8 +10,9 @@ import marshal
 from collections.abc import Iterator
 from heapq import merge
 from itertools import chain, islice
-from tempfile import SpooledTemporaryFile, TemporaryFile
 from typing import IO, Any, Generic, TypeVar
+
+from scapy_mpa.system.temporary import MemoryFirst, temporary_file
 
 #: Weight of the tuples held in memory; one of a few numbers weighs 1 and takes some 300 octets.
 _HELD = 1 << 14
@@ -77,7 +78,7 @@ def _close(runs: list[IO[bytes]]) -> None:
 
 
 def _written(items: Iterator[T]) -> IO[bytes]:
-    file = TemporaryFile()  # noqa: SIM115
+    file = temporary_file()
     size = 1
     while chunk := list(islice(items, size)):
         octets = marshal.dumps(chunk)
@@ -104,7 +105,7 @@ class OctetStore:
     """Octets, kept until they are wanted again."""
 
     def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(max_size=_HELD_OCTETS)  # noqa: SIM115
+        self._file = MemoryFirst(max_size=_HELD_OCTETS)
         self._end = 0
 
     def keep(self, octets: bytes) -> int:

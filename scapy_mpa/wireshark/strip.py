@@ -25,14 +25,15 @@ from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.receive.half import Direction
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_of
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,
+    PATH_MTU,
     PSH,
     RST,
     SYN,
@@ -86,7 +87,8 @@ def _segments(
 ) -> Iterator[Segment]:
     with Captures(capture, limits=limits) as captures:
         for segments in captures.batches():
-            yield from segments if selection is EVERYTHING else selection.of(segments)
+            chosen = segments if selection is EVERYTHING else selection.of(segments)
+            yield from (seg for seg in chosen if not seg.flags & PATH_MTU)
 
 
 class _Half:

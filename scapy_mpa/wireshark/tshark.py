@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from functools import cache
+from subprocess import DEVNULL, PIPE, TimeoutExpired
 from typing import NamedTuple
 
 from scapy_mpa.errors import MPAError
+from scapy_mpa.system.programs import started
 
 #: What one line says of how to come by them.
 HOW_TO_INSTALL = "apt-get install tshark; pip install 'scapy-mpa[wireshark]'"
@@ -56,9 +57,8 @@ def find_tshark() -> Tshark:
 
 def _run(path: str, *arguments: str) -> str:
     try:
-        done = subprocess.run(
-            [path, *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        with started([path, *arguments], stdout=PIPE, stderr=DEVNULL) as process:
+            said, _ = process.communicate(timeout=_SECONDS)
+    except (OSError, TimeoutExpired) as error:
         raise ToolMissing(f"{path} cannot be run: {error}") from error
-    return done.stdout
+    return said.decode(errors="replace")

@@ -6,12 +6,15 @@ import gzip
 import io
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
 import tracemalloc
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from struct import Struct
 
 import pytest
 import zstandard
@@ -21,6 +24,7 @@ from hypothesis import strategies as st
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.values.limits import Limits, parse_limits
 from tests.capture.blocks import block, capture_ng, interface, packet, section
 from tests.capture.frames import analysed, capture, changed, changes, ethernet, pcap_records, read, survives, told
 from tests.conftest import PCAPS
@@ -168,18 +172,106 @@ def test_any_damage(path: Path, how: object, damage: list[tuple[str, float, int,
     survives(changed(how(path.read_bytes()), damage))  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("how", [gz, zst], ids=["gzip", "zstd"])
-def test_a_bomb_takes_no_memory(how: object) -> None:
-    """A block of 100 MB that is to be skipped, of next to nothing."""
+def expanding(kind: str, parts: Iterable[bytes]) -> bytes:
+    """Octets compressed part by part, of which there may be more than fit in memory."""
+    made = zlib.compressobj(9, zlib.DEFLATED, 31) if kind == "gzip" else zstandard.ZstdCompressor().compressobj()
+    return b"".join((*map(made.compress, parts), made.flush()))
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_bomb_takes_no_memory(kind: str) -> None:
+    """A block of 100 MB that is to be skipped, of next to nothing; the limit is set so that it is no bomb."""
     head = section() + interface() + packet(ethernet())
-    octets = how(head + block(0x0BAD, bytes(100_000_000)) + packet(ethernet()))  # type: ignore[operator]
+    octets = expanding(kind, (head, block(0x0BAD, bytes(100_000_000)), packet(ethernet())))
     assert len(octets) < 120_000
     tracemalloc.start()
     try:
-        assert frames_and_damage(octets) == (2, [])
+        with Captures(io.BytesIO(octets), limits=Limits(decompression=1 << 30)) as opened:
+            frames = len([seg for batch in opened.batches() for seg in batch])
+        assert (frames, opened.damage, opened.notes) == (2, [], [])
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
+
+
+MEGABYTE = bytes(1 << 20)
+#: A block of zeros as zstd has it: 128 KiB of one octet (RFC 8878 §3.1.1.2), the last of a frame or not.
+ZSTD_ZEROS = (1 << 17 << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
+
+
+def bomb(kind: str, head: bytes, megabytes: int) -> bytes:
+    """So many MiB of zeros behind a head: members (frames) of 64 MiB, so that it takes no time to make."""
+    if kind == "gzip":
+        return gz(head) + expanding(kind, [MEGABYTE] * 64) * (megabytes // 64)
+    frame = bytes.fromhex("28b52ffd 00 38") + ZSTD_ZEROS * 511 + b"\x03" + ZSTD_ZEROS[1:]
+    return zst(head) + frame * (megabytes // 64)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_ten_gigabytes_of_zeros_end_soon(kind: str) -> None:
+    """A record of a pcap file that is nothing but zeros is a packet of no octets: there would be 670 million."""
+    octets = bomb(kind, capture([ethernet()] * 10), 10_240)
+    assert len(octets) < 12_000_000
+    with Captures(io.BytesIO(octets)) as opened:
+        assert len([seg for batch in opened.batches() for seg in batch]) == 10
+    assert 1 << 19 < opened.packets < 1 << 23
+    (line,) = opened.damage
+    assert re.search(rf"damaged after frame {opened.packets}: \d+ octets come of \d+ of the {kind} data.*decomp", line)
+    (note,) = opened.notes
+    assert (note.rule, note.frame) == ("limit", opened.packets) and "(decompression)" in note.detail
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_bomb_behind_a_real_capture_is_found(kind: str) -> None:
+    """It is not what the whole file expands to that counts: however much does not, what follows is found."""
+    rng = random.Random(3)
+    real = [ethernet(rng.randbytes(1000), seq=1000 * number) for number in range(5000)]
+    octets = bomb(kind, capture(real), 1024)
+    assert len(octets) * 1000 > 1 << 30  # all together not more than a capture of zeros
+    with Captures(io.BytesIO(octets), limits=Limits(decompression=1 << 20)) as opened:
+        assert len([seg for batch in opened.batches() for seg in batch]) == len(real)
+    assert "(decompression)" in opened.damage[0] and opened.packets < len(real) + (1 << 23)
+
+
+@pytest.mark.parametrize("size", [1448, 8948, 65483])
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_capture_of_zeros_is_no_bomb(kind: str, size: int) -> None:
+    """What a benchmark of RDMA sends, in packets as long as there are: no two headers are alike."""
+    rng, seconds, count = random.Random(2), 1_700_000_000, (40 << 20) // size
+    head = capture([])
+
+    def parts() -> Iterator[bytes]:
+        yield head
+        for number in range(count):
+            octets = ethernet(bytes(size), seq=number * size)
+            yield Struct("<4I").pack(seconds + number // 9, rng.randrange(1_000_000), len(octets), len(octets)) + octets
+
+    compressed = expanding(kind, parts())
+    assert len(compressed) * 60 < 40 << 20
+    assert frames_and_damage(compressed) == (count, [])
+
+
+def test_little_is_never_a_bomb() -> None:
+    """Up to the limit anything goes, and how much that is can be told."""
+    octets = gz(capture([ethernet()]) + bytes(15 << 20))
+    assert frames_and_damage(octets) == (1, [])
+    with Captures(io.BytesIO(octets), limits=parse_limits(["decompression=1M"])) as opened:
+        assert len([seg for batch in opened.batches() for seg in batch]) == 1
+    assert "(decompression)" in opened.damage[0] and opened.packets < 1 << 17
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_bomb_is_read_again_as_far_as_it_was_read(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(bomb(kind, capture([ethernet()] * 10), 1024))
+    for limits in (Limits(decompression=100_000), Limits(decompression=5 << 20)):
+        with Captures(path, limits=limits) as opened:
+            for _ in opened.batches():
+                pass
+        index = FrameIndex(path, limits=limits)
+        assert len(index) == opened.packets
+        assert len(index.segments([opened.packets, 10, 1])) == 2  # and back
+        index.close()
 
 
 # --- standard input, pipes, files that grow ---

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from tests.hostile.flow import Flow, cuts_of, file_of
 from tests.laying import lay_stream
-from tests.receive.cases import ulpdus
+from tests.receive.cases import REQUEST, ulpdus
 
 
 class Flood(NamedTuple):
@@ -58,6 +58,20 @@ def _many(flags: int, payload: bytes, count: int) -> bytes:
     return file_of(frame[:26] + source + frame[30:] for source in sources)
 
 
+def _near(payload: bytes, count: int) -> bytes:
+    """A SYN with data of each of so many connections, each 20 of one address, and its RST."""
+    flow = Flow()
+    flow.say("a", payload, flags=SYN)
+    flow.say("b", flags=RST | ACK)
+    opened, reset = flow.frames
+    frames = []
+    for number in range(count // 2):
+        address, port = struct.pack("!I", 0x0B000000 + number // 20), struct.pack("!H", 1024 + number % 20)
+        frames.append(opened[:26] + address + opened[30:34] + port + opened[36:])
+        frames.append(reset[:30] + address + reset[34:36] + port + reset[38:])
+    return file_of(frames)
+
+
 def _state(flags: tuple[int, ...], payload: bytes, running: bool, count: int) -> bytes:
     """Segments that open and close one connection, over and over, none of them where the last one was."""
     flow = Flow()
@@ -72,6 +86,8 @@ add("SYNs from everywhere", 8_500, partial(_many, SYN, b""), "limit", memory=MAN
 add("an octet from everywhere", 8_500, partial(_many, ACK, b"x"), "limit", memory=MANY_CONNECTIONS)
 add("text from everywhere", 300, partial(_many, ACK, b"GET / HTTP/1.1\r\n" * 9), memory=MANY_CONNECTIONS)
 add("zeros from everywhere", 60, partial(_many, ACK, bytes(1200)), memory=MANY_CONNECTIONS)
+add("half a Request from everywhere", 8_500, partial(_many, SYN, REQUEST[:10]), "limit", memory=MANY_CONNECTIONS)
+add("half a Request from nearby", 1600, partial(_near, REQUEST[:10]), "attack-unfinished-startup")
 add("SYNs on one connection", 5000, partial(_state, (SYN,), b"", False))
 add("SYNs on a running connection", 5000, partial(_state, (SYN, SYN | ACK), b"", True))
 add("SYNs with data on a running connection", 5000, partial(_state, (SYN, SYN | ACK, ACK), b"x", True))

@@ -10,11 +10,12 @@ from functools import partial
 
 import zstandard
 
+from scapy_mpa.craft.icmp import too_big
 from tests.capture.blocks import block, interface, option, packet, section
 from tests.capture.frames import capture, ethernet, with_vlans
 from tests.capture.tunnels import MAC, OUTER6, gre_ip, ip4, ip6, ip_in_ip, mpls, outer4, vxlan
 from tests.hostile.floods import add
-from tests.hostile.flow import file_of
+from tests.hostile.flow import Flow, file_of
 
 _TCP = ethernet(bytes(1000))[34:]
 
@@ -90,6 +91,22 @@ add("VLAN tags", 20, partial(_nested, lambda frame: with_vlans(frame, *[(0x8100,
 add("MPLS labels", 20, partial(_nested, lambda frame: mpls(16_000, frame[14:]), 1))
 add("extension headers", 20, _extension_headers)
 add("hop-by-hop options", 200, _jumbo_options)
+
+
+def _path_mtus(count: int) -> bytes:
+    """What a router says of a running connection, over and over, and of connections that nobody has seen."""
+    flow = Flow().open().start()
+    flow.say("a", bytes(1000))
+    long, frames = flow.frames[-1], flow.frames
+    for number in range(count):
+        message = bytearray(too_big(long, number % 1500, "192.0.2.1", seq=number * 70_001))
+        if number % 2:
+            struct.pack_into("!H", message, len(message) - 8, number & 0xFFFF)
+        frames.append(bytes(message))
+    return file_of(frames)
+
+
+add("path MTU messages", 4000, _path_mtus, "path-mtu")
 
 
 # --- blocks ---

@@ -147,7 +147,7 @@ def test_what_waits_is_not_inferred_for_each_segment(name: str, monkeypatch: pyt
 @pytest.mark.parametrize("name", [name for name in FLOODS if "damaged" in name or "among" in name])
 def test_a_segment_is_not_checked_for_damage_again_and_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     octets = FLOODS[name].make(1000)
-    places = [f"scapy_mpa.receive.{module}.checksum_is_wrong" for module in ("startup", "reassembly", "copies")]
+    places = ["scapy_mpa.receive.startup.checksum_is_wrong", "scapy_mpa.values.checksums.checksum_is_wrong"]
     checked = _count(monkeypatch, places, lambda _: 1)
     assert len(checked) < 4 * analyze(io.BytesIO(octets)).packets
 
@@ -155,11 +155,11 @@ def test_a_segment_is_not_checked_for_damage_again_and_again(name: str, monkeypa
 def test_rejections_do_not_receive_all_that_waits_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     octets = FLOODS["Requests that wait, and rejections"].make(1000)
     received: list[Segment] = []
-    receive = StartupPhase.take
+    receive = StartupPhase.receive
 
     def count(self: StartupPhase, seg: Segment) -> None:
         received.append(seg)
         receive(self, seg)
 
-    monkeypatch.setattr(StartupPhase, "take", count)
+    monkeypatch.setattr(StartupPhase, "receive", count)
     assert analyze(io.BytesIO(octets)).packets < len(received) < 12_000

@@ -115,7 +115,9 @@ class Talk:
         `captured`: how many of the payload's octets the capture kept.
         """
         ack = self.next[self.peer(side)] if ack is None else ack
-        octets = bytearray(self._makers[side].frame(payload, seq=seq & _MASK, ack=ack & _MASK, flags=flags, window=512))
+        octets = bytearray(
+            self._makers[side].frame(payload, seq=seq & _MASK, ack=ack & _MASK, flags=flags, window=0xFFFF)
+        )
         right = octets[50] << 8 | octets[51]
         if checksum == "wrong":
             checksum = right ^ 0x5A5A

@@ -195,6 +195,13 @@ def test_found_by_a_marker_after_a_gap(path: Path, lost: frozenset[int]) -> None
     judge(whole(path).without(lost.__contains__), midstream.halves_of(path))
 
 
+@pytest.mark.parametrize("frames", [1, 3, 8])
+@pytest.mark.parametrize(("path", "cut"), cuts(MARKERS))
+def test_a_few_frames_with_markers(path: Path, cut: int, frames: int) -> None:
+    """Of which few hold a whole FPDU: one that holds a Marker is found."""
+    judge(whole(path).without(lambda frame: not cut < frame <= cut + frames), midstream.halves_of(path))
+
+
 @pytest.mark.parametrize("every", [7, 40])
 @pytest.mark.parametrize("name", ["markers-reordered", "markers-packed", "siw-crc-rping", "crc-only", "siw-crc-packed"])
 def test_begun_in_the_middle_and_full_of_holes(name: str, every: int) -> None:

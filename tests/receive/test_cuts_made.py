@@ -27,6 +27,7 @@ from tests.receive.test_cuts import judge
 
 CLIENT = Endpoint("10.0.0.1", 40000, b"\x02\0\0\0\0\x01")
 SERVER = Endpoint("10.0.0.2", 7471, b"\x02\0\0\0\0\x02")
+ENDS = (f"{CLIENT.address}:", f"{SERVER.address}:")
 SIDES: tuple[tuple[Side, str], ...] = (("client", "initiator"), ("server", "responder"))
 
 
@@ -185,6 +186,21 @@ def test_with_markers_and_no_crc(seed: int, missed: float) -> None:
 )
 def test_what_once_went_wrong(seed: int, markers: int, crc: bool, missed: float) -> None:
     check(seed, markers, crc, cut=True, missed=missed)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 3, 5, 9, 20])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_few_frames_of_one_half(seed: int, frames: int) -> None:
+    """Of which few hold a whole FPDU: one that holds a Marker is found, though the other half is not captured."""
+    rng = random.Random(seed << 8 | frames)
+    capture, truths = made(planned(rng, 2, True), rng)
+    (startup,) = capture.startup().values()
+    sent = [[p.frame for p in capture.packets if p.frame > startup[-1] and p.flow[0].startswith(end)] for end in ENDS]
+    for half in sent:
+        at = below(rng, len(half))
+        missed = (0.0, 0.2)[below(rng, 2)]
+        kept = {frame for frame in half[at : at + frames] if rng.random() >= missed}
+        judge(capture.without(lambda frame: frame not in kept), truths)  # noqa: B023
 
 
 @pytest.mark.parametrize("crc", [True, False])

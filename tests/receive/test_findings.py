@@ -13,7 +13,7 @@ from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.report.text import finding_lines
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.rules.table import RULES, SEVERITIES
-from tests.receive.cases import REPLY, REQUEST, Side, Talk, expected, follow, only, placing, seen, started
+from tests.receive.cases import REQUEST, Side, Talk, expected, follow, only, placing, seen, started
 from tests.receive.test_tcp import add, damaged, spoil
 from tests.receive.test_truth import analysed
 
@@ -263,10 +263,10 @@ def test_a_terminate_whose_crc_is_bad_says_nothing() -> None:
 
 def test_findings_of_no_connection() -> None:
     talk = Talk().open()
-    talk.say("a", REQUEST[:18])
-    frame = talk.say("a", flags=FIN | ACK)
+    frame = talk.say("a", b"MPA ID Req Fram!" + REQUEST[16:])
+    talk.say("a", flags=FIN | ACK)
     receiver = follow(talk.segments)
     (finding,) = receiver.findings.sorted()
     assert (finding.direction, finding.frame, finding.severity) == (None, frame, "error")
-    assert "18 octets of an MPA Request" in finding.detail
-    assert REPLY not in finding.detail.encode()
+    assert finding.detail.startswith("10.0.0.1:40000 > 10.0.0.2:7471: no startup frame")
+    assert receiver.connections == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -382,21 +382,26 @@ def test_request_answered_by_something_else(answer: bytes, syn: bool) -> None:
 
 
 @pytest.mark.parametrize("end", [FIN | ACK, RST | ACK, RST])
-@pytest.mark.parametrize("have", [16, 19, 20, 25])
-def test_end_inside_a_request(end: int, have: int) -> None:
+@pytest.mark.parametrize("ends", ["a", "b"])
+@pytest.mark.parametrize("have", [8, 9, 10, 15, 16, 19, 20, 25])
+def test_end_inside_a_request(end: int, ends: Side, have: int) -> None:
     request = startup_frame("request", private_data=bytes(30)).encode()
     talk = Talk().open()
-    talk.say("a", request[:have])
-    frame = talk.say("a", flags=end)
-    receiver = follow(talk.segments)
-    assert receiver.connections == []
-    assert [rule[0] for rule in broken(receiver.findings)] == ["startup-frame" if have < 20 else "startup-pd-length"]
-    assert receiver.findings.sorted()[0].frame == frame
-    assert codes(receiver.findings) == {4}
+    last = talk.say("a", request[:have])
+    frame = talk.say(ends, flags=end)
+    mpa = only(follow(talk.segments))
+    assert broken(mpa.findings) == [("startup-frame" if have < 20 else "startup-pd-length", "initiator", frame, 1)]
+    assert codes(mpa.findings) == {4}
+    assert (mpa.request, mpa.reply, mpa.order, mpa.initiator) == (None, None, last, "10.0.0.1:40000")
+    assert mpa.part is not None
+    assert (mpa.part.octets, mpa.part.kind, mpa.part.frame) == (request[:have], "request", last)
+    (found,) = mpa.findings.sorted()
+    how = "RST" if end & RST else "FIN" if ends == "a" else "FIN of the peer"
+    assert found.detail == f"{how} after {have} of {'20 or more' if have < 20 else 50} octets of an MPA Request"
 
 
 @pytest.mark.parametrize("end", [FIN | ACK, RST | ACK])
-@pytest.mark.parametrize("have", [16, 19, 20, 25])
+@pytest.mark.parametrize("have", [1, 8, 16, 19, 20, 25])
 def test_end_inside_a_reply(end: int, have: int) -> None:
     reply = startup_frame("reply", private_data=bytes(30)).encode()
     talk = Talk().open()
@@ -408,14 +413,94 @@ def test_end_inside_a_reply(end: int, have: int) -> None:
     assert broken(mpa.findings) == [(rule, "responder", frame, 1)]
 
 
+@pytest.mark.parametrize("have", [10, 18, 25])
+def test_half_a_reply_whose_request_was_not_captured(have: int) -> None:
+    talk = Talk().open()
+    talk.say("a", REQUEST, lost=True)
+    last = talk.say("b", startup_frame("reply", private_data=bytes(30)).encode()[:have])
+    frame = talk.say("b", flags=RST)
+    mpa = only(follow(talk.segments))
+    rule = "startup-frame" if have < 20 else "startup-pd-length"
+    assert broken(mpa.findings) == [(rule, "responder", frame, 1)]
+    assert (mpa.order, mpa.responder) == (last, "10.0.0.2:7471")
+
+
+@pytest.mark.parametrize("seconds", [9, 10, 3600])
+def test_a_request_that_is_never_finished(seconds: int) -> None:
+    """The capture goes on for some time without more of it, or of the connection."""
+    talk = Talk().open()
+    talk.say("a", REQUEST[:10])
+    for _ in range(seconds):
+        Talk(talk.tap, a=Endpoint("10.0.0.9", 9, bytes(6))).say("a", b"x")
+    mpa = only(follow(talk.segments))
+    late = [("startup-frame", "initiator", 4 + seconds, 1)] if seconds >= 10 else []
+    assert broken(mpa.findings) == late
+    assert [found.detail for found in mpa.findings.sorted()] == [
+        f"no more for {seconds}.000 s after 10 of 20 or more octets of an MPA Request" for _ in late
+    ]
+
+
 def test_end_of_the_capture_inside_a_startup_frame() -> None:
     talk = Talk().open()
     talk.say("a", REQUEST[:18])
-    receiver = follow(talk.segments)
-    assert (receiver.connections, receiver.findings.sorted()) == ([], [])
+    mpa = only(follow(talk.segments))
+    assert (mpa.request, broken(mpa.findings), mpa.order) == (None, [], 4)
     talk.say("a", REQUEST[18:])
     talk.say("b", REPLY[:18])
     assert broken(only(follow(talk.segments)).findings) == []
+
+
+@pytest.mark.parametrize("end", [FIN | ACK, RST, None])
+@pytest.mark.parametrize(
+    ("before", "said", "syn"),
+    [
+        (b"", REQUEST[:7], True),
+        (b"", b"MPA ID R.", True),
+        (b"", b"MPA ID Request", True),
+        (b"", REQUEST[:17], False),
+        (b"upgrade?", REQUEST[:8], True),
+        (b"upgrade?", REQUEST[:17], True),
+        (b"the Key is ", REQUEST[:16] + b"\n", True),
+        (b"the Key is ", REQUEST[:16] + b", which nothing else is", True),
+        (b"", REQUEST[:16] + b", which nothing else is", False),
+    ],
+)
+def test_too_little_for_a_request(before: bytes, said: bytes, syn: bool, end: int | None) -> None:
+    """Fewer octets than prove anything, or text about MPA."""
+    talk = Talk()
+    if syn:
+        talk.open()
+    if before:
+        talk.say("a", before)
+    talk.say("a", said)
+    if end is not None:
+        talk.say("a", flags=end)
+    receiver = follow(talk.segments)
+    assert (receiver.connections, receiver.findings.sorted()) == ([], [])
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), range(1, 18)])
+@pytest.mark.parametrize("before", [b"upgrade?", b"MPA ID Re", bytes(3000)])
+def test_half_a_request_behind_streaming_data(before: bytes, cuts: Sequence[int]) -> None:
+    talk = Talk().open()
+    talk.say("a", before)
+    talk.greet("a", REQUEST[:18], cuts=cuts)
+    last = len(talk.segments)
+    frame = talk.say("b", flags=FIN | ACK)
+    mpa = only(follow(talk.segments))
+    assert broken(mpa.findings) == [("startup-frame", "initiator", frame, 1)]
+    assert mpa.order == last
+
+
+def test_a_request_of_which_the_capture_lost_the_end() -> None:
+    """The peer acknowledges octets that were not captured: nobody knows what they were."""
+    talk = Talk().open()
+    talk.say("a", REQUEST[:12])
+    talk.say("a", REQUEST[12:], lost=True)
+    talk.say("b")
+    talk.say("b", flags=RST)
+    receiver = follow(talk.segments)
+    assert (receiver.connections, receiver.findings.sorted()) == ([], [])
 
 
 @pytest.mark.parametrize("end", [FIN | ACK, RST | ACK])

@@ -25,9 +25,11 @@ WITHOUT_A_ROW = {
     "teardown-reset": "RFC 5044 §7.2 describes the normal end",
     "attack-injection": "RFC 5044 §9.1 describes it",
     "attack-reset": "RFC 5044 §9.1 describes it",
+    "attack-syn": "RFC 5044 §9.1 describes it",
     "attack-hijack": "RFC 5044 §9.1.1.2 describes it",
     "attack-buffer": "RFC 5044 §9.1 describes it",
     "attack-path-mtu": "RFC 5044 §9.1 describes it",
+    "attack-unfinished-startup": "RFC 5044 §7.1.2 asks for a timeout against it",
 }
 
 every_row = [

@@ -12,6 +12,7 @@ import pytest
 from click import UsageError
 
 from scapy_mpa.cli.output import written
+from scapy_mpa.system.ending import ends_orderly
 from tests.conftest import PCAPS
 
 RPING = PCAPS / "siw-rping.pcap"
@@ -39,17 +40,18 @@ def test_what_is_protected_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
     program = (
-        "import os, sys; from scapy_mpa.cli.output import written\n"
-        "with written(sys.argv[1]) as file:\n"
+        "import os, sys; from scapy_mpa.cli.output import written; from scapy_mpa.system.ending import ends_orderly\n"
+        "with ends_orderly(), written(sys.argv[1]) as file:\n"
         "    file.write(b'part'); os.kill(os.getpid(), int(sys.argv[2]))\n"
     )
     out = tmp_path / "out"
     done = subprocess.run([sys.executable, "-c", program, str(out), str(int(number))], capture_output=True, check=False)
-    assert done.returncode in (128 + number, -number) and not [*tmp_path.iterdir()]
+    assert done.returncode == 128 + number and not [*tmp_path.iterdir()]
 
 
 def test_signals_are_as_before(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with written(str(tmp_path / "out")) as file:
+    with ends_orderly(), written(str(tmp_path / "out")) as file:
+        assert signal.getsignal(signal.SIGTERM) is not before
         file.write(b"whole")
     assert signal.getsignal(signal.SIGTERM) is before and (tmp_path / "out").read_bytes() == b"whole"

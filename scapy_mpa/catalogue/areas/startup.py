@@ -108,7 +108,7 @@ _LENGTHS = (
     ),
     Case(
         "request-pd-length-too-large", "A Request whose PD_Length counts one octet that never comes", "plain",
-        (private_data(39), fields(pd_length=40), _SILENT, says("start")), ("startup-pd-length@capture",), _GIVES_UP,
+        (private_data(39), fields(pd_length=40), _SILENT, says("start")), ("startup-pd-length",), _GIVES_UP,
         tests=("startup-timeout",),
     ),
     Case(
@@ -153,11 +153,13 @@ _CUT = tuple(
         tests=("startup-timeout",),
     )
     for keep, what, raises in (
-        (15, "one short of its Key: nobody can tell that it is MPA", ()),
-        (16, "behind its Key", ("startup-frame@capture",)),
-        (19, "in PD_Length", ("startup-frame@capture",)),
-        (20, "before its Private Data", ("startup-pd-length@capture",)),
-        (59, "one short of its Private Data", ("startup-pd-length@capture",)),
+        (7, "in its Key: nobody can tell that it is MPA", ()),
+        (8, "as few as tell that it is MPA", ("startup-frame",)),
+        (15, "one short of its Key", ("startup-frame",)),
+        (16, "behind its Key", ("startup-frame",)),
+        (19, "in PD_Length", ("startup-frame",)),
+        (20, "before its Private Data", ("startup-pd-length",)),
+        (59, "one short of its Private Data", ("startup-pd-length",)),
     )
 ) + tuple(
     Case(
@@ -171,6 +173,7 @@ _CUT = tuple(
         tests=("startup-timeout",),
     )
     for keep, what, raises in (
+        (1, "the first of its Key", ("startup-frame",)),
         (17, "behind its flags", ("startup-frame",)),
         (20, "before its Private Data", ("startup-pd-length",)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scapy_mpa.catalogue.case import Case
-from scapy_mpa.catalogue.frame import says, setup
+from scapy_mpa.catalogue.frame import frame_cut, instead, of_peer, says, setup
 from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.packet import (
     again,
@@ -16,7 +16,7 @@ from scapy_mpa.catalogue.packet import (
     recut,
 )
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
-from scapy_mpa.catalogue.wire import hops
+from scapy_mpa.catalogue.wire import hops, repeated, reported_too_big
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.sequence import seq_add
 
@@ -27,6 +27,7 @@ _DROPS = peer(
     "It may drop the segment without a word, takes the octets that TCP brings again, and goes on; if it reports the "
     "error instead, it passes nothing on from there.",
 )
+_GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a time and closes the connection.")
 _EVIL = b"evil"
 #: FPDUs of the Initiator, so that others follow the second.
 _FOUR = says(_FIRST, _SAID, *(send(msn, bytes(60)) for msn in (2, 3, 4)))
@@ -172,6 +173,23 @@ _ATTACKS = (
         "path-mtu-of-600", "The path takes no more than 600 octets of a packet from now on", "plain",
         (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 600", "initiator write 5000"),),
         (), ACCEPT, clause="RFC 5044 §5.1",
+    ),
+    Case(
+        "path-mtu-reported", "A router says that the path takes no more than 128 octets, which is so from then on",
+        "plain",
+        (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 128", "initiator write 5000"),
+         reported_too_big(8, 128)),
+        ("path-mtu", "attack-path-mtu", "alignment"), ACCEPT,
+    ),
+    Case(
+        "path-mtu-of-nobody", "Somebody who does not know what is under way says that the path takes 68 octets",
+        "plain", (reported_too_big(8, 68, far=0x40000000),), ("path-mtu",),
+        peer("accept", "It does not believe what quotes none of its octets under way, and goes on as before."),
+    ),
+    Case(
+        "requests-never-finished", "Twenty connections of one address, each with ten octets of a Request and no more",
+        "plain", (frame_cut(10), of_peer(instead(b"")), says("start"), repeated(20)),
+        ("startup-frame", "attack-unfinished-startup@capture"), _GIVES_UP, tests=("startup-timeout",),
     ),
 )  # fmt: skip
 

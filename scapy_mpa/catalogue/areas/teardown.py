@@ -79,7 +79,7 @@ _ENDS_OF_TCP = (
     ),
     Case(
         "rst-outside-the-window", "A RST far outside the window, in the name of a side that goes on", "plain",
-        (reset(3, far=0x60000000),), (), DISCARD, clause="RFC 9293 §3.10",
+        (reset(3, far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10",
     ),
 )  # fmt: skip
 

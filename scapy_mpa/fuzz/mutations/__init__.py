@@ -13,7 +13,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from scapy_mpa.fuzz.draft import Draft
-from scapy_mpa.fuzz.mutations import alignment, capture, ddp, fpdu, markers, negotiation, startup, tcp, teardown
+from scapy_mpa.fuzz.mutations import (
+    alignment,
+    attack,
+    capture,
+    ddp,
+    fpdu,
+    markers,
+    negotiation,
+    startup,
+    tcp,
+    teardown,
+)
 
 Apply = Callable[[Draft, random.Random], "str | None"]
 
@@ -34,7 +45,7 @@ class NamedMutation(NamedTuple):
 
 def _table() -> dict[str, NamedMutation]:
     made = {}
-    for module in (startup, negotiation, fpdu, markers, alignment, teardown, ddp, tcp, capture):
+    for module in (startup, negotiation, fpdu, markers, alignment, teardown, ddp, tcp, attack, capture):
         area = module.__name__.rpartition(".")[2]
         for by_message in (True, False):
             for function in module.MESSAGES if by_message else module.PACKETS:

@@ -1,10 +1,12 @@
-"""What several mutations do: choose a unit, and decide whether what depends on a part follows it."""
+"""What several mutations do: choose a unit or a packet, and decide whether what depends on a part follows it."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 
+from scapy_mpa.craft.impairments import Impairment, Pipeline
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.fuzz.draft import Draft, Turn
 from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.fuzz.units import FPDUUnit, Startup
@@ -46,3 +48,28 @@ def follow(fpdu: FPDUUnit, rng: random.Random, *, length: bool = False) -> str:
 def changed(name: str, before: int, after: int) -> str:
     """A number that was changed, in words."""
     return f"{name} {before} -> {after}"
+
+
+def impaired(draft: Draft, wanted: Impairment, rng: random.Random) -> str | None:
+    """Have an impairment fall on the packets."""
+    pipeline = Pipeline([wanted], rng.getrandbits(16))
+    made = list(pipeline.apply(iter(draft.packets)))
+    if made == draft.packets:
+        return None
+    draft.packets = made
+    said = ",".join(f"{name}={value}" for name, value in wanted.parameters.items())
+    return f"{wanted.kind}:{said}"
+
+
+def some_data(draft: Draft, rng: random.Random) -> tuple[int, TcpPacket] | None:
+    """One of the packets with octets, and its index."""
+    data = draft.data()
+    if not data:
+        return None
+    at = pick(rng, data)
+    return at, draft.packets[at]
+
+
+def near(draft: Draft, at: int, rng: random.Random) -> int:
+    """A place near a packet: before it, behind it, or some packets further."""
+    return min(len(draft.packets), max(0, at + pick(rng, (0, 1, 1, 2, 4, -1))))

@@ -1,17 +1,17 @@
-"""TCP: order, loss, repetition, overlaps that differ, sequence numbers, checksums, forged segments."""
+"""TCP: order, loss, repetition, overlaps that differ, sequence numbers, checksums."""
 
 from __future__ import annotations
 
 import random
 
-from scapy_mpa.craft.impairments import Impairment, Pipeline, impairment
+from scapy_mpa.craft.impairments import impairment
 from scapy_mpa.craft.packets import ACK, PSH, RST, SYN
 from scapy_mpa.craft.segments import below
-from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import ROLES, SentHalf
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.fuzz.draft import Draft
-from scapy_mpa.fuzz.draw import edge, octets, pick
-from scapy_mpa.fuzz.mutations.common import Function
+from scapy_mpa.fuzz.draw import octets, pick
+from scapy_mpa.fuzz.mutations.common import Function, impaired, near, some_data
 
 _BY_NETWORK = ("reorder", "duplicate", "lose", "retransmit", "corrupt")
 _HALF_SPACE = 1 << 31
@@ -36,7 +36,7 @@ def network(draft: Draft, rng: random.Random) -> str | None:
         parameters |= {"retransmit": rng.random() < 0.6, "resegment": rng.random() < 0.5}
     if kind == "corrupt":
         parameters["repaired"] = rng.random() < 0.5
-    return _impaired(draft, impairment(parameters), rng)
+    return impaired(draft, impairment(parameters), rng)
 
 
 def fragment(draft: Draft, rng: random.Random) -> str | None:
@@ -44,17 +44,7 @@ def fragment(draft: Draft, rng: random.Random) -> str | None:
     if not draft.packets:
         return None
     wanted = {"kind": "fragment", "mtu": pick(rng, (68, 200, 576)), "reverse": rng.random() < 0.5}
-    return _impaired(draft, impairment(wanted), rng)
-
-
-def _impaired(draft: Draft, wanted: Impairment, rng: random.Random) -> str | None:
-    pipeline = Pipeline([wanted], rng.getrandbits(16))
-    made = list(pipeline.apply(iter(draft.packets)))
-    if made == draft.packets:
-        return None
-    draft.packets = made
-    said = ",".join(f"{name}={value}" for name, value in wanted.parameters.items())
-    return f"{wanted.kind}:{said}"
+    return impaired(draft, impairment(wanted), rng)
 
 
 def lost(draft: Draft, rng: random.Random) -> str | None:
@@ -81,7 +71,7 @@ def lost(draft: Draft, rng: random.Random) -> str | None:
 
 def overlap(draft: Draft, rng: random.Random) -> str | None:
     """Octets come again in another segment, and they differ."""
-    found = _some_data(draft, rng)
+    found = some_data(draft, rng)
     if found is None:
         return None
     at, packet = found
@@ -97,7 +87,7 @@ def overlap(draft: Draft, rng: random.Random) -> str | None:
         start, payload = packet.start + begin, bytes(held)
     else:
         payload = octets(rng, size) if kind == "random" else bytes(size)
-    place = _near(draft, at, rng)
+    place = near(draft, at, rng)
     draft.packets.insert(place, packet._replace(start=start, payload=payload, identification=rng.getrandbits(16)))
     where = "before" if place <= at else "behind"
     return f"{len(payload)} octets at stream offset {start} of the {packet.half.role} come again {where}, {kind}"
@@ -105,7 +95,7 @@ def overlap(draft: Draft, rng: random.Random) -> str | None:
 
 def again(draft: Draft, rng: random.Random) -> str | None:
     """A packet comes again, later or much later."""
-    found = _some_data(draft, rng)
+    found = some_data(draft, rng)
     if found is None:
         return None
     at, packet = found
@@ -135,7 +125,7 @@ def order(draft: Draft, rng: random.Random) -> str | None:
 
 def sequence(draft: Draft, rng: random.Random) -> str | None:
     """A segment has a sequence number far off: old, ahead, or half the space away."""
-    found = _some_data(draft, rng)
+    found = some_data(draft, rng)
     if found is None:
         return None
     at, packet = found
@@ -163,7 +153,7 @@ def acknowledgement(draft: Draft, rng: random.Random) -> str | None:
 
 def checksum(draft: Draft, rng: random.Random) -> str | None:
     """A TCP checksum is not filled in, or an octet was damaged behind it, with a good copy or without."""
-    found = _some_data(draft, rng)
+    found = some_data(draft, rng)
     if found is None:
         return None
     at, packet = found
@@ -175,14 +165,14 @@ def checksum(draft: Draft, rng: random.Random) -> str | None:
     draft.packets[at] = packet._replace(damage=damage, checksum="before" if drawn == 2 else "right")
     comes_again = rng.random() < 0.5
     if comes_again:
-        draft.packets.insert(_near(draft, at, rng), packet)
+        draft.packets.insert(near(draft, at, rng), packet)
     said = "wrong" if drawn == 2 else "right"
     return f"packet {at}: octet {damage[0][0]} damaged, checksum {said}{', a good copy too' if comes_again else ''}"
 
 
 def probe(draft: Draft, rng: random.Random) -> str | None:
     """A keep-alive or window probe: one octet that was sent before, or none, or one ahead."""
-    found = _some_data(draft, rng)
+    found = some_data(draft, rng)
     if found is None:
         return None
     at, packet = found
@@ -203,19 +193,6 @@ def flags(draft: Draft, rng: random.Random) -> str | None:
     return f"packet {at}: flags {packet.flags:#04x} -> {packet.flags ^ mask:#04x}"
 
 
-def forged(draft: Draft, rng: random.Random) -> str | None:
-    """Somebody else sends a segment into the connection: octets, a SYN or an RST near where it is."""
-    found = _some_data(draft, rng)
-    if found is None:
-        return None
-    at, packet = found
-    what = pick(rng, (ACK | PSH, SYN, RST, RST | ACK, SYN | ACK))
-    payload = octets(rng, 1 + below(rng, 60)) if what & PSH or rng.random() < 0.2 else b""
-    start = packet.start + pick(rng, (0, 0, 1, -1, len(packet.payload), below(rng, 3000), edge(rng, 32)))
-    draft.packets.insert(_near(draft, at, rng), packet._replace(start=start, payload=payload, flags=what, options=b""))
-    return f"forged: flags {what:#04x}, {len(payload)} octets at stream offset {start}"
-
-
 def one_side(draft: Draft, rng: random.Random) -> str | None:
     """Only the packets of one side are seen, or those of the other come after all of the first."""
     role = pick(rng, ROLES)
@@ -229,20 +206,7 @@ def one_side(draft: Draft, rng: random.Random) -> str | None:
     return f"what the {role} sent comes first"
 
 
-def _some_data(draft: Draft, rng: random.Random) -> tuple[int, TcpPacket] | None:
-    data = draft.data()
-    if not data:
-        return None
-    at = pick(rng, data)
-    return at, draft.packets[at]
-
-
-def _near(draft: Draft, at: int, rng: random.Random) -> int:
-    """A place near a packet: before it, behind it, or some packets further."""
-    return min(len(draft.packets), max(0, at + pick(rng, (0, 1, 1, 2, 4, -1))))
-
-
 MESSAGES: tuple[Function, ...] = (wrap,)
 PACKETS: tuple[Function, ...] = (
-    network, fragment, lost, overlap, again, order, sequence, acknowledgement, checksum, probe, flags, forged, one_side,
+    network, fragment, lost, overlap, again, order, sequence, acknowledgement, checksum, probe, flags, one_side,
 )  # fmt: skip

@@ -158,7 +158,7 @@ RFC_5044: Sections = {
     ),
     "7.1.5": (
         seen("SHOULD", "MPA is started when no streaming data is under way", "startup-stream-data"),
-        seen("MUST", "the rules of TCP hold", "overlap", "outside-window"),
+        seen("MUST", "the rules of TCP hold", "overlap", "outside-window", "old-timestamp", "late-duplicate"),
         seen("MUST", "TCP recovers what is lost also while stacks are changed", "gap", "overlap"),
     ),
     "7.2": (unseen("SHOULD", "DDP learns that the peer has closed", "interface"),),

@@ -1,0 +1,46 @@
+"""A startup frame of which only a part came (RFC 5044 §7.1.1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, STARTUP_HEADER_LENGTH, Kind
+
+
+class PartOfFrame(NamedTuple):
+    """The octets that came of a startup frame, at the end of what a half connection sent.
+
+    ``seq`` is the sequence number of the first; ``frame`` and ``time`` (nanoseconds) are of the segment with the last.
+    """
+
+    octets: bytes
+    seq: int
+    frame: int
+    time: int
+
+    @property
+    def kind(self) -> Kind:
+        """Which it is; the first octets of a Reply's Key, which both have, are taken for a Request's."""
+        is_reply = len(self.octets) > len(KEY_PREFIX) and REPLY_KEY.startswith(self.octets[:KEY_LENGTH])
+        return "reply" if is_reply else "request"
+
+    @property
+    def has_header(self) -> bool:
+        """Whether PD_Length came, so that only Private Data are missing."""
+        return len(self.octets) >= STARTUP_HEADER_LENGTH
+
+    @property
+    def wire_length(self) -> int | None:
+        """Octets of the whole frame, None if PD_Length did not come."""
+        pd_length = self.octets[STARTUP_HEADER_LENGTH - 2 : STARTUP_HEADER_LENGTH]
+        return STARTUP_HEADER_LENGTH + int.from_bytes(pd_length, "big") if self.has_header else None
+
+    def __str__(self) -> str:
+        """How many octets came, and of how many."""
+        whole = f"{STARTUP_HEADER_LENGTH} or more" if self.wire_length is None else str(self.wire_length)
+        return f"{len(self.octets)} of {whole} octets of an MPA {self.kind.capitalize()}"
+
+    def as_dict(self) -> dict[str, int | str | None]:
+        """The keys of the report's JSON."""
+        octets = len(self.octets)
+        return {"startup": self.kind, "frame": self.frame, "seq": self.seq, "octets": octets, "of": self.wire_length}

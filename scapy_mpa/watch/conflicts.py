@@ -1,0 +1,219 @@
+"""Where a segment brings other octets than those at hand for the same places (DESIGN: rival copies).
+
+Whoever sends one segment over many others, again and again, must not have all of them looked at each time.  So octets
+are compared in long runs, and what differs is asked of only as far as somebody wants to know: is one damaged, which
+is the first that may have been taken.
+
+Segments that were consumed may overlap one another, without limit.  They are compared with a segment only if, taken
+together, they hold no more than :data:`_MOST_COPIES` times its octets; of more copies nobody knows which was taken, and
+nothing is said.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.receive.reassembly import Reassembly
+from scapy_mpa.values.segment import Segment
+
+#: Segments consumed last that may have been taken in place of others.
+_MOST_TAKEN: Final = 4
+#: Copies of an octet that were consumed, and the segments that brought them: a few, and one for so many octets.
+_MOST_COPIES: Final = 16
+_FEW_SEGMENTS: Final = 256
+_OCTETS_A_SEGMENT: Final = 16
+#: In more ranges with holes between them octets are compared piece by piece.
+_FEW_RANGES: Final = 8
+#: So many octets are compared at first, then twice as many, and so on.
+_FIRST_STEP: Final = 64
+_HALF: Final = 1 << 31
+
+#: The first offset at which another segment differs, and that one.
+Place = tuple[int, Segment]
+
+
+class _Run(NamedTuple):
+    """Octets from an offset on that differ from those that are held."""
+
+    start: int
+    mine: bytes
+    held: bytes
+
+
+class Conflict:
+    """A segment differs from others in octets of the same places.
+
+    Args:
+        reassembly: the octets at hand.
+        consumed: what was consumed and differs.
+        runs: what is held and differs.
+    """
+
+    __slots__ = ("_consumed", "_reassembly", "_runs")
+
+    def __init__(self, reassembly: Reassembly, consumed: list[Place], runs: list[_Run]) -> None:
+        self._reassembly = reassembly
+        self._consumed = consumed
+        self._runs = runs
+
+    @property
+    def most_others(self) -> int:
+        """How many others may differ at most, near enough."""
+        pieces = (self._reassembly.pieces_of(run.start, run.start + len(run.held)) for run in self._runs)
+        return len(self._consumed) + sum(map(len, pieces))
+
+    @property
+    def has_damaged(self) -> bool:
+        """Whether the TCP checksum of one of the others is wrong."""
+        return next(self._each_damaged(), None) is not None
+
+    def damaged(self) -> list[Place]:
+        """Those others whose TCP checksum is wrong."""
+        found: dict[int, Place] = {}
+        for place in self._each_damaged():
+            found.setdefault(id(place[1]), place)
+        return list(found.values())
+
+    def _each_damaged(self) -> Iterator[Place]:
+        """The same; one comes as often as it differs in another place."""
+        is_wrong = self._reassembly.checksums.is_wrong
+        yield from (place for place in self._consumed if is_wrong(place[1]))
+        for start, mine, held in self._runs:
+            for first, last, other in self._reassembly.damaged_within(start, start + len(held)):
+                low, high = max(first - start, 0), last - start
+                different = first_difference(mine[low:high], held[low:high])
+                if different is not None:
+                    yield start + low + different, other
+
+    def rival(self) -> Place | None:
+        """The first of the others whose TCP checksum may be right."""
+        reassembly = self._reassembly
+        is_wrong = reassembly.checksums.is_wrong
+        consumed = [place for place in self._consumed if not is_wrong(place[1])]
+        if consumed:
+            return min(consumed, key=lambda place: place[0])
+        for start, mine, held in self._runs:
+            at: int | None = 0
+            while at is not None and (at := first_difference(mine, held, at)) is not None:
+                (piece,) = reassembly.pieces_of(start + at, start + at + 1)
+                if not is_wrong(piece.seg):
+                    return start + at, piece.seg
+                at = piece.end - start
+        return None
+
+
+def conflict_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -> Conflict | None:
+    """How ``seg``, whose octets are [start, end), differs from octets at hand; None if it does not."""
+    consumed: list[Place] = []
+    if start < reassembly.base:
+        consumed = _differing_consumed(reassembly, seg, start, end)
+    runs: list[_Run] = []
+    if start < reassembly.next or reassembly.beyond:
+        runs = _differing_runs(reassembly, seg, start, max(start, reassembly.base), end)
+    return Conflict(reassembly, consumed, runs) if consumed or runs else None
+
+
+def _differing_runs(reassembly: Reassembly, seg: Segment, start: int, low: int, end: int) -> list[_Run]:
+    """Where [low, end) of a segment that begins at ``start`` differs from what is held."""
+    ranges, at = [], low
+    for first, last in (*reassembly.missing(low, end), (end, end)):
+        if at < first:
+            ranges.append((at, first))
+        at = last
+    octets = bytes(seg.buffer[seg.start + low - start : seg.end])
+    if len(ranges) > _FEW_RANGES:
+        # A damaged segment may come over many islands, again and again, and differ from the last of them.
+        pieces = reassembly.pieces_of(low, end)
+        views = [other.buffer[at + max(low - a, 0) : at + min(b, end) - a] for a, b, at, other in pieces]
+        if b"".join(views) == b"".join([octets[first - low : last - low] for first, last in ranges]):
+            return []
+    runs = []
+    while ranges:
+        first, last = ranges.pop()
+        held, mine = reassembly.read(first, last), octets[first - low : last - low]
+        if len(held) < len(mine):
+            # Before a startup frame is found, a hole may have been skipped between octets that are still held.
+            pieces = reassembly.pieces_of(first, last)
+            ranges += [(max(piece.start, first), min(piece.end, last)) for piece in pieces]
+        elif mine != held:
+            runs.append(_Run(first, mine, held))
+    return runs[::-1]
+
+
+def _differing_consumed(reassembly: Reassembly, seg: Segment, start: int, end: int) -> list[Place]:
+    """The segments let go of lately that differ, each with the first such offset."""
+    base = reassembly.base
+    consumed, are_all = consumed_between(reassembly, start, min(end, base))
+    if not are_all:
+        return []
+    latest: list[Segment] | None = None
+    found = []
+    for first, other in consumed:
+        low, high = max(start, first), min(end, first + other.end - other.start)
+        if low >= high:
+            continue
+        mine = bytes(seg.buffer[seg.start + low - start : seg.start + high - start])
+        theirs = bytes(other.buffer[other.start + low - first : other.start + high - first])
+        different = first_difference(mine, theirs)
+        if different is None or low + different >= base:
+            continue
+        offset = low + different
+        if latest is None:
+            latest = sorted((one for _, one in consumed), key=lambda one: one.frame)[-_MOST_TAKEN:]
+        octet = seg.buffer[seg.start + offset - start]
+        # A segment dropped for one FPDU may have been taken for another; then a later one brought these octets.
+        if not any(one.frame > other.frame and _octet_at(reassembly, one, offset) == octet for one in latest):
+            found.append((offset, other))
+    return found
+
+
+def _octet_at(reassembly: Reassembly, seg: Segment, offset: int) -> int | None:
+    """The octet of a segment at an offset, None if it has none there."""
+    index = seg.start + offset - reassembly.offset_of(seg.seq)
+    return seg.buffer[index] if seg.start <= index < seg.end else None
+
+
+def consumed_between(reassembly: Reassembly, start: int, end: int) -> tuple[list[Place], bool]:
+    """The segments let go of lately that hold octets of [start, end), and maybe some before, by their first offsets.
+
+    Also whether these are all, or so many do that they are only the first ones.
+    """
+    found: dict[int, Place] = {}
+    begin = reassembly.seq_of(start)
+    most = _FEW_SEGMENTS + (end - start) // _OCTETS_A_SEGMENT
+    octets = _MOST_COPIES * (end - start)
+    for segments in (reassembly.previously_consumed, reassembly.consumed):
+        index = bisect_right(segments, start, key=lambda seg: reassembly.offset_of(seg.seq))
+        # Retransmissions with other boundaries overlap, so the one before may not be the first.
+        for at in range(max(index - 4, 0), len(segments)):
+            seg = segments[at]
+            first = start + (seg.seq - begin + _HALF & SEQ_MASK) - _HALF
+            if first >= end:
+                break
+            octets -= max(min(end, first + seg.end - seg.start) - max(start, first), 0)
+            # One between whose octets others lie is there several times.
+            found[id(seg)] = first, seg
+            if octets < 0 or len(found) > most:
+                return list(found.values()), False
+    return list(found.values()), True
+
+
+def first_difference(mine: bytes, theirs: bytes, start: int = 0) -> int | None:
+    """The first index, from ``start`` on, at which octets of one length differ; None if they do not."""
+    low, length, step = start, len(mine), _FIRST_STEP
+    while mine[low : low + step] == theirs[low : low + step]:
+        low += step
+        step *= 2
+        if low >= length:
+            return None
+    high = min(low + step, length)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if mine[low:middle] == theirs[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
