@@ -54,7 +54,6 @@ _REMEMBERED: Final = 64
 _TIMESTAMPS: Final = struct.Struct("!II")
 _TIMESTAMPS_OPTION: Final = b"\x01\x01\x08\x0a"
 _TICKS_OF_AN_HOUR: Final = 3_600_000
-_SHIFT_OPTION: Final = b"\x01\x03\x03"
 
 
 def forged(packet: TcpPacket, start: int, payload: bytes = b"", flags: int = ACK) -> TcpPacket:
@@ -119,8 +118,7 @@ class _Seen:
         if end > packet.start and not packet.is_dropped:
             self.received.add(packet.start, end)
         if flags & SYN:
-            at = packet.options.rfind(_SHIFT_OPTION)
-            self._shift = packet.options[at + len(_SHIFT_OPTION)] if at >= 0 else 0
+            self._shift = packet.window_shift
         if not self.startup and packet.payload and half.startup is not None and packet.start == half.startup[0]:
             self.startup = packet.payload
 

@@ -31,6 +31,7 @@ Applies = Callable[[TcpPacket], bool]
 
 _RETRANSMITTED = 0x8000  # what the IP identification of a retransmission differs by
 _MOST_RECENT = 4
+_LARGEST_WINDOW = 0xFFFF
 
 
 def is_data(packet: TcpPacket) -> bool:
@@ -198,16 +199,20 @@ def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, r
 def acknowledged(packets: Packets) -> Packets:
     """The same packets; none of them acknowledges what its sender has not received (RFC 9293 §3.4).
 
-    Nor does any echo a timestamp newer than that of what its sender has received in order (RFC 7323 §4.3).
+    Nor does any echo a timestamp newer than that of what its sender has received in order (RFC 7323 §4.3).  What it
+    offered to take stays offered: its peer has sent as much.
     """
     received: dict[SentHalf, Arrived] = {}
     recent: dict[SentHalf, int] = {}
+    shifts: dict[SentHalf, int] = {}
     for packet in packets:
         if packet.is_injected:
             yield packet
             continue
         half, options = packet.half, packet.options
         has_stamps = len(options) == TIMESTAMPS.size
+        if packet.flags & SYN:
+            shifts[half] = packet.window_shift
         arrived = received.setdefault(half, Arrived())
         if not packet.is_dropped:
             value = int.from_bytes(options[4:8], "big")
@@ -219,7 +224,8 @@ def acknowledged(packets: Packets) -> Packets:
         if packet.ack is not None:
             known = received.setdefault(half.peer, Arrived()).next
             if packet.ack > known:
-                packet = packet._replace(ack=known)
+                more = packet.ack - known >> (0 if packet.flags & SYN else shifts.get(half, 0))
+                packet = packet._replace(ack=known, window=min(packet.window + more, _LARGEST_WINDOW))
         echo = recent.get(half.peer)
         if has_stamps and echo is not None and seq_diff(int.from_bytes(options[8:12], "big"), echo) > 0:
             packet = packet._replace(options=options[:8] + echo.to_bytes(4, "big"))

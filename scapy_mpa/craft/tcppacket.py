@@ -25,6 +25,8 @@ _CHECKSUM_AT = 16
 #: What a checksum that fits nothing differs by from the right one.
 _WRONG = 0xA5A5
 _TCP_HEADER = 20
+#: The window scale option, aligned, up to the shift count.
+_SHIFT_OPTION = b"\x01\x03\x03"
 
 
 def other(role: Role) -> Role:
@@ -104,6 +106,12 @@ class TcpPacket(NamedTuple):
     is_again: bool = False
     #: It is none of the connection's: forged, or of an earlier one. Its sender and its receiver know nothing of it.
     is_injected: bool = False
+
+    @property
+    def window_shift(self) -> int:
+        """By how many bits the windows are shifted that its sender says from now on, in a SYN (RFC 7323 §2.2)."""
+        at = self.options.rfind(_SHIFT_OPTION)
+        return self.options[at + len(_SHIFT_OPTION)] if at >= 0 else 0
 
     @property
     def end(self) -> int:

@@ -105,6 +105,7 @@ class FullOperation:
         "_reader",
         "_refuses",
         "_report_to",
+        "_rivals",
         "_segments",
         "_sink",
         "_touched",
@@ -157,6 +158,7 @@ class FullOperation:
         self._segments = SegmentWatches(half)
         self.opening = Opening(layout)
         sent, rivals = SentOctets(half, reassembly), RivalCopies(self._reader)
+        self._rivals = rivals
         self.chain: Recovery | DeviatingChain = deviating or Recovery(
             self._reader, floor, observer is not None, begins_at, may_search, rivals, sent.is_acknowledged
         )
@@ -268,6 +270,11 @@ class FullOperation:
         reassembly = self.reassembly
         highest = max(reassembly.highest, reassembly.next, self.in_order.highest)
         return Range(reassembly.seq_of(reassembly.next), reassembly.seq_of(highest))
+
+    @property
+    def may_have_dropped(self) -> bool:
+        """Whether its receiver may have dropped a segment without a word (RFC 5044 §8)."""
+        return self._rivals.has_kept
 
     def is_before(self, seg: Segment) -> bool:
         """Whether a segment has octets of the Startup Phase."""

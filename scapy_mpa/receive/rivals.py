@@ -54,14 +54,17 @@ class RivalCopies:
 
     Attributes:
         waiting: those copies, in the order of capture.
+        has_kept: whether there was any: its receiver may have dropped a segment without a word, and not know octets
+            that were captured.
     """
 
-    __slots__ = ("_failed", "_has_news", "_reader", "_reassembly", "waiting")
+    __slots__ = ("_failed", "_has_news", "_reader", "_reassembly", "has_kept", "waiting")
 
     def __init__(self, reader: FPDUReader) -> None:
         self._reader = reader
         self._reassembly: Reassembly = reader.reassembly
         self.waiting: list[Rival] = []
+        self.has_kept = False
         #: Whether a copy has come since somebody asked.
         self._has_news = False
         #: What was tried in vain since: where the FPDU begins and ends, and the number of the choice.
@@ -86,7 +89,7 @@ class RivalCopies:
             return None
         if len(self.waiting) >= _MOST_COPIES or held + end - first > _MOST_OCTETS:
             return None
-        self._has_news = True
+        self._has_news = self.has_kept = True
         self._failed.clear()
         self.waiting.append(Rival(Piece(first, end, seg.start + first - start, seg), offset, other, is_reported))
         return first, end

@@ -166,6 +166,7 @@ class Segments:
         "_half",
         "_highest",
         "_in_row",
+        "_is_order_doubted",
         "_knows_stamps",
         "_lacks_acks",
         "_last",
@@ -202,6 +203,7 @@ class Segments:
         self._last = self._next_then = 0
         self._stamps: Timestamps | None = None
         self._knows_stamps = False
+        self._is_order_doubted = False
         #: Time (nanoseconds) and timestamp of its SYN.
         self._syn_stamp: tuple[int, int] | None = None
         #: How many came in a row that are doubtful.
@@ -295,7 +297,11 @@ class Segments:
     @property
     def _knows_order(self) -> bool:
         """Whether what comes next here does so at its receiver; not if the capture begins in the middle."""
-        return self._anchored
+        return self._anchored and not self._is_order_doubted
+
+    def doubt_order(self) -> None:
+        """Its receiver may lack octets that were captured: what comes in order here may not do so there."""
+        self._is_order_doubted = True
 
     def pass_stamp(self, seg: Segment) -> None:
         """A segment without octets came: its receiver remembers its timestamp if it is the next in order."""
@@ -403,7 +409,8 @@ class Segments:
         if end < self._next - MAX_WINDOW or (self._anchored and start < -1):
             return Acceptance.OUTSIDE
         fin = self._half.fin
-        if is_fin and fin is None and end < max(self._next, self._acknowledged()):
+        # The FIN itself has a number, which may have been acknowledged.
+        if is_fin and fin is None and end < max(self._next, self._acknowledged() - 1):
             return Acceptance.OUTSIDE
         if fin is not None and (end > start or is_fin):
             found = self._against_fin(start, end, self._offset_of(fin[0]))
@@ -473,8 +480,14 @@ class Segments:
         if self._origin < 0:
             return True
         offset = self._offset_of(ack)
+        end = max(self._highest, self._next)
+        # What waits just beyond the window is what was acknowledged, if anything is.
+        for start, _, seg in self.waiting:
+            if start > end:
+                break
+            end = max(end, start + seg.length)
         # A FIN takes a number, too, and may not have been captured.
-        return (not self._anchored or offset >= 0) and offset <= max(self._highest, self._next) + 1
+        return (not self._anchored or offset >= 0) and offset <= end + 1
 
     def is_near(self, seg: Segment) -> bool:
         """Whether a segment lies no farther than a window from what was captured."""
@@ -524,12 +537,12 @@ class Segments:
         if self._in_row >= IN_A_ROW:
             self._believe()
         self._limit()  # which also finds out whether acknowledgements lack
-        at = 0
+        at, before = 0, self._next
         while at < len(self.waiting):
             start, _, seg = self.waiting[at]
             if start > max(self._next, self._acknowledged()) and not self._lacks_acks:
                 return
-            found = self._judge_waiting(start, start + seg.length, seg)
+            found = self._judge_waiting(start, start + seg.length, seg, before)
             if found is Acceptance.WAITS:
                 at += 1
                 continue
@@ -539,14 +552,26 @@ class Segments:
                 self._count(start, start + seg.length)
             yield seg, found
 
-    def _judge_waiting(self, start: int, end: int, seg: Segment) -> Acceptance:
-        if end <= self._next and (end > start or start < self._next):
+    def _judge_waiting(self, start: int, end: int, seg: Segment, before: int) -> Acceptance:
+        # Others brought those up to `before`; of those that waited, too, each may be the one that was taken.
+        if end <= before and (end > start or start < before):
             return Acceptance.OUTSIDE
         if end > start and self._half.peer.has(seg.seq, (seg.seq + seg.length) & SEQ_MASK):
             return Acceptance.TAKEN
         found = self._judge(start, end, bool(seg.flags & FIN))
         is_let_in = found is Acceptance.TAKEN and (self._lacks_acks or end == start)
         return found if is_let_in or found is Acceptance.AFTER_FIN else Acceptance.WAITS
+
+    def shows_lack(self, seg: Segment) -> bool:
+        """Whether a segment, the next in order, shows that what waits may have been offered room: others were, too.
+
+        More than one octet beyond what was offered is no probe of a window that is closed (RFC 9293 §3.8.6.1).
+        """
+        edge = self._half.peer.edge
+        if not self.waiting or edge < 0 or seg.length < 2 or seg.seq != self.next_seq:
+            return False
+        self._lacks_acks |= self._next + seg.length > self._offset_of(edge)
+        return self._lacks_acks
 
     def _believe(self) -> None:
         """What waits is the connection's: its receiver's acknowledgements were not captured."""

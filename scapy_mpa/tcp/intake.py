@@ -46,6 +46,10 @@ class OctetsInOperation(Protocol):
         """Up to where octets were captured."""
 
     @property
+    def may_have_dropped(self) -> bool:
+        """Whether the receiver may have dropped a segment that TCP takes, without a word."""
+
+    @property
     def last_in_order(self) -> Segment | None:
         """The last segment that came in order, None if none is at hand."""
 
@@ -145,7 +149,12 @@ class Intake:
         operation = self._operation
         if operation is None:
             self.take = self._judge_and_take
-        elif self.segments.looks_at_timestamps or self._acks.is_doubtful or self._checks(operation):
+        elif (
+            self.segments.looks_at_timestamps
+            or self.segments.waiting
+            or self._acks.is_doubtful
+            or self._checks(operation)
+        ):
             self.take = self._look_and_take
         else:
             self.take = operation.take
@@ -222,7 +231,7 @@ class Intake:
             return True
         elif found is Acceptance.WAITS:
             self._choose_take()
-        elif not seg.length:
+        elif not seg.length and not seg.flags & FIN:  # a FIN is judged by itself, and may wait
             self._connection.leave_out(self, seg, found)
         return False
 
@@ -262,14 +271,19 @@ class Intake:
         """Take a segment in Full Operation whose timestamp, checksum or acknowledgement may tell something."""
         operation = self._operation
         assert operation is not None
+        if operation.may_have_dropped:
+            self.segments.doubt_order()
         checks = self._checks(operation)
         is_usual = seg.seq == operation.in_order.next_seq and not checks and not self._acks.is_doubtful
-        if is_usual and self.segments.goes_on(seg):
+        if is_usual and not self.segments.waiting and self.segments.goes_on(seg):
             operation.take(seg)
             return
         self.look()
         if not self._passes_timestamp(seg):
             return
+        if self.segments.shows_lack(seg):
+            self._receive_all(self.segments.take_joined())
+            self._choose_take()
         if self._acks.is_doubted_before(seg) and seg.seq == self.segments.next_seq:
             self._settle_acks(is_last=False)
             self._choose_take()
@@ -312,6 +326,7 @@ class Intake:
             self._connection.find("outside-window", seg, detail, self.half)
         if found is Acceptance.WAITS:
             self._weigh()
+            self._choose_take()
         elif found is not Acceptance.TAKEN:
             self._connection.leave_out(self, seg, found)
         else:
