@@ -290,9 +290,15 @@ class Segments:
             return self._doubt(seg, Acceptance.OLD)
         self._doubts_in_row = 0
         # Its receiver remembers the timestamp of what it takes in order (RFC 7323 §4.3), and echoes it.
-        if seg.seq == self.next_seq and self._knows_order:
+        if (seg.seq == self.next_seq and self._knows_order) or self._goes_on_from_acknowledged(seg):
             stamps.take(seg.time, stamp)
         return found
+
+    def _goes_on_from_acknowledged(self, seg: Segment) -> bool:
+        """Whether a segment begins with octets that were acknowledged, and ends behind those in order."""
+        ack = self._half.peer.ack
+        start = self._offset_of(seg.seq)
+        return ack > 0 and start <= self._offset_of(ack) and start + seg.length > self._next
 
     @property
     def _knows_order(self) -> bool:

@@ -281,6 +281,8 @@ class Intake:
         self.look()
         if not self._passes_timestamp(seg):
             return
+        if self.segments.waiting:
+            self.peer.look()
         if self.segments.shows_lack(seg):
             self._receive_all(self.segments.take_joined())
             self._choose_take()
@@ -297,6 +299,7 @@ class Intake:
     def _passes_timestamp(self, seg: Segment) -> bool:
         """Whether a segment is to be taken, by its timestamp; if not, it was dealt with."""
         segments = self.segments
+        self.peer.half.read_last()  # what it echoes
         found = segments.stamp(seg)
         if segments.doubtful:
             self.look()
@@ -311,7 +314,8 @@ class Intake:
         if operation is not None and not self._is_remarkable and theirs.ack > 0 and theirs.edge >= 0:
             low = theirs.ack
             # Well within what its receiver offered, and not acknowledged.
-            if (seg.seq - low) & SEQ_MASK < (theirs.edge - low) & SEQ_MASK and not self._checks(operation):
+            is_within = (seg.seq - low) & SEQ_MASK < (theirs.edge - low) & SEQ_MASK
+            if is_within and not self._checks(operation) and not operation.is_before(seg):
                 return False
         if self._connection.begins_anew(self, seg):
             return True

@@ -300,8 +300,9 @@ def _aged(place: Place, octets: bytes, flags: int = ACK) -> Seg | None:
 
 @kind("data-wrong-checksum")
 def _checksum(place: Place) -> Seg | None:
-    # Where the octets are those that were sent, a wrong checksum shows nowhere.
-    octets = place.content(3)
+    # Where the octets are those that were sent, a wrong checksum shows nowhere.  Where CRCs are in use it is looked at
+    # only when one fails (DESIGN: checksums): an FPDU with a good one counts.
+    octets = place.junk() if place.scene.plan.crc else place.content(3)
     at = place.inside(len(octets))
     return None if at is None else place.make(at, octets, checksum="wrong")
 
@@ -474,9 +475,9 @@ def _ack_behind(place: Place) -> Seg:
     return _wide(place, place.old(0) - 1, place.pick(sent, sent + 1000, sent + 10**8, 1))
 
 
-@kind("ack-of-never-sent")
+@kind("ack-of-never-sent", is_told=False)
 def _ack_never(place: Place) -> Seg:
-    """In order, but for octets that the other side never sends."""
+    """In order, but for octets that the other side never sends; a capture that lacks their segments looks the same."""
     last = place.scene.world.hosts[1 - place.side].last
     return _wide(place, place.view.sent, last + 1 + place.pick(1, 100, 5000, 10**6, 10**9))
 
