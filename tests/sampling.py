@@ -38,6 +38,7 @@ SAMPLED = {
     # Captures cut and lossy, and what makes them by the number.
     "tests/craft/test_injecting.py::test_the_analysis_finds": 3,
     "tests/craft/test_scenarios.py::test_the_analysis_finds": 3,
+    "tests/receive/test_attack.py::test_draws": 25,
     "tests/receive/test_attack.py::test_what_tcp_would": 3,
     "tests/receive/test_cuts": 5,
     "tests/receive/test_cuts_made.py::test_what_once_went_wrong": 1,

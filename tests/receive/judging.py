@@ -223,8 +223,8 @@ def judge_a(draw: Draw, before: Outcome, after: Outcome) -> list[str]:
     # Behind a hole that stays no CRC fails, so that no TCP checksum is looked at.
     kinds = {draw.captured[n - 1].inserted for n in draw.inserted}
     may_hold = "data-wrong-checksum" in kinds and any(plan.crc for plan in draw.plans)
-    put = {*draw.inserted, *answers}
-    return against_truth(draw, after) or unchanged(draw.real, put, told, before, after, may_hold)
+    frames = {*draw.inserted, *answers}
+    return against_truth(draw, after) or unchanged(draw.real, frames, told, before, after, may_hold)
 
 
 def unchanged(

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
-from tests.receive.attack import check_a, run_a, run_b, run_c, run_n
-from tests.receive.contesting import CONTESTS
+from tests.receive.attack import Result, check_a, run_a, run_b, run_c, run_n
 from tests.receive.conversing import ACK, RST, SYN, Known, Seg, crc32c
 from tests.receive.drawing import FLAVOURS, MOMENTS, draw_a, scenario, scene_of
 from tests.receive.inserting import KINDS, Scene, is_taken
 from tests.receive.judging import Draw, analysed, truth, unchanged
-from tests.receive.lacking import LACKS
-from tests.sampling import examples
 
 ATTACKED = Path(__file__).parent / "attacked"
-SEEDS = st.integers(0, 2**32 - 1)
 
 
 # --- the model itself ---
@@ -68,19 +63,6 @@ def test_a_conversation_is_whole(flavour: str) -> None:
     assert draw is not None
     assert all(record["delivered_frame"] for record in truth(draw))
     assert len(truth(draw)) >= sum(map(len, scene.plan.sizes))
-
-
-@pytest.mark.xfail(
-    reason="of 1,000 draws, 3 fail with nothing put in, 28 with what TCP would not take, 1 with what it would",
-    strict=False,
-)
-@settings(max_examples=examples(200))
-@given(seed=SEEDS)
-def test_where_nothing_is_put_in_the_model_and_the_receiver_agree(seed: int) -> None:
-    result = run_n(seed)
-    assume(result is not None)
-    assert result is not None
-    assert result.lines == []
 
 
 # --- by name ---
@@ -133,56 +115,32 @@ def test_what_tcp_would_not_take_changes_nothing(case: Scenario) -> None:
 
 # --- by chance ---
 
-
-@pytest.mark.xfail(
-    reason="of 1,000 draws, 3 fail with nothing put in, 28 with what TCP would not take, 1 with what it would",
-    strict=False,
-)
-@settings(max_examples=examples(800))
-@given(seed=SEEDS, kind=st.sampled_from(sorted(KINDS)))
-def test_one_segment_that_tcp_would_not_take(seed: int, kind: str) -> None:
-    result = run_a(seed, [kind], most=1)
-    assume(result is not None)
-    assert result is not None
-    assert result.lines == []
-
-
-@pytest.mark.xfail(
-    reason="of 1,000 draws, 3 fail with nothing put in, 28 with what TCP would not take, 1 with what it would",
-    strict=False,
-)
-@settings(max_examples=examples(400))
-@given(seed=SEEDS)
-def test_several_segments_that_tcp_would_not_take(seed: int) -> None:
-    result = run_a(seed)
-    assume(result is not None)
-    assert result is not None
-    assert result.lines == []
+#: The draws 0 to 4,999 of each kind in which the analysis is wrong, by what is wrong; none may be added.
+#:
+#: What a receiver drops for its timestamp follows from the order in which segments arrive, and a capture has another.
+OLD_TIMESTAMPS = {2973, 3207, 3842, 3933}
+#: A handshake, or a part of it, forged or late, beside others: one of them is not named, or two connections are one.
+HANDSHAKES = {1433, 1865, 1926, 2068, 2620, 3437, 3624, 4444, 4599, 4938}
+#: In the window, as far as is known, but for its acknowledgement number or for a timestamp that is one tick too old.
+IN_THE_WINDOW = {328, 521, 592, 1927, 1997, 2217, 2892, 3359, 3697, 3718, 3751, 3776, 4905}
+#: Forged octets in the window: another copy is taken (843, 2716, 3702), or the forged one is not named (873).
+FORGED = {843, 873, 2716, 3702}
+#: Acknowledgements that were not captured: what waits for them is given up.
+LACKING = {3087, 4718}
+WRONG = {"N": OLD_TIMESTAMPS, "A": OLD_TIMESTAMPS | HANDSHAKES | IN_THE_WINDOW, "B": FORGED, "C": LACKING}
+RUN: dict[str, Callable[[int], Result | None]] = {"N": run_n, "A": run_a, "B": run_b, "C": run_c}
+DRAWS, TOGETHER = 5000, 100
 
 
-@pytest.mark.xfail(
-    reason="of 1,000 draws, 3 fail with nothing put in, 28 with what TCP would not take, 1 with what it would",
-    strict=False,
-)
-@settings(max_examples=examples(400))
-@given(seed=SEEDS, kind=st.sampled_from(CONTESTS))
-def test_what_lies_inside_the_window(seed: int, kind: str) -> None:
-    result = run_b(seed, [kind])
-    assume(result is not None)
-    assert result is not None
-    assert result.lines == []
-
-
-@pytest.mark.xfail(
-    reason="1 of 2,000: where acknowledgements lack, a copy that comes later may count instead", strict=False
-)
-@settings(max_examples=examples(400))
-@given(seed=SEEDS, kind=st.sampled_from(LACKS))
-def test_nothing_is_lost_for_lack_of_frames(seed: int, kind: str) -> None:
-    result = run_c(seed, [kind])
-    assume(result is not None)
-    assert result is not None
-    assert result.lines == []
+@pytest.mark.parametrize("first", range(0, DRAWS, TOGETHER))
+@pytest.mark.parametrize("kind", RUN)
+def test_draws(kind: str, first: int) -> None:
+    """Nothing put in, what TCP would not take, what it would, and what was not captured: see `attack`."""
+    results = {seed: RUN[kind](seed) for seed in range(first, first + TOGETHER)}
+    made = {seed: result for seed, result in results.items() if result is not None}
+    assert len(made) > TOGETHER // 2
+    wrong = {seed: result.lines for seed, result in made.items() if result.lines}
+    assert set(wrong) == WRONG[kind] & set(results), wrong
 
 
 # --- captures in which it once went wrong ---
