@@ -5,7 +5,7 @@ This is the whole of receiving for any segment; :mod:`~scapy_mpa.receive.inorder
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.infer.deviating import DeviatingChain
@@ -130,9 +130,16 @@ class AnyOrder:
         self._judge_alignment()
         return bool(new)
 
-    def take_waited(self, segments: Iterable[Segment]) -> None:
-        """Take segments that came before both startup frames were there: until then nothing of them was complete."""
-        changed = [found for seg in segments for ranges in self._commit(seg) for found in ranges]
+    def take_waited(self, segments: Iterable[Segment], acks: Mapping[int, int]) -> None:
+        """Take segments that came before both startup frames were there: until then nothing of them was complete.
+
+        ``acks`` is what the peer had acknowledged when each came, by frame.
+        """
+        changed: list[Range] = []
+        for seg in segments:
+            self.sent.look_back(acks.get(seg.frame, -1))
+            for ranges in self._commit(seg):
+                changed += ranges
         if changed:
             self._place(self._floor, changed)
         self._judge_alignment()
