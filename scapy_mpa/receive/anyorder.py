@@ -11,7 +11,6 @@ from typing import Protocol, TypeAlias
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.receive.copies import Copies, SentOctets
 from scapy_mpa.receive.located import Breach, Located, Outcome
-from scapy_mpa.receive.placing import DROPPED
 from scapy_mpa.receive.reassembly import Piece, is_cut
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.rivals import Decided, Rival, RivalCopies, overlap
@@ -19,7 +18,7 @@ from scapy_mpa.receive.scan import FPDUReader
 from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.limits import Limits
-from scapy_mpa.values.segment import Segment, checksum_is_wrong
+from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
@@ -181,11 +180,6 @@ class AnyOrder:
             sent.cut_at(start + seg.length)
             self._find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
         highest = reassembly.highest
-        if self._chain.diagnosis is not None and start < end and checksum_is_wrong(seg):
-            # So few senders deviate that each segment of theirs is checked, with or without a CRC that would tell.
-            self._find("tcp-checksum", start, seg.frame, seg.time, DROPPED)
-            counts.take_segment(is_repeat=False, is_late=start < highest)
-            return [], []
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg.length == 1 and end == reassembly.next
