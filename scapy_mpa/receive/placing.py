@@ -10,7 +10,7 @@ from __future__ import annotations
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
-from scapy_mpa.receive.rivals import RivalCopies, overlap
+from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
@@ -228,14 +228,12 @@ class Placing:
         after = reassembly.pieces_of(offset, better.end)
         replaced = [piece.seg.frame for piece in before if piece not in after]
         good = max((piece.seg for piece in after if piece not in before), key=lambda seg: seg.frame)
-        decided = self._rivals.judged(offset, better.end, True)
         if max(piece.seg.frame for piece in before) < good.frame:
             # All of it had come before: the receiver found it bad, and said nothing.
+            self._rivals.judged(offset, better.end, True)
             bad = max(replaced)
             detail = f"frame {bad} brought it with a bad CRC, frame {good.frame} brought it good"
             self._breaches.append(Breach("crc-dropped", offset, good.frame, good.time, detail))
-        else:
-            self._breaches += map(overlap, decided)
         self.suspects.forget(offset)
         return better
 
