@@ -337,7 +337,7 @@ class Recovery:
         """The chain's next FPDU has a bad CRC: TCP may still bring it again (RFC 5044 §8)."""
         bad = self._waiting or self._placing.located(extent, BAD)
         if self._is_last or self._is_final(extent.offset, extent.end):
-            self._placing.be_late(self._waiting is not None)
+            self._placing.be_late(bad.known if self._waiting is not None else None)
             self._waiting = None
             self._settle_bad(bad)
             self.state = RETRY

@@ -18,6 +18,7 @@ from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Finding
+from tests.receive.cases import follow, only, started
 
 #: How FPDUs lie in segments: one in one, one in three, three in one.
 LAYOUTS = ("one", "three", "packed")
@@ -186,6 +187,19 @@ def test_what_never_comes_again_is_bad_in_the_end(markers: int) -> None:
     assert records_of(report) == truth
     assert [k for k, record in enumerate(truth) if record["crc"] == "bad"] == [number]
     assert "crc" in findings_of(report)
+
+
+def test_a_bad_one_behind_a_bad_one_is_bad_where_it_was_complete() -> None:
+    """Though it was not known before the acknowledgement that the length of the first one leads to it."""
+    talk = started()
+    octets = [bytearray(talk.lay("a", size)) for size in (40, 50, 60, 70)]
+    octets[1][9] ^= 1
+    octets[2][9] ^= 1
+    frames = [talk.say("a", bytes(fpdu)) for fpdu in octets[:3]]
+    talk.say("b")
+    talk.say("a", bytes(octets[3]))
+    (found,) = (finding for finding in only(follow(talk.segments)).findings.sorted() if finding.rule.id == "crc")
+    assert (found.count, found.frame, found.last_frame) == (2, frames[1], frames[2])
 
 
 @pytest.mark.parametrize("markers", [0, 1])
