@@ -15,7 +15,7 @@ from scapy_mpa.infer.diagnosis import Hypothesis, ddp_header, marker_agrees, ver
 from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER
 from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome, offset_of
-from scapy_mpa.receive.placing import DROPPED, FIRST_ULPDU_OCTETS, TERMINATE_OCTETS
+from scapy_mpa.receive.placing import DROPPED, FIRST_ULPDU_OCTETS, TERMINATE_OCTETS, WithdrawnError
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.recovery import CHAIN, LOST
 from scapy_mpa.receive.scan import Extent
@@ -159,6 +159,24 @@ class DeviatingChain:
     # --- the chain ---
 
     def _advance(self, is_last: bool = False) -> Outcome:
+        chain = self.state, self.at, self._due, self._before, self._bad
+        explained = self._explained, self._has_other_origin
+        while True:
+            try:
+                self._read_on(is_last)
+                break
+            except WithdrawnError:
+                # The receiver dropped the segment as a whole: what else it brought is taken back.
+                self.state, self.at, self._due, self._before, self._bad = chain
+                self._explained, self._has_other_origin = explained
+                self._next_try = 0
+                self._fresh, self._breaches = [], [one for one in self._breaches if one.rule == "tcp-checksum"]
+        self._reassembly.consume(min(self.at, self._reassembly.next))
+        outcome = Outcome(sorted(self._fresh, key=offset_of), self._fresh, self._breaches)
+        self._fresh, self._breaches = [], []
+        return outcome
+
+    def _read_on(self, is_last: bool) -> None:
         reassembly = self._reassembly
         if self.at < reassembly.base:
             self._lose(reassembly.base)
@@ -170,10 +188,6 @@ class DeviatingChain:
             if fpdu is None or (fpdu.end > reassembly.next and self._may_be_fpdu(fpdu)):
                 break
             self._take(fpdu, octets[: fpdu.end - fpdu.offset])
-        reassembly.consume(min(self.at, reassembly.next))
-        outcome = Outcome(sorted(self._fresh, key=offset_of), self._fresh, self._breaches)
-        self._fresh, self._breaches = [], []
-        return outcome
 
     def _may_be_fpdu(self, fpdu: SpokenFPDU) -> bool:
         return 0 < fpdu.ulpdu_length <= MAX_ULPDU_LENGTH
@@ -187,6 +201,9 @@ class DeviatingChain:
             is_good = crc_agrees(dialect, fpdu, octets)
         if is_good:
             self._settle(fpdu, octets, GOOD if dialect.crc else UNCHECKED)
+        elif wrong := self._reassembly.damaged(fpdu.offset, min(fpdu.end, self._reassembly.next)):
+            self.withdraw(wrong, fpdu.offset)
+            raise WithdrawnError
         elif self._bad is None and by_crc and self._may_be_fpdu(fpdu):
             self._settle(fpdu, octets, BAD)
         else:

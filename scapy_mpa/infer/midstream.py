@@ -177,7 +177,7 @@ class AwaitingInference:
         waiting = self.waiting
         if not waiting:
             self._origin = seg.seq
-        waiting.add(seg)
+        waiting.add(seg, self.half.peer.ack)
         if waiting.octets >= self._next_try:
             self._next_try = 2 * waiting.octets
             self.decide(waiting.octets > _MOST_WAITING)

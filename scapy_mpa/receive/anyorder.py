@@ -5,13 +5,12 @@ This is the whole of receiving for any segment; :mod:`~scapy_mpa.receive.inorder
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.receive.copies import Copies, SentOctets
 from scapy_mpa.receive.located import Breach, Located, Outcome
-from scapy_mpa.receive.placing import DROPPED
 from scapy_mpa.receive.reassembly import Piece, is_cut
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.rivals import Decided, Rival, RivalCopies, overlap
@@ -19,7 +18,7 @@ from scapy_mpa.receive.scan import FPDUReader
 from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.limits import Limits
-from scapy_mpa.values.segment import Segment, checksum_is_wrong
+from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
@@ -130,9 +129,16 @@ class AnyOrder:
         self._judge_alignment()
         return bool(new)
 
-    def take_waited(self, segments: Iterable[Segment]) -> None:
-        """Take segments that came before both startup frames were there: until then nothing of them was complete."""
-        changed = [found for seg in segments for ranges in self._commit(seg) for found in ranges]
+    def take_waited(self, segments: Iterable[Segment], acks: Mapping[int, int]) -> None:
+        """Take segments that came before both startup frames were there: until then nothing of them was complete.
+
+        ``acks`` is what the peer had acknowledged when each came, by frame.
+        """
+        changed: list[Range] = []
+        for seg in segments:
+            self.sent.look_back(acks.get(seg.frame, -1))
+            for ranges in self._commit(seg):
+                changed += ranges
         if changed:
             self._place(self._floor, changed)
         self._judge_alignment()
@@ -174,11 +180,6 @@ class AnyOrder:
             sent.cut_at(start + seg.length)
             self._find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
         highest = reassembly.highest
-        if self._chain.diagnosis is not None and start < end and checksum_is_wrong(seg):
-            # So few senders deviate that each segment of theirs is checked, with or without a CRC that would tell.
-            self._find("tcp-checksum", start, seg.frame, seg.time, DROPPED)
-            counts.take_segment(is_repeat=False, is_late=start < highest)
-            return [], []
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg.length == 1 and end == reassembly.next

@@ -207,7 +207,7 @@ class TCPDirection:
         """Begin Full Operation as soon as what waits shows how."""
 
         def begin(beginning: Beginning) -> None:
-            self.begin(mpa, beginning).replay(waiting.segments)
+            self.begin(mpa, beginning).replay(waiting)
 
         phase = AwaitingInference(self.half, waiting, self._context, known.look, begin, next_try)
         self.enter(phase)
@@ -230,7 +230,7 @@ class TCPDirection:
         operation = self._deviating(mpa, diagnosis, old.reassembly.origin, suspicion.agreed, old.floor)
         mpa.begin(operation, None)
         self.enter(operation)
-        operation.replay([*suspicion.segments, *suspicion.left])
+        operation.replay(Waiting([*suspicion.segments, *suspicion.left]))
         operation.counts.take_segments(old.counts)
         return operation
 
@@ -492,11 +492,11 @@ class TCPConnection:
                 direction.wait(mpa, old.waiting, AwaitedMarkers(old.begins_at, floor), 0)
             else:
                 operation = direction.begin(mpa, Beginning(Reassembly(old.begins_at, True), with_markers, floor))
-                waiting.append((operation, old.waiting.segments))
+                waiting.append((operation, old.waiting))
         if len(waiting) == len(DIRECTIONS):
             watch_reads(mpa)
-        for operation, segments in waiting:
-            operation.replay(segments)
+        for operation, waited in waiting:
+            operation.replay(waited)
 
     # --- Full Operation without startup frames ---
 
@@ -594,7 +594,7 @@ class TCPConnection:
                 direction.wait(mpa, waiting, Awaited(role, mpa.crc, asked, self._context), 2 * waiting.octets)
             else:
                 told = self._context.assumptions.markers_of(role)
-                direction.begin(mpa, waited[role].beginning(found, start, told, mpa.crc)).replay(waiting.segments)
+                direction.begin(mpa, waited[role].beginning(found, start, told, mpa.crc)).replay(waiting)
 
     def _begin_mpa(self, initiator: Half) -> CapturedConnection:
         """There is MPA on this connection."""

@@ -26,6 +26,7 @@ from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import FPDUReader, Layout
 from scapy_mpa.receive.settlement import Counts, Settlement
+from scapy_mpa.receive.waiting import Waiting
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.tcp.acceptance import Range
 from scapy_mpa.tcp.half import Direction, Half, Moment
@@ -328,17 +329,19 @@ class FullOperation:
         elif not self._refuses(seg):
             self.receive(seg)
 
-    def replay(self, segments: list[Segment]) -> None:
+    def replay(self, waiting: Waiting) -> None:
         """Take the segments that waited for the startup frames: until then nothing of them was complete."""
         # Some may have waited for the other side to be heard, too.
-        segments = sorted(segments, key=lambda seg: seg.frame)
+        segments, sent = sorted(waiting, key=lambda seg: seg.frame), self._any_order.sent
         waited = [seg for seg in segments if seg.frame <= self.floor[0]]
-        self._any_order.take_waited(waited)
+        self._any_order.take_waited(waited, waiting.acks)
         self.in_order.resume(self.chain.in_order)
         if waited:
             self._touch()
         for seg in segments[len(waited) :]:
+            sent.look_back(waiting.acks.get(seg.frame, -1))
             self.receive(seg)
+        sent.look_back(None)
 
     def _touch(self) -> None:
         """Have :meth:`release` called when the block of the capture goes."""
@@ -385,8 +388,7 @@ class FullOperation:
         if consumed:
             self._any_order.sent.keep_up()
             for seg in (consumed[0], consumed[-1]):
-                detail = self._segments.path.look_at(seg)
-                if detail:
+                if detail := self._segments.path.look_at(seg):
                     self.find("attack-hijack", reassembly.offset_of(seg.seq), seg.frame, seg.time, detail)
         reassembly.release()
         is_left = bool(consumed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.receive.located import Ahead, Breach, Located, Outcome, Suspects, offset_of
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
-from scapy_mpa.receive.rivals import RivalCopies, overlap
+from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
@@ -51,8 +51,8 @@ class Placing:
         "_breaches",
         "_floor",
         "_fresh",
-        "_is_late",
         "_keep_octets",
+        "_late",
         "_most_ends",
         "_now",
         "_placed_ends",
@@ -71,7 +71,8 @@ class Placing:
         self._keep_octets = keep_octets
         self._rivals = rivals
         self._now = floor
-        self._is_late = False
+        #: When the bad FPDU was complete and located that is final only now, None if none is.
+        self._late: Moment | None = None
         #: Where FPDUs end whose successor the chain has not passed, and when they were placed.
         self._placed_ends: dict[int, Moment] = {}
         #: So many of them may be stale before they are gone through.
@@ -87,11 +88,11 @@ class Placing:
     def begin(self, now: Moment) -> None:
         """The next frame changes something."""
         self._now = now
-        self._is_late = False
+        self._late = None
 
-    def be_late(self, is_late: bool) -> None:
-        """What is decided from now on in this frame might have been decided before, had a bad FPDU been final."""
-        self._is_late = is_late
+    def be_late(self, known: Moment | None) -> None:
+        """What is decided now might have been decided before, had the bad FPDU known since ``known`` been final."""
+        self._late = known
 
     def go_on_at(self, offset: int, placed: Moment) -> None:
         """All FPDUs up to an offset were read in order, the last placed at ``placed``."""
@@ -157,6 +158,9 @@ class Placing:
             known = complete
         elif before is not None:
             known = max(complete, before)
+        elif crc == BAD and self._late is not None:
+            # By the length of the one before, as soon as that was located.
+            known = self._late = max(complete, self._late)
         else:
             # Found by its CRC alone, for which no other FPDU had to be placed; a bad one, by those around it.
             known = self._now if crc == BAD else complete
@@ -228,14 +232,12 @@ class Placing:
         after = reassembly.pieces_of(offset, better.end)
         replaced = [piece.seg.frame for piece in before if piece not in after]
         good = max((piece.seg for piece in after if piece not in before), key=lambda seg: seg.frame)
-        decided = self._rivals.judged(offset, better.end, True)
         if max(piece.seg.frame for piece in before) < good.frame:
             # All of it had come before: the receiver found it bad, and said nothing.
+            self._rivals.judged(offset, better.end, True)
             bad = max(replaced)
             detail = f"frame {bad} brought it with a bad CRC, frame {good.frame} brought it good"
             self._breaches.append(Breach("crc-dropped", offset, good.frame, good.time, detail))
-        else:
-            self._breaches += map(overlap, decided)
         self.suspects.forget(offset)
         return better
 
@@ -271,7 +273,9 @@ class Placing:
         distance = found.marker_offset - located.offset
         detail = f"Marker {distance} octets into the FPDU: FPDUPTR {found.fpduptr}, expected {found.expected}"
         rule = "fpduptr-origin" if found.kind == "other-origin" else "marker-length"
-        self._breaches.append(Breach(rule, located.offset, *(located.known if self._is_late else self._now), detail))
+        self._breaches.append(
+            Breach(rule, located.offset, *(self._now if self._late is None else located.known), detail)
+        )
 
     def drop_damaged(self, start: int, end: int) -> None:
         """Withdraw the segments that hold [start, end) and whose TCP checksum is wrong, if there are any."""

@@ -157,13 +157,11 @@ class Recovery:
 
         def decide() -> None:
             # Where lengths may not be trusted, what Markers locate in the new octets comes first.
-            self._is_to_locate = self._reader.layout.markers
+            self._is_to_locate = markers = self._reader.layout.markers
             self._advance()
             self._is_to_locate = False
             waits = self._waiting is not None
-            if self._reader.layout.markers and (
-                self._reassembly.beyond or self.state is not CHAIN or waits or self._conflict()
-            ):
+            if markers and (self._reassembly.beyond or self.state is not CHAIN or waits or self._conflict()):
                 self._beyond.look_at(new, self._low, self.at if self.state is CHAIN else None, not waits)
                 self._advance()
 
@@ -339,7 +337,7 @@ class Recovery:
         """The chain's next FPDU has a bad CRC: TCP may still bring it again (RFC 5044 §8)."""
         bad = self._waiting or self._placing.located(extent, BAD)
         if self._is_last or self._is_final(extent.offset, extent.end):
-            self._placing.be_late(self._waiting is not None)
+            self._placing.be_late(bad.known if self._waiting is not None else None)
             self._waiting = None
             self._settle_bad(bad)
             self.state = RETRY
@@ -398,8 +396,11 @@ class Recovery:
         starts = first.offset if first is not None else None, found
         suspect = next(self._placing.suspects.within(self._low, self._reassembly.next), None)
         if suspect is not None and not any(start is not None and start < suspect.end for start in starts):
-            self._settle_bad(suspect)
-            self.state = RETRY
+            self.state, self.at = CHAIN, suspect.offset
+            # If it is not final, a copy may still come that makes it good.
+            if self._is_last or self.at < self._reassembly.base or self._is_final(self.at, suspect.end):
+                self._settle_bad(suspect)
+                self.state = RETRY
             return True
         if found is not None and (first is None or found < first.offset):
             self.state, self.at = CHAIN, found
@@ -435,8 +436,7 @@ class Recovery:
         self._searching.pass_fpdu(located.offset)
         # The extent of an FPDU with a bad CRC proves nothing: another may begin inside it.
         self._low = located.offset + 1 if located.crc == BAD else located.end
-        if self._placing.suspects:
-            self._placing.suspects.forget_below(self._low)
+        self._placing.suspects.forget_below(self._low)
 
     def withdraw(self, wrong: list[Segment], offset: int) -> None:
         """Forget what segments with a wrong TCP checksum brought; the real receiver dropped them."""

@@ -297,7 +297,7 @@ class StartupPhase:
         if self._rejected is not None and self._rejected.is_open and end > 0:
             self._rejected.take(seg)
         if start + seg.length > self._keep_from() and (end > start or self.found is not None):
-            self.waiting.add(seg)
+            self.waiting.add(seg, self.half.peer.ack)
             if self.waiting.octets > self._limit() and not self._make_room(seg):
                 return
         if self.found is None:

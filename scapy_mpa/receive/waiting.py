@@ -23,12 +23,14 @@ class Waiting:
 
     Attributes:
         octets: the memory they take, near enough.
+        acks: what their receiver had acknowledged when each came, by frame.
     """
 
-    __slots__ = ("_released", "octets", "segments")
+    __slots__ = ("_released", "acks", "octets", "segments")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
         self.segments: list[Segment] = []
+        self.acks: dict[int, int] = {}
         self.replace(segments)
 
     def __len__(self) -> int:
@@ -41,12 +43,14 @@ class Waiting:
         """These wait now, and no others."""
         self.segments = list(segments)
         self.octets = sum(map(_weight, self.segments))
+        self.acks = {seg.frame: self.acks[seg.frame] for seg in self.segments if seg.frame in self.acks}
         #: How many of the segments are known to have a buffer of their own.
         self._released = 0
 
-    def add(self, seg: Segment) -> None:
-        """One more waits."""
+    def add(self, seg: Segment, ack: int) -> None:
+        """One more waits; its receiver had sent this acknowledgement number, -1 if none."""
         self.segments.append(seg)
+        self.acks.setdefault(seg.frame, ack)
         self.octets += _weight(seg)
 
     def pop(self) -> Segment:

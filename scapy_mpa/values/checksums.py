@@ -5,7 +5,7 @@ A checksum is looked at only where copies differ or an FPDU is bad, but there ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from scapy_mpa.values.segment import Segment, checksum_is_right, checksum_is_wrong
 
@@ -24,21 +24,11 @@ class Checksums:
 
     def is_wrong(self, seg: Segment) -> bool:
         """Whether a receiver would have dropped this segment for its TCP checksum."""
-        if seg.tcp < 0:
-            return False
-        known = self._wrong.get(seg.frame)
-        if known is None:
-            known = self._wrong[seg.frame] = checksum_is_wrong(seg)
-        return known
+        return _look_up(self._wrong, seg, checksum_is_wrong)
 
     def is_right(self, seg: Segment) -> bool:
         """Whether the TCP checksum of a segment, all of which was captured, is right."""
-        if seg.tcp < 0:
-            return False
-        known = self._right.get(seg.frame)
-        if known is None:
-            known = self._right[seg.frame] = checksum_is_right(seg)
-        return known
+        return _look_up(self._right, seg, checksum_is_right)
 
     def forget_others(self, segments: Iterable[Segment]) -> None:
         """No other segments than these are at hand any more."""
@@ -46,3 +36,13 @@ class Checksums:
             frames = {seg.frame for seg in segments}
             self._right = {frame: known for frame, known in self._right.items() if frame in frames}
             self._wrong = {frame: known for frame, known in self._wrong.items() if frame in frames}
+
+
+def _look_up(known: dict[int, bool], seg: Segment, compute: Callable[[Segment], bool]) -> bool:
+    """What is known of a segment, by its frame; it is computed if nothing is."""
+    if seg.tcp < 0:
+        return False
+    found = known.get(seg.frame)
+    if found is None:
+        found = known[seg.frame] = compute(seg)
+    return found

@@ -277,7 +277,7 @@ def test_one_fpdu_damaged_later() -> None:
     at = octets.find(b"\0\x76\x41", len(octets) // 2)
     octets[at + 60] ^= 1
     # The TCP checksum would take the octets back: it is that of an offloading host.
-    report = report_of(_without_checksums(bytes(octets)))
+    report = report_of(_with_checksums(bytes(octets)))
     half = report.connections[0].initiator
     assert record["ulpdu_length"] == 118
     assert half.deviation == "crc-big-endian"
@@ -286,13 +286,26 @@ def test_one_fpdu_damaged_later() -> None:
     assert f"explains {half.counts.fpdus - 1} of {half.counts.fpdus} FPDUs" in found.detail
 
 
-def _without_checksums(octets: bytes) -> bytes:
-    """The capture with TCP checksums of zero."""
+def test_a_wrong_tcp_checksum_alone_means_nothing() -> None:
+    """Nor where the sender deviates, and no checksum before was right: all of its FPDUs can be read."""
+    talk = made("neither-markers-nor-crc", "no-crc-field")
+    assert talk is not None
+    octets = _with_checksums(_with_checksums(talk.octets), b"\x12\x34", len(talk.octets) // 2)
+    (connection,) = report_of(octets).connections
+    for direction in DIRECTIONS:
+        assert connection.half(direction).deviation == "no-crc-field"
+        assert rows(connection.half(direction)) == talk.of(direction), direction
+    assert not [found for found in connection.findings if found.rule.id == "tcp-checksum"]
+
+
+def _with_checksums(octets: bytes, checksum: bytes = b"\0\0", first: int = 24) -> bytes:
+    """The capture with this TCP checksum, zero if none is given, in all packets from an index on."""
     changed, at = bytearray(octets), 24
     order = "little" if octets[:1] in (b"\xd4", b"\x4d") else "big"
     while at < len(changed):
         size = int.from_bytes(changed[at + 8 : at + 12], order)  # type: ignore[arg-type]
-        changed[at + 16 + 34 + 16 : at + 16 + 34 + 18] = b"\0\0"
+        if at >= first:
+            changed[at + 16 + 34 + 16 : at + 16 + 34 + 18] = checksum
         at += 16 + size
     return bytes(changed)
 

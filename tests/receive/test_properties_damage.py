@@ -238,10 +238,8 @@ def test_what_does_not_depend_on_a_corrupt_length_is_found(case: tuple[Scene, Si
     assert bad_seq not in found or found[bad_seq]["crc"] == "bad"
 
 
-@settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
-@given(st.sampled_from(["payload", "marker", "length"]).flatmap(lambda what: spoiled(what, markers=True)), RANDOM)
-def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[Scene, Side, int], rng: Random) -> None:
-    scene, _, _ = case
+def same_to_the_slow_path_and_in_batches(scene: Scene, rng: Random) -> None:
+    """What is said of a scene does not depend on which way segments take, nor on how they are handed in."""
     fast = everything(receiver_of(scene))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InOrder, "take", never)
@@ -250,6 +248,13 @@ def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[S
     in_batches(rng, scene, receiver)
     receiver.finish()
     assert everything(receiver) == fast
+
+
+@settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
+@given(st.sampled_from(["payload", "marker", "length"]).flatmap(lambda what: spoiled(what, markers=True)), RANDOM)
+def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[Scene, Side, int], rng: Random) -> None:
+    scene, _, _ = case
+    same_to_the_slow_path_and_in_batches(scene, rng)
 
 
 # --- segments that their receiver drops for a CRC ---
@@ -316,14 +321,7 @@ def test_what_is_dropped_looks_the_same_to_the_slow_path_in_batches_and_to_the_s
     case: tuple[Scene, Side], rng: Random
 ) -> None:
     scene, _ = case
-    fast = everything(receiver_of(scene))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(InOrder, "take", never)
-        assert everything(receiver_of(scene)) == fast
-    receiver = Receiver(records=True)
-    in_batches(rng, scene, receiver)
-    receiver.finish()
-    assert everything(receiver) == fast
+    same_to_the_slow_path_and_in_batches(scene, rng)
     same_in_order_of_placement(scene)
 
 

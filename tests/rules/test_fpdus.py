@@ -341,6 +341,7 @@ def test_octets_that_someone_wrote_in_place_of_a_length() -> None:
     talk.put("a", seq, good)
     found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}
     assert found["overlap"] == f"an octet differs from what frame {frame} brought: the CRC says which is right"
+    assert f"what frame {frame} brought fits TCP and no FPDU" in found["attack-injection"]
 
 
 def test_two_copies_that_are_both_fpdus() -> None:

@@ -146,7 +146,7 @@ _DATA = (
             ("before-the-syn", "far before the SYN", injected(3, far=-_FAR, octets=_EVIL), ("outside-window",),
              DISCARD, ""),
             ("in-the-window", "in the window, ahead of those that are sent there",
-             injected(3, far=120, octets=_EVIL), ("overlap",), _DROPS, ""),
+             injected(3, far=120, octets=_EVIL), ("overlap", "attack-injection"), _DROPS, ""),
             ("acknowledged", "in place of those that were acknowledged", overlapping(3, -_SIZE, 0, 40, _EVIL),
              ("overlap", "attack-injection"), DISCARD, ""),
             ("checksum", "with the next number, and a wrong TCP checksum",
@@ -158,7 +158,7 @@ _DATA = (
             ("old-ahead", "in the window, with an old timestamp", injected(3, far=120, octets=_EVIL, seconds=60),
              ("old-timestamp",), DISCARD, ""),
             ("without-ack", "in the window, in a segment without the flag ACK", injected(3, "", far=120, octets=_EVIL),
-             ("overlap",), DISCARD, "RFC 9293 §3.10.7.4"),
+             ("overlap", "attack-injection"), DISCARD, "RFC 9293 §3.10.7.4"),
         )
     ),
     *(
@@ -195,8 +195,8 @@ _ACKNOWLEDGEMENTS = (
     ),
     Case(
         "octets-that-acknowledge-never-sent", "Forged octets in a segment that acknowledges what was never sent",
-        "plain", (_FOUR, injected(3, far=120, octets=_EVIL, acknowledges=1000)), ("overlap",), DISCARD,
-        clause="RFC 5961 §5.2",
+        "plain", (_FOUR, injected(3, far=120, octets=_EVIL, acknowledges=1000)), ("overlap", "attack-injection"),
+        DISCARD, clause="RFC 5961 §5.2",
     ),
 )  # fmt: skip
 
@@ -256,10 +256,10 @@ _CUT = ("inside", "head")
 
 def _overlap(baseline: str, cover: str, order: str, *, is_first: bool) -> tuple[str, ...]:
     """What the analysis finds, if forged octets come in front of the right ones or behind them."""
-    if is_first:
-        return ("crc-dropped",) if baseline == "plain" and cover in _COMPLETE else ("overlap",)
+    if is_first and baseline == "plain" and cover in _COMPLETE:
+        return ("crc-dropped",)
     found = ("overlap", "attack-injection") if baseline == "plain" else ("overlap",)
-    return (*found, "alignment-retransmission") if cover in _CUT and not order else found
+    return (*found, "alignment-retransmission") if cover in _CUT and not order and not is_first else found
 
 
 _OVERLAPS = (
