@@ -180,6 +180,10 @@ class AnyOrder:
             sent.cut_at(start + seg.length)
             self._find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
         highest = reassembly.highest
+        if seg.frame < self._now[0]:
+            # It had to wait: what came while it did is no reason to call it late.
+            before = (piece.end for piece in reassembly.pieces if piece.seg.frame < seg.frame)
+            highest = max(before, default=reassembly.base)
         new: list[tuple[int, int]] = []
         # A keep-alive may bring one octet of anything (RFC 9293 §3.8.4).
         keep_alive = seg.length == 1 and end == reassembly.next

@@ -322,6 +322,11 @@ class InOrder:
 
     # --- segments beyond a hole ---
 
+    @property
+    def latest_postponed(self) -> int:
+        """The frame of the last segment that was put aside, 0 if none is."""
+        return self._postponed.latest if self._postponed is not None else 0
+
     def postpone_or_take(self, seg: Segment) -> bool:
         """Put a segment aside that lies beyond a hole, or take the next one and all that waited for it.
 

@@ -353,7 +353,8 @@ class FullOperation:
         """Take a segment that TCP takes, whatever its place."""
         self._touch()
         # One that had to wait came before others that were taken: recovery reckons with that.
-        if seg.frame < self.settlement.complete or not self.in_order.postpone_or_take(seg):
+        latest = max(self.settlement.complete, self.in_order.latest_postponed)
+        if seg.frame < latest or not self.in_order.postpone_or_take(seg):
             self._stop_waiting()
             self._recover(seg)
 

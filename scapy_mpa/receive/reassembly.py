@@ -533,6 +533,11 @@ class Postponed:
         self.octets += end - start
         return True
 
+    @property
+    def latest(self) -> int:
+        """The frame of the last one captured."""
+        return self.segments[next(reversed(self.segments))][1].frame
+
     def in_order_from(self, at: int) -> list[int]:
         """The first offsets of those that follow ``at`` without a hole."""
         found = []

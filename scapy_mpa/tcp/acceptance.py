@@ -295,10 +295,11 @@ class Segments:
         return found
 
     def _goes_on_from_acknowledged(self, seg: Segment) -> bool:
-        """Whether a segment begins with octets that were acknowledged, and ends behind those in order."""
-        ack = self._half.peer.ack
-        start = self._offset_of(seg.seq)
-        return ack > 0 and start <= self._offset_of(ack) and start + seg.length > self._next
+        """Whether a segment begins with octets that were acknowledged, and ends behind those, and those in order."""
+        if self._half.peer.ack <= 0:
+            return False
+        start, ack = self._offset_of(seg.seq), self._acknowledged()
+        return start <= ack and start + seg.length > max(ack, self._next)
 
     @property
     def _knows_order(self) -> bool:
