@@ -102,6 +102,11 @@ class StartupFrame(NamedTuple):
         return EnhancedData.decode(self.private_data)
 
     @property
+    def ulp_data(self) -> bytes:
+        """The Private Data of the ULP: what follows the enhanced data, if there is some."""
+        return self.private_data if self.enhanced is None else self.private_data[ENHANCED_DATA_LENGTH:]
+
+    @property
     def wire_length(self) -> int:
         """Octets of the frame as ``encode`` gives it."""
         return STARTUP_HEADER_LENGTH + len(self.private_data)

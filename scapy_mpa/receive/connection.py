@@ -41,6 +41,7 @@ from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.tcp.handshake import Handshake
 from scapy_mpa.tcp.intake import Intake
 from scapy_mpa.values.segment import PATH_MTU, RST, SYN, Segment, bare, endpoints
+from scapy_mpa.watch.lifecycle import end_connection, find_refused
 from scapy_mpa.watch.pathmtu import see_path_mtu
 from scapy_mpa.watch.startup import (
     find_copy_of_frame,
@@ -293,6 +294,9 @@ class TCPConnection:
         self._context = context
         self._connections = connections
         self._observer = observer
+        #: Its first frame, and that of the MPA connection that is on it; the MPA connection that was rejected last.
+        self._first: Moment = (seg.frame, seg.time)
+        self._rejected: CapturedConnection | None = None
         #: Who sent the first data captured.
         self._first_sender: Half | None = None
         #: What was left out before there was MPA: nobody wants to know it of other protocols.
@@ -467,7 +471,7 @@ class TCPConnection:
         """MPA is left and TCP stays open (RFC 5044 §7.1.2, rule 3): another Request may follow."""
         mpa.reject()
         find_negotiation(mpa)
-        self.mpa = None
+        self.mpa, self._rejected = None, mpa
         waiting = []
         for direction in self.directions:
             assert isinstance(direction.phase, StartupPhase)
@@ -598,6 +602,8 @@ class TCPConnection:
 
     def _begin_mpa(self, initiator: Half) -> CapturedConnection:
         """There is MPA on this connection."""
+        if self._rejected is not None:
+            self._end(self._rejected)
         mpa = self.mpa = CapturedConnection(initiator, self._context.assumptions, self._context.new_findings())
         self._connections.add(self, mpa)
         left_out, self._left_out = self._left_out, []
@@ -631,9 +637,23 @@ class TCPConnection:
             find_first_octets(mpa)
             if mpa.request is None and mpa.reply is not None:
                 find_reply_alone(mpa, initiator.garbled)
+        mpa = mpa or self._rejected
+        if mpa is not None:
+            self._end(mpa)
+        else:
+            find_refused(self.directions[0].half, self._first, self._context.findings)
         self.mpa = None
         for direction in self.directions:
             direction.phase.let_go()
+            self._context.last.pop(direction.half.key, None)
+
+    def _end(self, mpa: CapturedConnection) -> None:
+        """An MPA connection is over: say how it went, and let another one begin with the next frame."""
+        halves = {role: mpa.halves[role] for role in DIRECTIONS}
+        last = {role: self._context.last.get(half.key, (0, 0)) for role, half in halves.items()}
+        sent = {role: self.direction_of(half).intake.segments.extent for role, half in halves.items()}
+        end_connection(mpa, self._first, last, sent)
+        self._first, self._rejected = max(last.values()), None
 
     def _unfinished(self, now: Moment) -> dict[TCPDirection, Unfinished | None]:
         """The startup frames of which only a part came, if no more will; with a part begins an MPA connection too."""

@@ -34,6 +34,7 @@ from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.conflicts import conflict_of
 from scapy_mpa.watch.ddp import DDPWatch
 from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
+from scapy_mpa.watch.messages import AtHand
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
@@ -55,6 +56,9 @@ class Owner(Protocol):
 
     def startup_length(self, direction: Direction) -> int | None:
         """Octets of the startup frame of a direction, None if that was not captured."""
+
+    def look_at_terminate(self, direction: Direction) -> None:
+        """Look for the message that the Terminate of a direction quotes, before its octets go."""
 
 
 #: What is handed each FPDU when it is placed (or found bad): its row and its frames.
@@ -269,6 +273,11 @@ class FullOperation:
         highest = max(reassembly.highest, reassembly.next, self.in_order.highest)
         return Range(reassembly.seq_of(reassembly.next), reassembly.seq_of(highest))
 
+    @property
+    def at_hand(self) -> AtHand:
+        """Its FPDUs whose octets are at hand."""
+        return AtHand(self.reassembly, self.layout, self.settlement)
+
     def is_before(self, seg: Segment) -> bool:
         """Whether a segment has octets of the Startup Phase."""
         return self.reassembly.offset_of(seg.seq) < 0
@@ -375,6 +384,11 @@ class FullOperation:
                 return False
         self.settlement.release()
         consumed = reassembly.consumed
+        if self.watches.terminate is not None:
+            self.mpa.look_at_terminate(self.direction)
+        waits = 0 < self._any_order.sent.acknowledged() < reassembly.next
+        if waits and reassembly.previously_consumed:
+            self.watches.messages.keep(self.at_hand, self._any_order.sent.acknowledged())
         if consumed:
             self._any_order.sent.keep_up()
             for seg in (consumed[0], consumed[-1]):
@@ -383,7 +397,7 @@ class FullOperation:
                     self.find("attack-hijack", reassembly.offset_of(seg.seq), seg.frame, seg.time, detail)
         reassembly.release()
         is_left = bool(consumed)
-        if consumed and not self.inquiry.is_in_doubt:
+        if consumed and not waits and not self.inquiry.is_in_doubt:
             # They go with the next block, and nothing else has to be done then.
             self.context.pass_on(consumed)
             is_left = False

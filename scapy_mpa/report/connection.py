@@ -10,9 +10,11 @@ from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
+from scapy_mpa.report.lifecycle import lifecycle_as_dict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.deviations import Deviation
@@ -43,6 +45,9 @@ class Connection:
         self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
+        assert mpa.lifecycle is not None
+        #: How it went from its first frame to its last.
+        self.lifecycle: Lifecycle = mpa.lifecycle
         #: What the startup frames came to; None if neither was captured.
         self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
@@ -70,6 +75,13 @@ class Connection:
         """Rev of the Reply, else of the Request."""
         startup = self.reply or self.request
         return startup.rev if startup is not None else None
+
+    @property
+    def verdict(self) -> str:
+        """What became of it, in one sentence."""
+        from scapy_mpa.report.verdict import verdict
+
+        return verdict(self, {})
 
     @property
     def judgement(self) -> Judgement:
@@ -122,6 +134,7 @@ class Connection:
             "part": self.part.as_dict() if self.part is not None else None,
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
+            "lifecycle": lifecycle_as_dict(self),
             "findings": [found.as_dict() for found in self.findings],
         }
 

@@ -42,6 +42,7 @@ from scapy_mpa.receive.scan import (
 from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
+from scapy_mpa.watch.messages import MessageEnds
 from scapy_mpa.watch.segments import names_buffer
 
 #: Octets at the beginning of an FPDU that are looked at, Markers included.
@@ -76,9 +77,11 @@ class FPDUWatches:
         ddp: what DDP Segments say.
         sizes: how long FPDUs are.
         usual: what is not shown.
+        messages: where messages end that are not acknowledged.
+        terminate: the first Terminate, None as long as there is none.
     """
 
-    __slots__ = ("_markers", "_reads", "_writes", "ddp", "sizes", "usual")
+    __slots__ = ("_markers", "_reads", "_writes", "ddp", "messages", "sizes", "terminate", "usual")
 
     def __init__(self, begun: bool, emss: int, markers: bool) -> None:
         self._markers = markers
@@ -86,6 +89,8 @@ class FPDUWatches:
         self.ddp = DDPWatch(begun)
         self.sizes = SizeWatch(emss, markers)
         self.usual = self._writes = Usual()
+        self.messages = MessageEnds()
+        self.terminate: Located | None = None
 
     def watch_reads(self, reads: ReadsWatch) -> None:
         """Tell of RDMA Reads and Atomics."""
@@ -154,6 +159,8 @@ class FPDUWatches:
         length, offset, known = located.extent.ulpdu_length, located.offset, located.known
         self.ddp.go_on_at(offset)
         self.ddp.pass_to(located.end)
+        if located.terminate and self.terminate is None:
+            self.terminate = located
         breaches = [*self._follow(located.beginning, 0, length, offset, known)]
         if length > self.sizes.longest:
             breaches += self.sizes.grows(length, located.end - offset, offset, *known)
