@@ -146,10 +146,12 @@ def _limit(known: Known, said: Terminate, found: Terminated, sender: str) -> str
 def _message(header: TaggedHeader | UntaggedHeader, message: Quoted | None) -> str:
     """A message by the DDP header that a Terminate quotes, its size and its frames."""
     name = OPCODE_NAMES[header.opcode] or f"message with opcode {header.opcode}"
-    is_tagged = isinstance(header, TaggedHeader)
-    which = [f"STag {header.stag:#010x}, TO {header.to:#x}" if is_tagged else f"MSN {header.msn}"]
-    if not is_tagged and header.qn and name not in ("RDMA Read Request", "Atomic Request"):
-        which[0] = f"QN {header.qn}, {which[0]}"
+    if isinstance(header, TaggedHeader):
+        which = [f"STag {header.stag:#010x}, TO {header.to:#x}"]
+    elif header.qn and name not in ("RDMA Read Request", "Atomic Request"):
+        which = [f"QN {header.qn}, MSN {header.msn}"]
+    else:
+        which = [f"MSN {header.msn}"]
     if message is None:
         return f"the {name} ({which[0]}, not among what was captured)"
     size = "" if not message.is_whole else f" of {message.octets:,} octets"
@@ -294,11 +296,8 @@ def _is_cut(known: Known) -> bool:
 def _says_cut(known: Known) -> str:
     found = known.finding("connection-lost")
     assert found is not None and found.direction is not None
-    sender = found.direction
-    return (
-        f"{_beginning(known)}; what {who(sender)} sent ends in the middle of an FPDU ({found.detail}, frame {found.frame})"
-        + (_unacknowledged(known))
-    )
+    cut = f"what {who(found.direction)} sent ends in the middle of an FPDU ({found.detail}, frame {found.frame})"
+    return f"{_beginning(known)}; {cut}" + _unacknowledged(known)
 
 
 def _is_reset(known: Known) -> bool:
@@ -350,13 +349,13 @@ def _says_closed(known: Known) -> str:
     if theirs.closed == "fin":
         rest = f", then {who(other)} (FIN, frame {theirs.closed_frame})"
     else:
-        rest = f"; {who(other)} had not closed its half when the capture ended (frame {life.last[0]})"
+        rest = f"; {who(other)} had not closed its half when the capture ended (last frame {life.last[0]})"
     return said + rest + _unacknowledged(known)
 
 
 def _says_open(known: Known) -> str:
     life = known.life
-    return f"still open when the capture ends (frame {life.last[0]}){_idle(known)}" + _unacknowledged(known)
+    return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
 
 
 # --- what is added ---

@@ -108,11 +108,7 @@ def _report(mpa: CapturedConnection, lifecycle: Lifecycle) -> None:
     reply = mpa.reply
     if mpa.rejected and reply is not None:
         size = len(reply.startup.ulp_data)
-        detail = (
-            f"a Reply with R, {size} octets of Private Data of the ULP"
-            if size
-            else "a Reply with R, without Private Data of the ULP"
-        )
+        detail = f"a Reply with R, {size} octets of Private Data of the ULP" if size else "a Reply with R"
         mpa.findings.add("startup-rejected", "responder", reply.frame, reply.time, reply.seq, detail)
     for role in DIRECTIONS:
         half, end = mpa.halves[role], lifecycle.half(role)
