@@ -386,7 +386,7 @@ class FullOperation:
         consumed = reassembly.consumed
         if self.watches.terminate is not None:
             self.mpa.look_at_terminate(self.direction)
-        waits = 0 < self._any_order.sent.acknowledged() < reassembly.next
+        waits = self.half.peer.ack > 0 and self._any_order.sent.acknowledged() < reassembly.next
         if waits and reassembly.previously_consumed:
             self.watches.messages.keep(self.at_hand, self._any_order.sent.acknowledged())
         if consumed:

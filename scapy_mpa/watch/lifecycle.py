@@ -49,13 +49,15 @@ def _end_of(mpa: CapturedConnection, role: Direction, peer_last: int, sent: Rang
     half = mpa.halves[role]
     ending, operation = half.ending, mpa.operations.get(role)
     resets = [one.ending.first_reset[1] for one in (half, half.peer) if one.ending.first_reset is not None]
-    octets = _unacknowledged(half, sent)
-    messages = 0
-    if octets and operation is not None:
+    octets, messages = 0, 0
+    if operation is not None:
         stream = operation.reassembly
+        octets = _unacknowledged(half, stream.seq_of(stream.next))
+    elif sent is not None:
+        octets = _unacknowledged(half, sent.highest)
+    if octets and operation is not None:
         acknowledged = max(stream.offset_of(half.peer.ack), stream.first)
-        if stream.highest > acknowledged:
-            messages = operation.watches.messages.count(operation.at_hand, acknowledged, stream.highest)
+        messages = operation.watches.messages.count(operation.at_hand, acknowledged, stream.next)
     in_vain = 0
     if octets and ending.was_in_vain(half.peer.ack) and peer_last < ending.again_frame:
         in_vain = ending.again
@@ -71,12 +73,10 @@ def _end_of(mpa: CapturedConnection, role: Direction, peer_last: int, sent: Rang
     )
 
 
-def _unacknowledged(half: Half, sent: Range | None) -> int:
-    """Octets of which the peer never said that it has them; 0 if it never said so of any."""
+def _unacknowledged(half: Half, end: int) -> int:
+    """Octets below a sequence number of which the peer never said that it has them; 0 if it never said so of any."""
     ack = half.peer.ack
-    if sent is None or ack <= 0:
-        return 0
-    octets = max(0, seq_diff(sent.highest, ack & SEQ_MASK))
+    octets = max(0, seq_diff(end, ack & SEQ_MASK)) if ack > 0 else 0
     return max(0, octets - sum(seq_diff(last, first) for first, last in half.peer.sacked)) if octets else 0
 
 
@@ -112,7 +112,7 @@ def _report(mpa: CapturedConnection, lifecycle: Lifecycle) -> None:
         mpa.findings.add("startup-rejected", "responder", reply.frame, reply.time, reply.seq, detail)
     for role in DIRECTIONS:
         half, end = mpa.halves[role], lifecycle.half(role)
-        if not end.unacknowledged_octets:
+        if not end.unacknowledged_octets or (not end.in_vain and role not in mpa.operations):
             continue
         seq = half.peer.ack
         what = f"{end.unacknowledged_octets} octets"
@@ -121,7 +121,7 @@ def _report(mpa: CapturedConnection, lifecycle: Lifecycle) -> None:
             detail = f"{end.in_vain} retransmissions of octets that the peer never acknowledged, {what} of them in all"
             mpa.findings.add("connection-lost", role, last, half.ending.again_last[1], seq, detail)
         reset = next((one for one in (half.peer, half) if one.ending.first_reset is not None), None)
-        if reset is not None and reset.ending.first_reset is not None:
+        if role in mpa.operations and reset is not None and reset.ending.first_reset is not None:
             _, frame, time = reset.ending.first_reset
             messages = end.unacknowledged_messages
             if messages:
