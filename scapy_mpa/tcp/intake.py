@@ -177,8 +177,10 @@ class Intake:
     # --- SYN ---
 
     def synchronize(self, syn: Segment) -> None:
-        """The SYN of this connection."""
+        """The SYN of this connection: a RST before it answered an earlier attempt."""
         self.first_syn = detached(syn)
+        self.half.ending.take_back_resets()
+        self.half.peer.ending.take_back_resets()
         self.half.announce(syn)
         self.segments.synchronize(syn)
         if syn.flags & ACK_FLAG:
