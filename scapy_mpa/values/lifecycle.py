@@ -9,6 +9,8 @@ from scapy_mpa.framing.ddp import TaggedHeader, Terminate, UntaggedHeader
 Side: TypeAlias = Literal["initiator", "responder"]
 #: What ended a connection; ``lost``: retransmitted in vain (RFC 5044 §8, code 1); ``open``: the capture ends before.
 Ended: TypeAlias = Literal["fin", "rst", "terminate", "rejected", "lost", "open"]
+#: All of them, those first that ended before the work did.
+ENDINGS: tuple[Ended, ...] = ("lost", "terminate", "rejected", "rst", "fin", "open")
 
 #: A frame and its time in nanoseconds since the epoch.
 _Moment: TypeAlias = tuple[int, int]
