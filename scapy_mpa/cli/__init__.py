@@ -62,9 +62,11 @@ class _Commands(click.Group):
             within = click.Context(command, info_name=name, parent=ctx)
             _, _, given = command.make_parser(within).parse_args(args=[*rest])
             for option in given:
-                if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.count):
-                    if given.count(option) > 1:
-                        raise click.UsageError(f"{option.opts[-1]} is given twice, and takes one value", within)
+                counts_once = isinstance(option, click.Option) and not (
+                    option.multiple or option.is_flag or option.count
+                )
+                if counts_once and given.count(option) > 1:
+                    raise click.UsageError(f"{option.opts[-1]} is given twice, and takes one value", within)
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.framing.startup import SIW_GSO, StartupFrame
 from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.operation import FullOperation, PlacedObserver
@@ -122,6 +122,12 @@ class CapturedConnection:
             return self.operations[direction].markers
         asking = self.reply if direction == "initiator" else self.request
         return bool(asking.startup.m) if asking is not None else None
+
+    @property
+    def gso_flag(self) -> str:
+        """Whose startup frame has the flag with which siw allows FPDUs that are longer than a segment, "" if none."""
+        found = (("Request", self.request), ("Reply", self.reply))
+        return " and ".join(name for name, one in found if one is not None and one.startup.res & SIW_GSO)
 
     def frame_of(self, direction: str) -> FoundFrame | None:
         """The startup frame of a direction, None if it was not captured."""

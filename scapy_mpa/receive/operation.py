@@ -54,6 +54,10 @@ class Owner(Protocol):
     def findings(self) -> Findings:
         """What was found of it."""
 
+    @property
+    def gso_flag(self) -> str:
+        """Whose startup frame has the flag with which siw allows FPDUs that are longer than a segment, "" if none."""
+
     def startup_length(self, direction: Direction) -> int | None:
         """Octets of the startup frame of a direction, None if that was not captured."""
 
@@ -157,7 +161,7 @@ class FullOperation:
         self._reader = FPDUReader(reassembly, layout)
         log = FPDULog(reassembly.origin if layout.markers else None) if context.wants_log else None
         self.settlement = Settlement(reassembly, layout, log, begins_at is None)
-        self.watches = FPDUWatches(begins_at == 0, half.emss, layout.markers)
+        self.watches = FPDUWatches(begins_at == 0, half.emss, layout.markers, mpa.gso_flag)
         self._segments = SegmentWatches(half)
         self.opening = Opening(layout)
         sent, rivals = SentOctets(half, reassembly), RivalCopies(self._reader)

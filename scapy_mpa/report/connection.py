@@ -190,15 +190,16 @@ def _markers(half: HalfConnection) -> str:
 
 
 def _enhanced(connection: Connection) -> Iterator[str]:
-    """IRD and ORD as the Reply, else the Request, has them, and the RTR message (RFC 6581 §9)."""
+    """Whose IRD and ORD are what, and the RTR message that the Reply, else the Request, has (RFC 6581 §9)."""
     request, reply = connection.request, connection.reply
     asked = request.enhanced if request is not None else None
     answered = reply.enhanced if reply is not None else None
     data = answered or asked
     if data is None:
         return
-    yield f"ird {data.ird}"
-    yield f"ord {data.ord}"
+    for who, said in (("initiator", asked), ("responder", answered)):
+        if said is not None:
+            yield f"{who} ird {said.ird} ord {said.ord}"
     if data.a:
         yield "p2p"
         for name, bit in (("send-rtr", data.b), ("write-rtr", data.c), ("read-rtr", data.d)):
@@ -234,7 +235,8 @@ def _outcome(connection: Connection) -> Iterator[str]:
     total = "+".join(str(counts.fpdus) for counts in halves)
     yield f"{total} FPDUs"
     for what, attribute in (
-        ("placed early", "placed_out_of_order"),
+        ("placed early", "delivered_late"),
+        ("behind a gap", "undelivered"),
         ("bad CRC", "crc_errors"),
         ("cut", "cut_fpdus"),
         ("octets missing", "missing_octets"),

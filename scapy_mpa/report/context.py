@@ -34,9 +34,7 @@ class HalfContext:
     def ulpdu(self, record: FPDURecord) -> bytes:
         """The ULPDU, without Markers; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""
         if record.deviation is not None:
-            raise MPAError(
-                f"the sender of this FPDU deviates ({record.deviation}): its ULPDU is not where it should be"
-            )
+            raise MPAError(f"the sender of this FPDU deviates ({record.deviation}): its ULPDU lies elsewhere")
         octets = self.octets(record)
         if self._markers:
             octets = remove_markers(octets, (record.seq - self._seq_start) % MARKER_INTERVAL)
