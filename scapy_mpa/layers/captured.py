@@ -10,7 +10,7 @@ from scapy.packet import Packet
 from scapy_mpa.values.records import FPDURecord
 
 
-class Found(NamedTuple):
+class FoundPacket(NamedTuple):
     """What is known of a packet that a session found: the attributes of the packet, whatever layer is asked.
 
     Attributes:
@@ -30,12 +30,12 @@ class _CapturedPacket(Packet):
     name = "captured"
     __slots__ = ["_found"]
 
-    def be_found(self, found: Found) -> None:
+    def be_found(self, found: FoundPacket) -> None:
         """Know where it comes from."""
         self._found = found
 
     def getfield_and_val(self, attr: str) -> Any:
-        if attr in Found._fields:
+        if attr in FoundPacket._fields:
             with suppress(AttributeError):  # a session need not have found it
                 return None, getattr(object.__getattribute__(self, "_found"), attr)
         return super().getfield_and_val(attr)

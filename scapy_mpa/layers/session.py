@@ -18,7 +18,7 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
-from scapy_mpa.layers.captured import Found, _CapturedPacket
+from scapy_mpa.layers.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
 from scapy_mpa.receive.located import Deviations
@@ -178,7 +178,7 @@ class MPASession(DefaultSession):
         """A startup frame is complete."""
         frame = self._frame_of(mpa.halves[direction].key, found.time)
         packet = startup_packet(found.startup.encode())
-        _tell(packet, Found(found.frame, None, None))
+        _tell(packet, FoundPacket(found.frame, None, None))
         self._found.append((None, 0, self._over(frame, packet)))
 
     def _take_frames(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
@@ -219,7 +219,7 @@ class MPASession(DefaultSession):
             upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
         mpa = operation.mpa
         record = record_of(row, frames, mpa.number, operation.direction, None, operation.deviation)
-        _tell(upper, Found(row.placed or max(frames), record.located_by, record))
+        _tell(upper, FoundPacket(row.placed or max(frames), record.located_by, record))
         self._found.append((operation, offset, self._over(frame, upper)))
 
     # --- lower layers ---
@@ -257,7 +257,7 @@ class MPASession(DefaultSession):
         return packet
 
 
-def _tell(packet: Packet, found: Found) -> None:
+def _tell(packet: Packet, found: FoundPacket) -> None:
     """Have a packet know where it comes from; octets that no layer knows are Raw, and do not."""
     if isinstance(packet, _CapturedPacket):
         packet.be_found(found)

@@ -20,7 +20,7 @@ from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.segment import endpoints
 from scapy_mpa.values.startup import PartOfFrame
-from scapy_mpa.watch.messages import terminated
+from scapy_mpa.watch.messages import AtHand, terminated
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement
@@ -200,7 +200,7 @@ class CapturedConnection:
         peer = self.operations.get("responder" if direction == "initiator" else "initiator")
         located = self.operations[direction].watches.terminate
         if located is not None and direction not in self.terminated:
-            self.terminated[direction] = terminated(located, peer.at_hand if peer is not None else None)
+            self.terminated[direction] = terminated(located, AtHand(peer) if peer is not None else None)
 
     def end(self, lifecycle: Lifecycle) -> None:
         """It is over."""

@@ -34,7 +34,6 @@ from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.conflicts import conflict_of
 from scapy_mpa.watch.ddp import DDPWatch
 from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
-from scapy_mpa.watch.messages import AtHand
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
@@ -277,11 +276,6 @@ class FullOperation:
         highest = max(reassembly.highest, reassembly.next, self.in_order.highest)
         return Range(reassembly.seq_of(reassembly.next), reassembly.seq_of(highest))
 
-    @property
-    def at_hand(self) -> AtHand:
-        """Its FPDUs whose octets are at hand."""
-        return AtHand(self.reassembly, self.layout, self.settlement)
-
     def is_before(self, seg: Segment) -> bool:
         """Whether a segment has octets of the Startup Phase."""
         return self.reassembly.offset_of(seg.seq) < 0
@@ -390,21 +384,17 @@ class FullOperation:
         consumed = reassembly.consumed
         if self.watches.terminate is not None:
             self.mpa.look_at_terminate(self.direction)
-        waits = self.half.peer.ack > 0 and self._any_order.sent.acknowledged() < reassembly.next
+        waits = self.half.peer.ack not in (self.in_order.next_seq, -1, 0)
         if waits and reassembly.previously_consumed:
-            self.watches.messages.keep(self.at_hand, self._any_order.sent.acknowledged())
+            self.watches.messages.keep_passing(self, self._any_order.sent.acknowledged())
         if consumed:
             self._any_order.sent.keep_up()
-            for seg in (consumed[0], consumed[-1]):
-                detail = self._segments.path.look_at(seg)
-                if detail:
-                    self.find("attack-hijack", reassembly.offset_of(seg.seq), seg.frame, seg.time, detail)
+            self.report(self._segments.look_at_path(consumed[0], consumed[-1], reassembly))
         reassembly.release()
-        is_left = bool(consumed)
-        if consumed and not waits and not self.inquiry.is_in_doubt:
+        is_left = bool(consumed) and (waits or self.inquiry.is_in_doubt)
+        if consumed and not is_left:
             # They go with the next block, and nothing else has to be done then.
             self.context.pass_on(consumed)
-            is_left = False
         self._touched = is_left or self.in_order.has_postponed
         return self._touched
 

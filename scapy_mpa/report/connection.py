@@ -11,6 +11,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
 from scapy_mpa.report.lifecycle import lifecycle_as_dict
+from scapy_mpa.report.verdict import verdict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.tcp.half import Direction
@@ -79,8 +80,6 @@ class Connection:
     @property
     def verdict(self) -> str:
         """What became of it, in one sentence."""
-        from scapy_mpa.report.verdict import verdict
-
         return verdict(self, {})
 
     @property

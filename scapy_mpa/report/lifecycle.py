@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.verdict import JudgedConnection, verdict
 from scapy_mpa.report.words import plural
-
-if TYPE_CHECKING:
-    from scapy_mpa.report.connection import Connection
 
 _NANOSECONDS = 1_000_000_000
 
 
-def lifecycle_as_dict(connection: Connection) -> dict[str, Any]:
+def lifecycle_as_dict(connection: JudgedConnection) -> dict[str, Any]:
     """The lifecycle of a connection with the keys of the report's JSON; times and duration are in seconds."""
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
@@ -35,11 +33,11 @@ def lifecycle_as_dict(connection: Connection) -> dict[str, Any]:
         "reset_frame": life.reset_frame,
         "resets": {role: end.resets for role, end in ends.items()},
         "retransmissions": {role: connection.half(role).counts.retransmitted_segments for role in DIRECTIONS},
-        "verdict": connection.verdict,
+        "verdict": verdict(connection, {}),
     }
 
 
-def lifecycle_line(connection: Connection) -> str:
+def lifecycle_line(connection: JudgedConnection) -> str:
     """Its first and last frame, how long it took, and how many retransmissions there were."""
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last

@@ -8,16 +8,16 @@ stated, which is handed in.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TaggedHeader, Terminate, UntaggedHeader
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.tcp.half import DIRECTIONS, Direction
 from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle, Quoted, Terminated
-
-if TYPE_CHECKING:
-    from scapy_mpa.report.connection import Connection
+from scapy_mpa.values.startup import PartOfFrame
 
 #: Octets of Private Data that are quoted.
 _MOST_QUOTED = 32
@@ -62,10 +62,25 @@ class StatedLimit(NamedTuple):
 StatedLimits = Mapping[str, StatedLimit]
 
 
-class Known(NamedTuple):
+class JudgedConnection(Protocol):
+    """A connection of the report, as far as a verdict asks it."""
+
+    request: StartupFrame | None
+    request_frame: int | None
+    reply: StartupFrame | None
+    reply_frame: int | None
+    part: PartOfFrame | None
+    findings: list[Finding]
+    lifecycle: Lifecycle
+
+    def half(self, direction: Direction) -> HalfConnection:
+        """The half connection that ``direction`` sent."""
+
+
+class Circumstances(NamedTuple):
     """What a row of the table may ask."""
 
-    connection: Connection
+    connection: JudgedConnection
     life: Lifecycle
     limits: StatedLimits
 
@@ -84,9 +99,9 @@ class Known(NamedTuple):
         return any(self.connection.half(direction).counts.fpdus for direction in DIRECTIONS)
 
 
-def verdict(connection: Connection, limits: StatedLimits) -> str:
+def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
     """What became of a connection; ``limits`` are what the upper layers stated."""
-    known = Known(connection, connection.lifecycle, limits)
+    known = Circumstances(connection, connection.lifecycle, limits)
     row = next(row for row in CAUSES if row.fits(known))
     return row.says(known) + _errors(known)
 
@@ -104,11 +119,11 @@ def peer_of(direction: str) -> Direction:
 # --- a Terminate ---
 
 
-def _terminates(known: Known) -> bool:
+def _terminates(known: Circumstances) -> bool:
     return known.life.ended == "terminate"
 
 
-def _says_terminate(known: Known) -> str:
+def _says_terminate(known: Circumstances) -> str:
     sender = known.life.ended_by
     assert sender is not None
     found = known.end(sender).terminated
@@ -122,7 +137,7 @@ def _says_terminate(known: Known) -> str:
     )
 
 
-def _why(known: Known, found: Terminated, sender: str) -> str:
+def _why(known: Circumstances, found: Terminated, sender: str) -> str:
     said = found.said
     if said is None:
         return "its Terminate does not say why"
@@ -133,7 +148,7 @@ def _why(known: Known, found: Terminated, sender: str) -> str:
     return f"{name} {did}{_limit(known, said, found, sender)}" if did is not None else f"{name}: {said.meaning}"
 
 
-def _limit(known: Known, said: Terminate, found: Terminated, sender: str) -> str:
+def _limit(known: Circumstances, said: Terminate, found: Terminated, sender: str) -> str:
     """The limit that the sender of a Terminate had stated, if it was passed, or may have been."""
     limit = known.limits.get(sender)
     if limit is None or (said.layer, said.etype, said.code) not in _TOO_LONG:
@@ -167,7 +182,7 @@ def _frames(first: int, last: int) -> str:
 # --- an error of code 2 or 3 ---
 
 
-def _bad_before(known: Known, frame: int, direction: str) -> Finding | None:
+def _bad_before(known: Circumstances, frame: int, direction: str) -> Finding | None:
     """The CRC or Marker error of a direction before a frame."""
     found = [
         one
@@ -181,14 +196,14 @@ def _error(found: Finding) -> str:
     return "CRC error" if found.rule.id == "crc" else "Marker and length disagree"
 
 
-def _fails(known: Known) -> bool:
+def _fails(known: Circumstances) -> bool:
     life = known.life
     if life.ended not in ("fin", "rst") or life.ended_by is None or life.ended_frame is None:
         return False
     return _bad_before(known, life.ended_frame, peer_of(life.ended_by)) is not None
 
 
-def _says_failure(known: Known) -> str:
+def _says_failure(known: Circumstances) -> str:
     life = known.life
     assert life.ended_by is not None and life.ended_frame is not None
     bad = _bad_before(known, life.ended_frame, peer_of(life.ended_by))
@@ -202,11 +217,11 @@ def _says_failure(known: Known) -> str:
 # --- the beginning ---
 
 
-def _is_rejected(known: Known) -> bool:
+def _is_rejected(known: Circumstances) -> bool:
     return known.life.ended == "rejected"
 
 
-def _says_rejection(known: Known) -> str:
+def _says_rejection(known: Circumstances) -> str:
     reply = known.connection.reply
     assert reply is not None
     said = f"rejected by the Responder (Reply, frame {known.connection.reply_frame})"
@@ -225,23 +240,23 @@ def _quoted(octets: bytes) -> str:
     return octets[:_MOST_QUOTED].hex(" ") + (" ..." if len(octets) > _MOST_QUOTED else "")
 
 
-def _only_began(known: Known) -> bool:
+def _only_began(known: Circumstances) -> bool:
     return known.connection.part is not None and not known.connection.half("initiator").counts.fpdus
 
 
-def _says_beginning(known: Known) -> str:
+def _says_beginning(known: Circumstances) -> str:
     return f"no more than {known.connection.part}" + _ended(known)
 
 
-def _is_unanswered(known: Known) -> bool:
+def _is_unanswered(known: Circumstances) -> bool:
     return known.connection.request is not None and known.connection.reply is None and not known.has_fpdus
 
 
-def _says_unanswered(known: Known) -> str:
+def _says_unanswered(known: Circumstances) -> str:
     return f"the Responder did not answer the Request of frame {known.connection.request_frame}" + _ended(known)
 
 
-def _ended(known: Known) -> str:
+def _ended(known: Circumstances) -> str:
     life = known.life
     if life.ended in ("fin", "rst"):
         return f": {who(life.ended_by)} {_did(life.ended)} at frame {life.ended_frame}"
@@ -257,16 +272,16 @@ def _did(ended: str) -> str:
 # --- nobody answers any more ---
 
 
-def _is_lost(known: Known) -> bool:
+def _is_lost(known: Circumstances) -> bool:
     return known.life.ended == "lost"
 
 
-def _in_vain(known: Known) -> tuple[Direction, HalfEnd]:
+def _in_vain(known: Circumstances) -> tuple[Direction, HalfEnd]:
     """Whose octets were sent again in vain, and how that half connection ended."""
     return next((one, known.end(one)) for one in DIRECTIONS if known.end(one).in_vain)
 
 
-def _says_lost(known: Known) -> str:
+def _says_lost(known: Circumstances) -> str:
     direction, end = _in_vain(known)
     again = f"{_times(end.in_vain)} in vain ({_frames(*end.in_vain_frames)})"
     said = f"{who(peer_of(direction))} no longer answered: {who(direction)} sent the same octets again {again}"
@@ -288,23 +303,23 @@ def _left(end: HalfEnd) -> str:
 # --- FIN and RST ---
 
 
-def _is_cut(known: Known) -> bool:
+def _is_cut(known: Circumstances) -> bool:
     found = known.finding("connection-lost")
     return known.life.ended in ("fin", "rst") and found is not None
 
 
-def _says_cut(known: Known) -> str:
+def _says_cut(known: Circumstances) -> str:
     found = known.finding("connection-lost")
     assert found is not None and found.direction is not None
     cut = f"what {who(found.direction)} sent ends in the middle of an FPDU ({found.detail}, frame {found.frame})"
     return f"{_beginning(known)}; {cut}" + _unacknowledged(known)
 
 
-def _is_reset(known: Known) -> bool:
+def _is_reset(known: Circumstances) -> bool:
     return known.life.reset_by is not None
 
 
-def _says_reset(known: Known) -> str:
+def _says_reset(known: Circumstances) -> str:
     life = known.life
     by = life.reset_by
     assert by is not None
@@ -320,16 +335,16 @@ def _says_reset(known: Known) -> str:
     return f"{who(by)} reset it (RST, frame {life.reset_frame}){_idle(known)}" + left
 
 
-def _beginning(known: Known) -> str:
+def _beginning(known: Circumstances) -> str:
     life = known.life
     return f"{who(life.ended_by)} {_did(life.ended)} ({life.ended.upper()}, frame {life.ended_frame}){_idle(known)}"
 
 
-def _idle(known: Known) -> str:
+def _idle(known: Circumstances) -> str:
     return "" if known.has_fpdus else " before any FPDU was sent"
 
 
-def _unacknowledged(known: Known) -> str:
+def _unacknowledged(known: Circumstances) -> str:
     """What either side sent that was not acknowledged."""
     left = [(side, known.end(side)) for side in DIRECTIONS if known.end(side).unacknowledged_octets]
     if not left:
@@ -337,11 +352,11 @@ def _unacknowledged(known: Known) -> str:
     return ", " + " and ".join(f"{_left(end)} of {who(side)} unacknowledged" for side, end in left)
 
 
-def _is_closed(known: Known) -> bool:
+def _is_closed(known: Circumstances) -> bool:
     return known.life.ended == "fin"
 
 
-def _says_closed(known: Known) -> str:
+def _says_closed(known: Circumstances) -> str:
     life = known.life
     assert life.ended_by is not None
     other = peer_of(life.ended_by)
@@ -353,7 +368,7 @@ def _says_closed(known: Known) -> str:
     return said + rest + _unacknowledged(known)
 
 
-def _says_open(known: Known) -> str:
+def _says_open(known: Circumstances) -> str:
     life = known.life
     return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
 
@@ -361,7 +376,7 @@ def _says_open(known: Known) -> str:
 # --- what is added ---
 
 
-def _close(known: Known) -> str:
+def _close(known: Circumstances) -> str:
     """How the TCP connection of a rejected connection ended."""
     closed = [(end.closed_frame, role, end.closed) for role in DIRECTIONS if (end := known.end(role)).closed]
     if not closed:
@@ -372,7 +387,7 @@ def _close(known: Known) -> str:
     return f"; {who(by)} {_did(how)} ({how.upper()}, frame {frame})"
 
 
-def _after(known: Known, frame: int) -> str:
+def _after(known: Circumstances, frame: int) -> str:
     """What followed the end at a frame: FIN, RST, and what was not acknowledged."""
     then = []
     for role in DIRECTIONS:
@@ -386,7 +401,7 @@ def _after(known: Known, frame: int) -> str:
     return said + (_unacknowledged(known) if known.life.ended != "lost" else "")
 
 
-def _errors(known: Known) -> str:
+def _errors(known: Circumstances) -> str:
     """Errors that the sentence does not tell of."""
     rules = {one.rule.id: None for one in known.connection.findings if one.severity == "error"}
     ended = known.life.ended
@@ -397,7 +412,7 @@ def _errors(known: Known) -> str:
     return f"; {'errors' if len(left) > 1 else 'error'} before: {', '.join(left)}" if left else ""
 
 
-def _bad_at_all(known: Known) -> bool:
+def _bad_at_all(known: Circumstances) -> bool:
     return known.finding("crc", "marker-length") is not None
 
 
@@ -405,8 +420,8 @@ class Cause(NamedTuple):
     """A row: whether it fits what is known of a connection, and what it says then."""
 
     name: str
-    fits: Callable[[Known], bool]
-    says: Callable[[Known], str]
+    fits: Callable[[Circumstances], bool]
+    says: Callable[[Circumstances], str]
 
 
 #: From the one that tells most down; the last one always fits.

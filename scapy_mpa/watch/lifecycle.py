@@ -13,36 +13,66 @@ from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.tcp.acceptance import Range
 from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
+from scapy_mpa.tcp.intake import Intake
 from scapy_mpa.values.lifecycle import Ended, HalfEnd, Lifecycle
-from scapy_mpa.values.segment import endpoints
+from scapy_mpa.values.segment import Segment, endpoints
+from scapy_mpa.watch.messages import AtHand
 from scapy_mpa.watch.teardown import PEER
 
 
-def end_connection(
-    mpa: CapturedConnection,
-    first: Moment,
-    last: Mapping[Direction, Moment],
-    sent: Mapping[Direction, Range | None],
-) -> None:
-    """Nothing more comes of a connection: learn how it went, and report what its end left undone.
+class Lives:
+    """The MPA connections on one TCP connection, from its first frame to its last.
 
     Args:
-        mpa: The connection.
-        first: The first frame of its TCP connection, or the last of the connection before it on that.
-        last: The last frame of each direction, (0, 0) if there was none.
-        sent: The sequence numbers of the first and the last octet that each direction sent.
+        first: the first segment.
+        intakes: both directions.
+        last: the last frame of each direction of all TCP connections, by its key.
     """
-    for operation in mpa.operations.values():
-        if operation.watches.terminate is not None:
-            mpa.look_at_terminate(operation.direction)
-    ends = {role: _end_of(mpa, role, last[PEER[role]][0], sent[role]) for role in DIRECTIONS}
-    resets = [(end[1], role) for role in DIRECTIONS if (end := mpa.halves[role].ending.first_reset) is not None]
-    reset_frame, reset_by = min(resets, default=(None, None))
-    frame, ended, by = _what_came_first(mpa, ends)
-    latest = max(last.values())
-    lifecycle = Lifecycle(min(first, latest), latest, ended, by, frame, reset_by, reset_frame, *ends.values())
-    mpa.end(lifecycle)
-    _report(mpa, lifecycle)
+
+    __slots__ = ("_first", "_intakes", "_last", "_rejected")
+
+    def __init__(self, first: Segment, intakes: tuple[Intake, Intake], last: dict[bytes, Moment]) -> None:
+        #: Its first frame, or the last of the MPA connection that was over.
+        self._first: Moment = (first.frame, first.time)
+        self._intakes = intakes
+        self._last = last
+        self._rejected: CapturedConnection | None = None
+
+    def reject(self, mpa: CapturedConnection) -> None:
+        """A connection was rejected; TCP stays open, and another one may follow."""
+        self._rejected = mpa
+
+    def begin(self) -> None:
+        """Another MPA connection begins."""
+        if self._rejected is not None:
+            self._end(self._rejected)
+
+    def finish(self, mpa: CapturedConnection | None, findings: Findings) -> None:
+        """Nothing more comes; without MPA, what is to be reported is of no connection."""
+        mpa = mpa or self._rejected
+        if mpa is not None:
+            self._end(mpa)
+        else:
+            find_refused(self._intakes[0].half, findings)
+        for intake in self._intakes:
+            self._last.pop(intake.half.key, None)
+
+    def _end(self, mpa: CapturedConnection) -> None:
+        """An MPA connection is over: learn how it went, and report what its end left undone."""
+        for operation in mpa.operations.values():
+            if operation.watches.terminate is not None:
+                mpa.look_at_terminate(operation.direction)
+        last = {role: self._last.get(mpa.halves[role].key, (0, 0)) for role in DIRECTIONS}
+        sent = {mpa.role_of(intake.half): intake.segments.extent for intake in self._intakes}
+        ends = {role: _end_of(mpa, role, last[PEER[role]][0], sent[role]) for role in DIRECTIONS}
+        resets = [(end[1], role) for role in DIRECTIONS if (end := mpa.halves[role].ending.first_reset) is not None]
+        reset_frame, reset_by = min(resets, default=(None, None))
+        frame, ended, by = _what_came_first(mpa, ends)
+        latest = max(last.values())
+        first = min(self._first, latest)
+        mpa.end(Lifecycle(first, latest, ended, by, frame, reset_by, reset_frame, *ends.values()))
+        _report(mpa, ends)
+        self._first, self._rejected = latest, None
 
 
 def _end_of(mpa: CapturedConnection, role: Direction, peer_last: int, sent: Range | None) -> HalfEnd:
@@ -57,7 +87,7 @@ def _end_of(mpa: CapturedConnection, role: Direction, peer_last: int, sent: Rang
         octets = _unacknowledged(half, sent.highest)
     if octets and operation is not None:
         acknowledged = max(stream.offset_of(half.peer.ack), stream.first)
-        messages = operation.watches.messages.count(operation.at_hand, acknowledged, stream.next)
+        messages = operation.watches.messages.count(AtHand(operation), acknowledged, stream.next)
     in_vain = 0
     if octets and ending.was_in_vain(half.peer.ack) and peer_last < ending.again_frame:
         in_vain = ending.again
@@ -103,7 +133,7 @@ def _what_came_first(
     return min(found, key=lambda one: one[:2])[2:]
 
 
-def _report(mpa: CapturedConnection, lifecycle: Lifecycle) -> None:
+def _report(mpa: CapturedConnection, ends: Mapping[Direction, HalfEnd]) -> None:
     """Report a rejection, octets that a RST left unacknowledged, and retransmissions in vain."""
     reply = mpa.reply
     if mpa.rejected and reply is not None:
@@ -111,7 +141,7 @@ def _report(mpa: CapturedConnection, lifecycle: Lifecycle) -> None:
         detail = f"a Reply with R, {size} octets of Private Data of the ULP" if size else "a Reply with R"
         mpa.findings.add("startup-rejected", "responder", reply.frame, reply.time, reply.seq, detail)
     for role in DIRECTIONS:
-        half, end = mpa.halves[role], lifecycle.half(role)
+        half, end = mpa.halves[role], ends[role]
         if not end.unacknowledged_octets or (not end.in_vain and role not in mpa.operations):
             continue
         seq = half.peer.ack
@@ -131,7 +161,7 @@ def _report(mpa: CapturedConnection, lifecycle: Lifecycle) -> None:
             mpa.findings.add("teardown-unacknowledged", role, frame, time, seq, detail)
 
 
-def find_refused(half: Half, first: Moment, findings: Findings) -> None:
+def find_refused(half: Half, findings: Findings) -> None:
     """A TCP connection without MPA is over: was its SYN answered by a RST?"""
     client = half if half.origin is not None else half.peer
     reset = client.peer.ending.first_reset

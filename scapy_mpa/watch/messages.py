@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from typing import Protocol
 
 from scapy_mpa.framing.ddp import (
     LAST,
@@ -30,21 +31,31 @@ from scapy_mpa.values.segment import Segment
 _MOST_REMEMBERED = 1 << 16
 
 
-class AtHand:
-    """The FPDUs of a half connection whose octets are at hand, those of the last blocks of the capture.
+class FPDUSource(Protocol):
+    """A half connection in Full Operation: where FPDUs lie, and in what."""
 
-    Args:
-        reassembly: its octets.
-        layout: how FPDUs lie.
-        settlement: where FPDUs begin.
-    """
+    @property
+    def reassembly(self) -> Reassembly:
+        """Its octets."""
+
+    @property
+    def layout(self) -> Layout:
+        """How FPDUs lie in them."""
+
+    @property
+    def settlement(self) -> Settlement:
+        """Where FPDUs begin."""
+
+
+class AtHand:
+    """The FPDUs of a half connection whose octets are at hand, those of the last blocks of the capture."""
 
     __slots__ = ("_layout", "_reassembly", "_settlement")
 
-    def __init__(self, reassembly: Reassembly, layout: Layout, settlement: Settlement) -> None:
-        self._reassembly = reassembly
-        self._layout = layout
-        self._settlement = settlement
+    def __init__(self, source: FPDUSource) -> None:
+        self._reassembly = source.reassembly
+        self._layout = source.layout
+        self._settlement = source.settlement
 
     def extents(self, begin: int = 0) -> Iterator[tuple[FPDUReader, Extent]]:
         """Yield the FPDUs from the one that holds offset ``begin`` on, and last one of which only a part came."""
@@ -119,6 +130,13 @@ class MessageEnds:
         #: Where FPDUs end, twice that offset, and one more for the last of a message.
         self._ends = array("q")
         self._up_to = 0
+
+    def keep_passing(self, source: FPDUSource, acknowledged: int) -> None:
+        """A block of the capture goes: remember messages in what it consumed, if some is not acknowledged."""
+        stream = source.reassembly
+        latest = stream.previously_consumed[-1]
+        if stream.offset_of(latest.seq) + latest.length > acknowledged:
+            self.keep(AtHand(source), acknowledged)
 
     def keep(self, at_hand: AtHand, acknowledged: int) -> None:
         """Remember those that are at hand, beyond an offset; they will not be for long."""
