@@ -23,7 +23,7 @@ from tests.receive.cases import REPLY, Talk
 
 SCHEMAS = REPO / "scapy_mpa" / "report"
 WARNINGS = str(PCAPS / "markers-draft-origin.pcap")  # fpduptr-origin, a warning
-NOTES = str(PCAPS / "siw-terminate.pcap")  # terminate, a note, and terminate-layout, a warning
+NOTES = str(PCAPS / "siw-terminate.pcap")  # terminate and terminate-layout, warnings
 ERRORS = str(PCAPS / "faulty-pad.pcap")  # connection-lost among others
 CLEAN = str(PCAPS / "siw-rping.pcap")
 
@@ -176,10 +176,10 @@ def test_rules_and_ignore(arguments: tuple[str, ...], rules: list[str]) -> None:
         assert (f" {rule}: " in text) == (rule in rules)
 
 
-def test_what_is_filtered_is_not_counted_in_the_last_line() -> None:
+def test_what_is_filtered_is_not_counted_in_the_first_line() -> None:
     assert "1 warning" in invoke("analyze", WARNINGS, "--direction", "initiator").stdout
-    last = invoke("analyze", WARNINGS, "--ignore", "fpduptr-origin,fpdu-above-emss").stdout.splitlines()[-1]
-    assert last.endswith("nothing to report")
+    first = invoke("analyze", WARNINGS, "--ignore", "fpduptr-origin,fpdu-above-emss").stdout.splitlines()[0]
+    assert first.endswith("nothing to report")
 
 
 @pytest.mark.parametrize("command", ["analyze", "fpdus"])
@@ -199,7 +199,8 @@ def test_what_is_filtered_is_not_counted_in_the_last_line() -> None:
         (WARNINGS, ("--fail-on", "note", "--rules", "fpduptr-"), 1),
         (WARNINGS, ("--fail-on", "note", "--rules", "crc"), 0),
         (NOTES, ("--fail-on", "note", "--rules", "terminate"), 1),
-        (NOTES, ("--fail-on", "warning", "--rules", "terminate"), 0),
+        (NOTES, ("--fail-on", "warning", "--rules", "terminate"), 1),
+        (NOTES, ("--fail-on", "error", "--rules", "terminate"), 0),
         (CLEAN, ("--fail-on", "warning"), 0),
     ],
 )
