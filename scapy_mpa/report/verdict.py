@@ -408,6 +408,8 @@ def _errors(known: Circumstances) -> str:
     told = _TOLD if ended in ("terminate", "fin", "rst", "lost") else frozenset()
     if _bad_at_all(known) and not (_fails(known) or _terminates(known)):
         told = told - {"crc", "marker-length"}
+    if known.connection.part is not None:
+        told = told | {"startup-frame", "startup-pd-length"}  # that is what the sentence says
     left = [rule for rule in rules if rule not in told]
     return f"; {'errors' if len(left) > 1 else 'error'} before: {', '.join(left)}" if left else ""
 
