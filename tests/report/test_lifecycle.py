@@ -159,10 +159,8 @@ def test_the_scenarios_say_how_they_end() -> None:
         for name in ("ended-by-nothing", "ended-by-terminate", "startup-rejected")
     }
     assert found["ended-by-nothing"] == ["still open when the capture ends (last frame 25)"]
-    assert found["ended-by-terminate"] == [
-        "the Responder terminated it at frame 7: LLP MPA error: CRC does not match; "
-        + "then RST by the Responder at frame 9"
-    ]
+    said = "the Responder terminated it at frame 7: LLP MPA error: CRC does not match"
+    assert found["ended-by-terminate"] == [f"{said}; then RST by the Responder at frame 9"]
     reason = 'its Private Data says "no such service"; the Initiator closed (FIN, frame 9)'
     assert found["startup-rejected"] == [f"rejected by the Responder (Reply, frame 5): {reason}"]
 
