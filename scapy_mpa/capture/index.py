@@ -50,6 +50,8 @@ class FrameIndex:
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
         self._reader_of = array("H")
+        #: The frames of each reader, ascending, if somebody asked.
+        self._frames_of: list[array[int]] = []
         #: The frames read last, and what fragments completed: one that holds many FPDUs is asked for as often.
         self._recent: dict[int, Segment | None] = {}
         self._whole: dict[int, Segment | None] = {}
@@ -130,6 +132,22 @@ class FrameIndex:
             until, at_once = first - 1, min(2 * at_once, _LOOK_BACK[1])
         return []
 
+    def origin_of(self, frame: int) -> tuple[int, int]:
+        """Which of the captures, from 0, a frame is of, and its number in that file.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does.
+        """
+        self._make()
+        self._place(frame)
+        if not self._reader_of:
+            return 0, frame
+        if not self._frames_of:
+            self._frames_of = [array("Q") for _ in self._readers]
+            for number, which in enumerate(self._reader_of, 1):
+                self._frames_of[which].append(number)
+        which = self._reader_of[frame - 1]
+        return which, bisect_right(self._frames_of[which], frame)
+
     def _place(self, frame: int) -> tuple[Reader, int]:
         if not 1 <= frame <= len(self._positions):
             raise CaptureError(f"there is no frame {frame}: the capture has {len(self._positions)}")
@@ -195,7 +213,7 @@ class FrameIndex:
     def close(self) -> None:
         """Close the files; asking for a frame opens them again."""
         self._stack.close()
-        self._readers, self._positions, self._reader_of = [], array("Q"), array("H")
+        self._readers, self._positions, self._reader_of, self._frames_of = [], array("Q"), array("H"), []
         self._recent, self._whole = {}, {}
 
 

@@ -115,6 +115,42 @@ def silence(plan: Plan, seconds: int) -> None:
     plan.packets.append(change)
 
 
+@mutation
+def in_vain(plan: Plan, number: int, times: int) -> None:
+    """A packet is sent again so often, one second after the other, and the peer says nothing more."""
+
+    def change(packets: list[TcpPacket], place: int) -> None:
+        packet = packets[place]
+        del packets[place + 1 :]
+        packets += (packet._replace(time=packet.time + again * _SECOND) for again in range(1, times + 1))
+
+    _at(plan, number, change)
+
+
+@mutation
+def reset_in_answer(plan: Plan, number: int) -> None:
+    """The peer answers a packet by a RST, having acknowledged nothing of it, and that is the end."""
+
+    def change(packets: list[TcpPacket], place: int) -> None:
+        packet = packets[place]
+        like = next(one for one in reversed(packets[:place]) if one.half is packet.half.peer)
+        reset = like._replace(time=packet.time + _SECOND, start=like.end, payload=b"", flags=RST | ACK)
+        packets[place + 1 :] = [reset]
+
+    _at(plan, number, change)
+
+
+@mutation
+def refused(plan: Plan) -> None:
+    """The SYN is answered by a RST."""
+
+    def change(packets: list[TcpPacket]) -> list[TcpPacket]:
+        syn, answer = packets[:2]
+        return [syn, answer._replace(start=0, flags=RST | ACK)]
+
+    plan.packets.append(change)
+
+
 # --- once more, and from somebody else ---
 
 

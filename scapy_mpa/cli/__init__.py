@@ -53,6 +53,22 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f"scapy_mpa.cli.{cmd_name}"), f"{cmd_name}_command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command, its name and its arguments; refuses an option given twice that counts once."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not ctx.resilient_parsing:
+            within = click.Context(command, info_name=name, parent=ctx)
+            _, _, given = command.make_parser(within).parse_args(args=[*rest])
+            for option in given:
+                counts_once = isinstance(option, click.Option) and not (
+                    option.multiple or option.is_flag or option.count
+                )
+                if counts_once and given.count(option) > 1:
+                    raise click.UsageError(f"{option.opts[-1]} is given twice, and takes one value", within)
+        return name, command, rest
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for."""
         try:

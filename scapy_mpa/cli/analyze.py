@@ -8,8 +8,9 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.judging import Judging, judges
-from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.report.text import report_lines
+from scapy_mpa.rules.table import SEVERITIES, Severity
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -18,20 +19,45 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 @reads_captures
 @divides_work
 @click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--summary", "summary_only", is_flag=True, help="Only what the report comes to, no connections.")
+@click.option("--all", "every", is_flag=True, help="Every connection, however many there are.")
+@click.option(
+    "--severity",
+    type=click.Choice(SEVERITIES),
+    help="Only findings of this severity, or graver, and the connections that have some.",
+)
 @judges
-def analyze_command(reading: Reading, judging: Judging, output_format: Literal["text", "json"], jobs: int) -> int:
-    """Show every MPA connection of the captures and what is wrong with it.
+def analyze_command(
+    reading: Reading,
+    judging: Judging,
+    output_format: Literal["text", "json"],
+    jobs: int,
+    summary_only: bool,
+    every: bool,
+    severity: Severity | None,
+) -> int:
+    """Show how the MPA connections of the captures ended, and what is wrong with them.
 
-    Several captures are merged by time; - is standard input.
+    First comes what they come to; then each connection, those with something to report where they are many. Several
+    captures are merged by time; - is standard input.
     """
+    if summary_only and (every or output_format == "json"):
+        other = "--all" if every else "--format json, which has a summary"
+        raise click.UsageError(f"--summary leaves connections out: it does not go with {other}")
     report = reading.analyze(fpdus=False, jobs=jobs)
     reading.select(report)
     judging.select(report)
+    if severity is not None:
+        report.keep_severe(severity)
     if output_format == "json":
         click.echo(json.dumps(report.as_dict(reading.directions), indent=2))
     else:
-        for line in report_lines(report, _style):
+        for line in report_lines(report, _style, every=every, summary_only=summary_only):
             click.echo(line)
+    if not report.connections and not report.findings:
+        warn_of_nothing((*reading.filters, *(("--severity",) if severity is not None else ())))
+    elif judging.rules is not None and not any(report.all_findings()):
+        warn_of_nothing(("--rules, --ignore",), "finding")
     warn_of_damage(report.damage)
     return judging.status(report)
 

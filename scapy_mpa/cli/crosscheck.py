@@ -36,7 +36,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
     if len(reading.captures) > 1:
         raise click.UsageError("crosscheck takes one capture; put several together first (mergecap)")
     (capture,) = reading.captures
-    if reading.selection is not EVERYTHING or reading.connection is not None or len(reading.directions) == 1:
+    if reading.selection is not EVERYTHING or reading.connections or len(reading.directions) == 1:
         raise click.UsageError("crosscheck compares all of a capture; extract one connection first")
     progress = _Progress() if sys.stderr.isatty() else None
     result = crosscheck(

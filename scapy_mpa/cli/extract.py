@@ -22,10 +22,10 @@ from scapy_mpa.report.model import Report
     help="The file to write; - is standard output.",
 )
 def extract_command(reading: Reading, output: str) -> int:
-    """Write the packets of one MPA connection into a capture file of its own.
+    """Write the packets of MPA connections into a capture file of their own.
 
-    These are all packets of its TCP connection, both directions, from the SYN on, octets and times unchanged; without
-    --connection those of the only one there is. A pcap file gives a pcap file, other captures give pcapng.
+    These are all packets of their TCP connections, both directions, from the SYN on, octets and times unchanged;
+    without --connection those of the only one there is. A pcap file gives a pcap file, other captures give pcapng.
     """
     from scapy_mpa.capture.copying import copy_frames
     from scapy_mpa.capture.extract import conversation
@@ -35,28 +35,46 @@ def extract_command(reading: Reading, output: str) -> int:
         raise click.UsageError("extract writes both directions of a connection; leave --direction out")
     check_output(reading.captures, output, again="extract")
     report = reading.analyze(fpdus=True)
-    connection = _chosen(report, reading)
-    found = conversation(
-        reading.captures, connection.initiator.key, frames=reading.selection.frames, limits=reading.limits
-    )
-    frames = array("Q", found.between(*extent(report, connection, found)))
+    chosen = _chosen(report, reading)
+    frames: set[int] = set()
+    for connection in chosen:
+        found = conversation(
+            reading.captures, connection.initiator.key, frames=reading.selection.frames, limits=reading.limits
+        )
+        frames.update(found.between(*extent(report, connection, found)))
     with written(output) as file:
-        copy_frames(connection.index, frames, file)
-    who = f"{connection.initiator.endpoint} > {connection.responder.endpoint}"
-    tell_written(output, f"{len(frames)} packets of connection {connection.number}, {who}")
+        copy_frames(chosen[0].index, array("Q", sorted(frames)), file)
+    if len(chosen) == 1:
+        who = f"{chosen[0].initiator.endpoint} > {chosen[0].responder.endpoint}"
+        tell_written(output, f"{len(frames)} packets of connection {chosen[0].number}, {who}")
+    else:
+        numbers = ", ".join(str(connection.number) for connection in chosen)
+        tell_written(output, f"{len(frames)} packets of connections {numbers}")
     warn_of_damage(report.damage)
     return 0
 
 
-def _chosen(report: Report, reading: Reading) -> Connection:
+def _chosen(report: Report, reading: Reading) -> list[Connection]:
+    """The connections that were asked for; of those of a time, all."""
     there = len(report.connections)
-    if reading.connection is None and there == 1:
-        return report.connections[0]
-    if reading.connection is None and there:
-        raise click.UsageError(f"there are {there} MPA connections, 0 to {there - 1}: --connection says which")
     if not there:
         raise click.UsageError("there is no MPA connection")
-    if reading.connection is None or reading.connection >= there:
-        numbers = f"0 to {there - 1}" if there > 1 else "only 0"
-        raise click.UsageError(f"there is no connection {reading.connection}; the capture has {numbers}")
-    return report.connections[reading.connection]
+    has_time = reading.since is not None or reading.until is not None
+    if not reading.connections and not has_time and there > 1:
+        raise click.UsageError(f"there are {there} MPA connections, 0 to {there - 1}: --connection says which")
+    every = [*report.connections]
+    wanted = set(reading.connections) or set(range(there))
+    for number in sorted(wanted):
+        if number >= there:
+            numbers = f"0 to {there - 1}" if there > 1 else "only 0"
+            raise click.UsageError(f"there is no connection {number}; the capture has {numbers}")
+    chosen = [
+        connection
+        for connection in every
+        if connection.number in wanted
+        and (reading.since is None or connection.lifecycle.last[1] >= reading.since)
+        and (reading.until is None or connection.lifecycle.first[1] <= reading.until)
+    ]
+    if not chosen:
+        raise click.UsageError(f"no connection is left by {', '.join(reading.filters)}")
+    return chosen

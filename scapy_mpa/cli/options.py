@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from scapy_mpa.wireshark.found import FoundFPDUs, Order
 
 
+_SECOND = 1_000_000_000
+
+
 class FrameRange(click.ParamType[tuple[int, int | None]]):
     """``A-B``, ``A-``, ``-B`` or ``A``: numbers of frames, from 1."""
 
@@ -43,6 +46,47 @@ class FrameRange(click.ParamType[tuple[int, int | None]]):
         return frames
 
 
+class Host(click.ParamType[bytes]):
+    """An IP address, as its octets."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """The octets of the address."""
+        if isinstance(value, bytes):
+            return value
+        from ipaddress import ip_address
+
+        try:
+            return ip_address(value.strip("[]")).packed
+        except ValueError:
+            self.fail(f"{value!r} is no IP address", param, ctx)
+
+
+class Time(click.ParamType[int]):
+    """A moment: seconds since the epoch, or a date and time as ISO 8601 has it, of UTC unless it says another zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Nanoseconds since the epoch."""
+        if isinstance(value, int):
+            return value
+        from datetime import datetime, timedelta, timezone
+
+        parsed = re.fullmatch(r"(\d{1,12})(?:\.(\d{1,9}))?", value)
+        if parsed is not None:
+            seconds, fraction = parsed.groups()
+            return int(seconds) * _SECOND + int((fraction or "0").ljust(9, "0"))
+        try:
+            moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", value))
+        except ValueError:
+            self.fail(f"{value!r} is no time such as 1795168727.13 or 2026-11-22T14:38:47.13", param, ctx)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=timezone.utc)
+        return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 1000
+
+
 class Reading(NamedTuple):
     """What is to be read, what is told of it, and what of the result is shown."""
 
@@ -50,9 +94,19 @@ class Reading(NamedTuple):
     selection: Selection
     assumptions: Assumptions
     limits: Limits
-    connection: int | None
+    #: The numbers of those that are shown; all, if there are none.
+    connections: tuple[int, ...]
     #: The half connections that are shown.
     directions: tuple[Direction, ...]
+    #: The time (nanoseconds since the epoch) before which, and after which, nothing is shown.
+    since: int | None = None
+    until: int | None = None
+    #: The options that were given of those that leave something out.
+    filters: tuple[str, ...] = ()
+
+    def is_in_time(self, time: int) -> bool:
+        """Whether a time (nanoseconds since the epoch) is among those that are shown."""
+        return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)
 
     def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
         """Read the captures; raises as :func:`scapy_mpa.analyze` does."""
@@ -91,11 +145,12 @@ class Reading(NamedTuple):
     def select(self, report: Report) -> None:
         """Keep only what was asked for; raises :class:`click.UsageError` if there is no connection of that number."""
         try:
-            report.select(self.connection, self.directions)
+            report.select(self.connections, self.directions, self.since, self.until)
         except IndexError:
             there = len(report.connections)
             numbers = f"0 to {there - 1}" if there > 1 else "only 0" if there else "none"
-            raise click.UsageError(f"there is no connection {self.connection}; the capture has {numbers}") from None
+            first = next(number for number in self.connections if number >= there)
+            raise click.UsageError(f"there is no connection {first}; the capture has {numbers}") from None
 
 
 def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
@@ -105,9 +160,12 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
     def with_reading(
         *,
         captures: tuple[str, ...],
-        connection: int | None,
+        connections: tuple[int, ...],
         direction: Direction | None,
         ports: tuple[int, ...],
+        hosts: tuple[bytes, ...],
+        since: int | None,
+        until: int | None,
         frames: tuple[int, int | None] | None,
         profile: str | None,
         assume: tuple[str, ...],
@@ -118,15 +176,33 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
         except MPAError as error:
             raise click.UsageError(str(error)) from None
-        selection = Selection(frames, ports or None) if ports or frames is not None else EVERYTHING
+        selects = ports or hosts or frames is not None
+        selection = Selection(frames, ports or None, hosts or None) if selects else EVERYTHING
         shown = DIRECTIONS if direction is None else (direction,)
-        return command(Reading(list(captures), selection, assumptions, limits, connection, shown), **others)
+        given = {
+            "--connection": connections,
+            "--direction": direction,
+            "--port": ports,
+            "--host": hosts,
+            "--frames": frames,
+            "--since": since,
+            "--until": until,
+        }
+        filters = tuple(name for name, value in given.items() if value not in (None, ()))
+        reading = Reading(list(captures), selection, assumptions, limits, connections, shown, since, until, filters)
+        return command(reading, **others)
 
     decorated = with_reading
     for decorate in reversed(
         (
             click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=click.Path()),
-            click.option("--connection", type=click.IntRange(0), help="Only the connection with this number."),
+            click.option(
+                "--connection",
+                "connections",
+                multiple=True,
+                type=click.IntRange(0),
+                help="Only the connection with this number. May be repeated.",
+            ),
             click.option("--direction", type=click.Choice(DIRECTIONS), help="Only what this side sent."),
             click.option(
                 "--port",
@@ -135,6 +211,20 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
                 type=click.IntRange(0, 65535),
                 help="Only TCP connections with this port on either side. May be repeated.",
             ),
+            click.option(
+                "--host",
+                "hosts",
+                multiple=True,
+                type=Host(),
+                help="Only TCP connections with this IP address on either side. May be repeated.",
+            ),
+            click.option(
+                "--since",
+                type=Time(),
+                help="Only connections that were there then or later, and what is said of that time: seconds since the "
+                "epoch, or a date and time (ISO 8601, UTC).",
+            ),
+            click.option("--until", type=Time(), help="The same, until then."),
             click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
             click.option(
                 "--profile",
@@ -175,6 +265,13 @@ def warn_of_remark(remark: str | None) -> None:
     """One line on stderr if something was not looked into."""
     if remark is not None:
         click.echo(f"scapy-mpa: {remark}", err=True)
+
+
+def warn_of_nothing(filters: Iterable[str], what: str = "connection") -> None:
+    """One line on stderr if what was asked for leaves nothing."""
+    asked = ", ".join(filters)
+    if asked:
+        click.echo(f"scapy-mpa: no {what} is left by {asked}", err=True)
 
 
 def warn_of_damage(damage: Iterable[str]) -> None:

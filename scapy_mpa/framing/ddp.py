@@ -239,6 +239,22 @@ def decode_terminate(ulpdu: Octets) -> Terminate | None:
     return Terminate(high, low, code, m, d, r, "rfc5040", error_meaning(high, low, code))
 
 
+def quoted_header(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
+    """The DDP header that the Terminate message in a ULPDU quotes, by its bit D; None if it quotes none.
+
+    Behind the control word comes the DDP Segment Length, if M says so, then the header (RFC 5040 §4.8); how many octets
+    followed that header, and its ``payload_length``, is what the DDP Segment Length leaves, 0 without one.
+    """
+    said = decode_terminate(ulpdu)
+    if said is None or not said.d:
+        return None
+    at = UNTAGGED_HEADER_LENGTH + _TERMINATE_CONTROL_LENGTH
+    length = int.from_bytes(ulpdu[at : at + 2], "big") if said.m else 0
+    quoted = bytes(ulpdu[at + 2 if said.m else at :])
+    header = decode_ddp(quoted[: header_length(quoted)])
+    return header._replace(payload_length=max(0, length - header_length(quoted))) if header is not None else None
+
+
 def _defined(layer: int, etype: int, code: int) -> bool:
     error = _ERRORS.get((layer, etype))
     return error is not None and (error[1] is _ANY_CODE or code in error[1])

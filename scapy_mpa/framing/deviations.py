@@ -84,7 +84,8 @@ def frame_violations(frame: StartupFrame | None, by: Endpoint, peer: StartupFram
         found.append(Deviation("startup-role", by, text))
     found += [Deviation(problem.rule, by, problem.text) for problem in problems_to(frame, peer)]
     if frame.res:
-        found.append(Deviation("startup-reserved-bits", by, f"Res of the {name} is {frame.res:#04x}"))
+        known = f" ({frame.res_name})" if frame.res_name else ""
+        found.append(Deviation("startup-reserved-bits", by, f"Res of the {name} is {frame.res:#04x}{known}"))
     if frame.s and frame.rev < MINIMUM_ENHANCED_REVISION:
         text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, to which it is reserved"
         found.append(Deviation("startup-enhanced-revision", by, text))

@@ -32,6 +32,9 @@ R = 0x20
 S = 0x10
 #: Reserved, with S taken out of it.
 RES = 0x0F
+#: Of these, what Linux siw sets if it may send FPDUs longer than a segment, which TCP segmentation offload cuts.
+SIW_GSO = 0x08
+SIW_GSO_NAME = "siw's experimental GSO flag: TSO, intended"
 
 #: Octets of the enhanced data at the beginning of the Private Data (RFC 6581 §9).
 ENHANCED_DATA_LENGTH = 4
@@ -100,6 +103,18 @@ class StartupFrame(NamedTuple):
         if not expected or len(self.private_data) < ENHANCED_DATA_LENGTH:
             return None
         return EnhancedData.decode(self.private_data)
+
+    @property
+    def res_name(self) -> str:
+        """What is known of the bits that Res should not have, "" if nothing is."""
+        if self.res == SIW_GSO:
+            return SIW_GSO_NAME
+        return f"{SIW_GSO:#04x} is {SIW_GSO_NAME}" if self.res & SIW_GSO else ""
+
+    @property
+    def ulp_data(self) -> bytes:
+        """The Private Data of the ULP: what follows the enhanced data, if there is some."""
+        return self.private_data if self.enhanced is None else self.private_data[ENHANCED_DATA_LENGTH:]
 
     @property
     def wire_length(self) -> int:

@@ -11,9 +11,9 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.dialect import Dialect, SpokenFPDU, crc_agrees, fpduptr_at, read_fpdu, right_fpduptr, ulpdu_of
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
+from scapy_mpa.infer.budget import DiagnosisBudget
 from scapy_mpa.infer.diagnosis import Hypothesis, ddp_header, marker_agrees, verified_by_crc
 from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER
-from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome, offset_of
 from scapy_mpa.receive.placing import DROPPED, FIRST_ULPDU_OCTETS, TERMINATE_OCTETS, WithdrawnError
 from scapy_mpa.receive.reassembly import Reassembly, frames_of

@@ -6,7 +6,7 @@ header that DDP would not send.  CRCs alone do not tell where Markers are, so th
 when enough has been seen, or when nothing more comes, is believed if it explains FPDUs that conformant ones are not.
 
 Most captures of damaged or foreign octets leave no hypothesis after one FPDU; the work is bounded by a
-:class:`~scapy_mpa.receive.context.DiagnosisBudget`.
+:class:`~scapy_mpa.infer.budget.DiagnosisBudget`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scapy_mpa.framing.dialect import (
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH, Origin
 from scapy_mpa.framing.senders import Candidate
+from scapy_mpa.infer.budget import DiagnosisBudget
 from scapy_mpa.infer.evidence import (
     CRC_BITS,
     HEADER_OCTETS,
@@ -32,7 +33,6 @@ from scapy_mpa.infer.evidence import (
     header_bits,
     succession_bits,
 )
-from scapy_mpa.receive.context import DiagnosisBudget
 from scapy_mpa.receive.reassembly import Reassembly
 
 #: FPDUs that only the dialect explains, one more for each further deviation, and what all that speaks for it must be

@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.senders import Bases, candidates
+from scapy_mpa.infer.budget import DiagnosisBudget
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.infer.diagnosis import Hypothesis
 from scapy_mpa.infer.evidence import PLAUSIBLE_CONTROLS
-from scapy_mpa.receive.context import DiagnosisBudget, ReceiverContext
+from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.located import Breach, Diagnosis, Doubt
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.recovery import Recovery

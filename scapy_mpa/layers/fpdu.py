@@ -42,6 +42,7 @@ from scapy_mpa.framing import (
     pad_length,
 )
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.layers.captured import _CapturedPacket
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
 from scapy_mpa.layers.fields import CRCField, OffWire, OffWireList, TrailingOctets
 
@@ -79,7 +80,7 @@ def _stream_offset(marker_offset: int) -> int:
     return -marker_offset % MARKER_INTERVAL
 
 
-class FPDU(Packet):
+class FPDU(_CapturedPacket):
     """Framed Protocol Data Unit."""
 
     name = "FPDU"

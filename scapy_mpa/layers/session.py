@@ -18,6 +18,7 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.layers.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
 from scapy_mpa.receive.located import Deviations
@@ -26,7 +27,7 @@ from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.limits import DEFAULT_LIMITS
-from scapy_mpa.values.records import FPDURow
+from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import Segment
 
 Order = Literal["placed", "delivered"]
@@ -52,13 +53,15 @@ class _Later(NamedTuple):
 
     frame: _Frame
     octets: bytes
+    frames: tuple[int, ...]
 
 
 class MPASession(DefaultSession):
     """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
-    Each comes over copies of the lower layers of the frame that placed it, with that frame's time. Fragments of IP
-    datagrams, IPv4 and IPv6, are put together first.
+    Each comes over copies of the lower layers of the frame that placed it, with that frame's time; ``packet.frame`` is
+    its number, ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams,
+    IPv4 and IPv6, are put together first.
 
     What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and the
     lower layers of the last frame with data of its half connection. At the end of a file comes what its end tells.
@@ -91,7 +94,9 @@ class MPASession(DefaultSession):
         self.order = order
         self.passthrough = passthrough
         limits = DEFAULT_LIMITS._replace(held_octets=held_limit)
-        self.receiver = Receiver(observer=self, limits=limits, deviations=deviations)
+        self.receiver = Receiver(sink=self._take_frames, observer=self, limits=limits, deviations=deviations)
+        #: The frames of the FPDU that comes next.
+        self._frames: tuple[int, ...] = ()
         self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
@@ -172,7 +177,13 @@ class MPASession(DefaultSession):
     def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
         frame = self._frame_of(mpa.halves[direction].key, found.time)
-        self._found.append((None, 0, self._over(frame, startup_packet(found.startup.encode()))))
+        packet = startup_packet(found.startup.encode())
+        _tell(packet, FoundPacket(found.frame, None, None))
+        self._found.append((None, 0, self._over(frame, packet)))
+
+    def _take_frames(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
+        """The frames of an FPDU, which comes next."""
+        self._frames = frames
 
     def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
@@ -182,17 +193,19 @@ class MPASession(DefaultSession):
         if self.order == "delivered" and not delivered:
             if placed and not operation.gapped:
                 frame = self._frame_of(operation.half.key, time) or self._present()
-                self._undelivered.setdefault(operation, {})[row.seq] = _Later(frame, octets)
+                self._undelivered.setdefault(operation, {})[row.seq] = _Later(frame, octets, self._frames)
             return
-        self._find(operation, row, self._frame_of(operation.half.key, time), octets)
+        self._find(operation, row, self._frame_of(operation.half.key, time), octets, self._frames)
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
         later = self._undelivered.get(operation, {}).pop(row.seq, None)
         if later is not None:
-            self._find(operation, row, later.frame, later.octets)
+            self._find(operation, row, later.frame, later.octets, later.frames)
 
-    def _find(self, operation: FullOperation, row: FPDURow, frame: _Frame | None, octets: bytes) -> None:
+    def _find(
+        self, operation: FullOperation, row: FPDURow, frame: _Frame | None, octets: bytes, frames: tuple[int, ...]
+    ) -> None:
         offset, dialect = operation.reassembly.offset_of(row.seq), operation.dialect
         upper: Packet
         if dialect is not None:
@@ -204,6 +217,9 @@ class MPASession(DefaultSession):
             if marker_offset is not None and marker_offset > MARKER_INTERVAL - MARKER_LENGTH:
                 marker_offset = None  # it begins inside a Marker, where no FPDU can
             upper = fpdu_packet(octets, marker_offset, operation.crc, operation.mpa.profile.fpduptr_origin)
+        mpa = operation.mpa
+        record = record_of(row, frames, mpa.number, operation.direction, None, operation.deviation)
+        _tell(upper, FoundPacket(row.placed or max(frames), record.located_by, record))
         self._found.append((operation, offset, self._over(frame, upper)))
 
     # --- lower layers ---
@@ -239,6 +255,12 @@ class MPASession(DefaultSession):
         packet[TCP].add_payload(upper)
         packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
         return packet
+
+
+def _tell(packet: Packet, found: FoundPacket) -> None:
+    """Have a packet know where it comes from; octets that no layer knows are Raw, and do not."""
+    if isinstance(packet, _CapturedPacket):
+        packet.be_found(found)
 
 
 def _frame(packet: Packet) -> _Frame:

@@ -17,6 +17,7 @@ from scapy.packet import Packet, Padding
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing import ENHANCED_DATA_LENGTH, KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, S
 from scapy_mpa.framing.profiles import profile_of_revision
+from scapy_mpa.layers.captured import _CapturedPacket
 
 _FLAGS, _REV, _PD_LENGTH = KEY_LENGTH, KEY_LENGTH + 1, KEY_LENGTH + 2
 _MAX_PD_LENGTH = 0xFFFF
@@ -62,7 +63,7 @@ def _fields(key: bytes) -> list[AnyField]:
     ]
 
 
-class _Startup(Packet):
+class _Startup(_CapturedPacket):
     """What Request and Reply have in common."""
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:

@@ -41,6 +41,7 @@ from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.tcp.handshake import Handshake
 from scapy_mpa.tcp.intake import Intake
 from scapy_mpa.values.segment import PATH_MTU, RST, SYN, Segment, bare, endpoints
+from scapy_mpa.watch.lifecycle import Lives
 from scapy_mpa.watch.pathmtu import see_path_mtu
 from scapy_mpa.watch.startup import (
     find_copy_of_frame,
@@ -293,6 +294,7 @@ class TCPConnection:
         self._context = context
         self._connections = connections
         self._observer = observer
+        self._lives = Lives(seg, (first.intake, second.intake), context.last)
         #: Who sent the first data captured.
         self._first_sender: Half | None = None
         #: What was left out before there was MPA: nobody wants to know it of other protocols.
@@ -432,13 +434,12 @@ class TCPConnection:
         other = self.direction_of(half.peer).phase
         if is_request:
             mpa.take_request(found)
+            find_data_under_way(mpa, half.peer.ack)
         else:
             answered = other.search.octets_without_key(found.ack) if isinstance(other, StartupPhase) else 0
             mpa.take_reply(found, answered)
         if self._observer is not None:
             self._observer.startup(mpa, role, found)
-        if is_request:
-            find_data_under_way(mpa, half.peer.ack)
         if mpa.request is not None and mpa.reply is not None:
             self._agree(mpa, mpa.request, mpa.reply)
         elif isinstance(other, StartupPhase):
@@ -468,6 +469,7 @@ class TCPConnection:
         mpa.reject()
         find_negotiation(mpa)
         self.mpa = None
+        self._lives.reject(mpa)
         waiting = []
         for direction in self.directions:
             assert isinstance(direction.phase, StartupPhase)
@@ -584,8 +586,7 @@ class TCPConnection:
     ) -> None:
         """Begin Full Operation in both directions, as far as what waited in them says how.
 
-        ``starts`` are the offsets at which it begins, where that is known; ``asked`` is whether the Request asks for
-        Markers, None without one.
+        ``starts``: the offsets at which it begins, if known; ``asked``: whether the Request asks for Markers, or None.
         """
         for role in DIRECTIONS:
             direction, found, start = self.direction_of(mpa.halves[role]), inferred.found.get(role), starts[role]
@@ -598,6 +599,7 @@ class TCPConnection:
 
     def _begin_mpa(self, initiator: Half) -> CapturedConnection:
         """There is MPA on this connection."""
+        self._lives.begin()
         mpa = self.mpa = CapturedConnection(initiator, self._context.assumptions, self._context.new_findings())
         self._connections.add(self, mpa)
         left_out, self._left_out = self._left_out, []
@@ -629,8 +631,8 @@ class TCPConnection:
                 find_octets_behind_request(mpa, first.waiting.segments[0])
             find_silence(mpa, judgement, now)
             find_first_octets(mpa)
-            if mpa.request is None and mpa.reply is not None:
-                find_reply_alone(mpa, initiator.garbled)
+            find_reply_alone(mpa, initiator.garbled)
+        self._lives.finish(mpa, self._context.findings)
         self.mpa = None
         for direction in self.directions:
             direction.phase.let_go()

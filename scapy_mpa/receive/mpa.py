@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.framing.startup import SIW_GSO, StartupFrame
 from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.operation import FullOperation, PlacedObserver
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.tcp.half import Direction, Half
 from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.segment import endpoints
 from scapy_mpa.values.startup import PartOfFrame
+from scapy_mpa.watch.messages import AtHand, terminated
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.judgement import Judgement
@@ -77,6 +79,8 @@ class CapturedConnection:
         inferences: what each half connection was found to be where there was no startup frame at all.
         crc: whether CRCs are in use.
         judgement: what its startup frames came to, known when it is over or rejected; None if there are none.
+        lifecycle: how it went from its first frame to its last, known when it is over.
+        terminated: the first Terminate of each direction.
     """
 
     def __init__(self, initiator: Half, assumptions: Assumptions, findings: Findings) -> None:
@@ -93,6 +97,8 @@ class CapturedConnection:
         self.crc = False
         self.operations: dict[str, FullOperation] = {}
         self.judgement: Judgement | None = None
+        self.lifecycle: Lifecycle | None = None
+        self.terminated: dict[str, Terminated] = {}
         self.findings = findings
         self._assumptions = assumptions
         self._inferred_profile = PROFILES["rfc5044"]
@@ -116,6 +122,12 @@ class CapturedConnection:
             return self.operations[direction].markers
         asking = self.reply if direction == "initiator" else self.request
         return bool(asking.startup.m) if asking is not None else None
+
+    @property
+    def gso_flag(self) -> str:
+        """Whose startup frame has the flag with which siw allows FPDUs that are longer than a segment, "" if none."""
+        found = (("Request", self.request), ("Reply", self.reply))
+        return " and ".join(name for name, one in found if one is not None and one.startup.res & SIW_GSO)
 
     def frame_of(self, direction: str) -> FoundFrame | None:
         """The startup frame of a direction, None if it was not captured."""
@@ -182,6 +194,17 @@ class CapturedConnection:
         self.operations[operation.direction] = operation
         if inferred is not None:
             self.inferences[operation.direction] = inferred
+
+    def look_at_terminate(self, direction: Direction) -> None:
+        """Look for the message that the Terminate of a direction quotes, before its octets go; once."""
+        peer = self.operations.get("responder" if direction == "initiator" else "initiator")
+        located = self.operations[direction].watches.terminate
+        if located is not None and direction not in self.terminated:
+            self.terminated[direction] = terminated(located, AtHand(peer) if peer is not None else None)
+
+    def end(self, lifecycle: Lifecycle) -> None:
+        """It is over."""
+        self.lifecycle = lifecycle
 
     def judge(self) -> Judgement | None:
         """Judge its startup frames, and the first FPDUs as far as there are any; None without any frame."""

@@ -54,8 +54,15 @@ class Owner(Protocol):
     def findings(self) -> Findings:
         """What was found of it."""
 
+    @property
+    def gso_flag(self) -> str:
+        """Whose startup frame has the flag with which siw allows FPDUs that are longer than a segment, "" if none."""
+
     def startup_length(self, direction: Direction) -> int | None:
         """Octets of the startup frame of a direction, None if that was not captured."""
+
+    def look_at_terminate(self, direction: Direction) -> None:
+        """Look for the message that the Terminate of a direction quotes, before its octets go."""
 
 
 #: What is handed each FPDU when it is placed (or found bad): its row and its frames.
@@ -155,7 +162,7 @@ class FullOperation:
         self._reader = FPDUReader(reassembly, layout)
         log = FPDULog(reassembly.origin if layout.markers else None) if context.wants_log else None
         self.settlement = Settlement(reassembly, layout, log, begins_at is None)
-        self.watches = FPDUWatches(begins_at == 0, half.emss, layout.markers)
+        self.watches = FPDUWatches(begins_at == 0, half.emss, layout.markers, mpa.gso_flag)
         self._segments = SegmentWatches(half)
         self.opening = Opening(layout)
         sent, rivals = SentOctets(half, reassembly), RivalCopies(self._reader)
@@ -386,17 +393,19 @@ class FullOperation:
                 return False
         self.settlement.release()
         consumed = reassembly.consumed
+        if self.watches.terminate is not None:
+            self.mpa.look_at_terminate(self.direction)
+        waits = self.half.peer.ack not in (self.in_order.next_seq, -1, 0)
+        if waits and reassembly.previously_consumed:
+            self.watches.messages.keep_passing(self, self._any_order.sent.acknowledged())
         if consumed:
             self._any_order.sent.keep_up()
-            for seg in (consumed[0], consumed[-1]):
-                if detail := self._segments.path.look_at(seg):
-                    self.find("attack-hijack", reassembly.offset_of(seg.seq), seg.frame, seg.time, detail)
+            self.report(self._segments.look_at_path(consumed[0], consumed[-1], reassembly))
         reassembly.release()
-        is_left = bool(consumed)
-        if consumed and not self.inquiry.is_in_doubt:
+        is_left = bool(consumed) and (waits or self.inquiry.is_in_doubt)
+        if consumed and not is_left:
             # They go with the next block, and nothing else has to be done then.
             self.context.pass_on(consumed)
-            is_left = False
         self._touched = is_left or self.in_order.has_postponed
         return self._touched
 

@@ -15,7 +15,7 @@ from scapy_mpa.tcp.acceptance import Range
 from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.segment import STATE_FLAGS, SYN, Segment, reverse_key
+from scapy_mpa.values.segment import PATH_MTU, STATE_FLAGS, SYN, Segment, reverse_key
 
 
 class Receiver:
@@ -71,10 +71,10 @@ class Receiver:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
-        directions = self._directions
+        directions, last = self._directions, self.context.last
         seg: Segment | None = None
         for seg in segments:
-            _, _, key, _, ack, flags, _, _, _, _, length = seg
+            frame, time, key, _, ack, flags, _, _, _, _, length = seg
             direction = directions.get(key)
             if direction is None:
                 direction = self._open(seg)
@@ -82,13 +82,14 @@ class Receiver:
                     continue
             if flags & STATE_FLAGS:
                 direction.connection.change_state(direction, seg)
-                continue
-            # Compared here, because this is done for every packet.
-            intake = direction.intake
-            if (ack != intake.half.ack or not length) and intake.acknowledge(seg):
-                continue
-            if length:
-                intake.take(seg)
+                if flags & (SYN | PATH_MTU):
+                    continue  # it may be none of this connection, and if it is, more will come
+            else:
+                # Compared here, because this is done for every packet.
+                intake = direction.intake
+                if not ((ack != intake.half.ack or not length) and intake.acknowledge(seg)) and length:
+                    intake.take(seg)
+            last[key] = frame, time
         if seg is not None:
             self._now = seg.frame, seg.time
 

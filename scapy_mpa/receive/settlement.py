@@ -447,6 +447,11 @@ class Settlement:
         index = bisect_right(self._starts, offset) - 1
         return self._starts[index] if index >= 0 else -1
 
+    def start_from(self, offset: int) -> int:
+        """Where the first FPDU begins that begins at an offset or behind it, -1 if none is known to."""
+        index = bisect_left(self._starts, offset)
+        return self._starts[index] if index < len(self._starts) else -1
+
     def know_start(self, offset: int) -> None:
         """An FPDU begins at an offset, though it may never be complete."""
         if not self._starts or self._starts[-1] < offset:

@@ -22,17 +22,18 @@ from scapy_mpa.rules.findings import Findings
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import Segment, addresses_of
 
 if TYPE_CHECKING:
     from scapy_mpa.report.shares import Share
 
 
 class Selection(NamedTuple):
-    """Which segments of a capture are looked at: frames (first, last), and TCP ports; None takes all."""
+    """Which segments are looked at: frames (first, last), TCP ports, IP addresses (their octets); None takes all."""
 
     frames: tuple[int, int | None] | None = None
     ports: tuple[int, ...] | None = None
+    hosts: tuple[bytes, ...] | None = None
 
     def of(self, segments: list[Segment]) -> list[Segment]:
         """The selected segments."""
@@ -42,6 +43,9 @@ class Selection(NamedTuple):
         if self.ports is not None:
             ports = {port.to_bytes(2, "big") for port in self.ports}
             segments = [seg for seg in segments if seg.key[-2:] in ports or seg.key[-4:-2] in ports]
+        if self.hosts is not None:
+            hosts = set(self.hosts)
+            segments = [seg for seg in segments if not hosts.isdisjoint(addresses_of(seg.key))]
         return segments
 
 
@@ -154,6 +158,7 @@ def _report(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
         connections,
         findings.sorted(),
         first.damage,
+        index,
     )
 
 
@@ -212,6 +217,7 @@ class PlacedFPDUs:
             connections,
             receiver.findings.sorted(),
             captures.damage,
+            self._index,
         )
 
     @property

@@ -10,9 +10,12 @@ from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
+from scapy_mpa.report.lifecycle import lifecycle_as_dict
+from scapy_mpa.report.verdict import verdict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.deviations import Deviation
@@ -43,6 +46,9 @@ class Connection:
         self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
+        assert mpa.lifecycle is not None
+        #: How it went from its first frame to its last.
+        self.lifecycle: Lifecycle = mpa.lifecycle
         #: What the startup frames came to; None if neither was captured.
         self._judgement = mpa.judgement
         self.findings: list[Finding] = mpa.findings.sorted()
@@ -70,6 +76,11 @@ class Connection:
         """Rev of the Reply, else of the Request."""
         startup = self.reply or self.request
         return startup.rev if startup is not None else None
+
+    @property
+    def verdict(self) -> str:
+        """What became of it, in one sentence."""
+        return verdict(self, {})
 
     @property
     def judgement(self) -> Judgement:
@@ -122,6 +133,7 @@ class Connection:
             "part": self.part.as_dict() if self.part is not None else None,
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
+            "lifecycle": lifecycle_as_dict(self),
             "findings": [found.as_dict() for found in self.findings],
         }
 
@@ -177,15 +189,16 @@ def _markers(half: HalfConnection) -> str:
 
 
 def _enhanced(connection: Connection) -> Iterator[str]:
-    """IRD and ORD as the Reply, else the Request, has them, and the RTR message (RFC 6581 §9)."""
+    """Whose IRD and ORD are what, and the RTR message that the Reply, else the Request, has (RFC 6581 §9)."""
     request, reply = connection.request, connection.reply
     asked = request.enhanced if request is not None else None
     answered = reply.enhanced if reply is not None else None
     data = answered or asked
     if data is None:
         return
-    yield f"ird {data.ird}"
-    yield f"ord {data.ord}"
+    for who, said in (("initiator", asked), ("responder", answered)):
+        if said is not None:
+            yield f"{who} ird {said.ird} ord {said.ord}"
     if data.a:
         yield "p2p"
         for name, bit in (("send-rtr", data.b), ("write-rtr", data.c), ("read-rtr", data.d)):
@@ -221,7 +234,8 @@ def _outcome(connection: Connection) -> Iterator[str]:
     total = "+".join(str(counts.fpdus) for counts in halves)
     yield f"{total} FPDUs"
     for what, attribute in (
-        ("placed early", "placed_out_of_order"),
+        ("placed early", "delivered_late"),
+        ("behind a gap", "undelivered"),
         ("bad CRC", "crc_errors"),
         ("cut", "cut_fpdus"),
         ("octets missing", "missing_octets"),

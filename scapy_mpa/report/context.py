@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.values.records import FPDURecord
 
@@ -29,6 +30,15 @@ class HalfContext:
     def octets(self, record: FPDURecord) -> bytes:
         """All octets of the FPDU, Markers included."""
         return self.index.octets(record.frames, record.seq, record.wire_length)
+
+    def ulpdu(self, record: FPDURecord) -> bytes:
+        """The ULPDU, without Markers; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""
+        if record.deviation is not None:
+            raise MPAError(f"the sender of this FPDU deviates ({record.deviation}): its ULPDU lies elsewhere")
+        octets = self.octets(record)
+        if self._markers:
+            octets = remove_markers(octets, (record.seq - self._seq_start) % MARKER_INTERVAL)
+        return octets[LENGTH_FIELD_LENGTH : LENGTH_FIELD_LENGTH + record.ulpdu_length]
 
     def packet(self, record: FPDURecord) -> Packet:
         """The FPDU as a Scapy packet; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""

@@ -176,7 +176,7 @@ def startup_fields(octets: bytes, startup: StartupFrame) -> list[Field]:
         FieldValue("C", startup.c, "prefers CRCs" if startup.c else "does without CRCs"),
         FieldValue("R", startup.r, "rejected" if startup.r and kind == "Reply" else ""),
         FieldValue("S", startup.s, "enhanced data follows" if startup.enhanced else ""),
-        FieldValue("Res", startup.res),
+        FieldValue("Res", startup.res, startup.res_name),
     )
     fields = [
         one(0, KEY_LENGTH, "MPA", "Key", octets[:KEY_LENGTH].decode("latin-1"), f"MPA {kind}"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence, Set
+from typing import Any, NamedTuple
 
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import SEVERITIES, Severity
+from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.lifecycle import ENDINGS, Ended
 
 SCHEMA_VERSION = 1
 
@@ -32,7 +35,11 @@ class Report:
         connections: list[Connection],
         findings: list[Finding],
         damage: list[str],
+        index: FrameIndex | None = None,
     ) -> None:
+        self._index = index
+        #: Whether the file of a frame can be told.
+        self._knows_files = index is not None and len(captures) > 1
         self.captures = captures
         self.packets = packets
         self.tcp_connections = tcp_connections
@@ -54,16 +61,66 @@ class Report:
             if half.diagnosis is not None and half.seq_start is not None
         }
 
-    def select(self, connection: int | None, directions: Sequence[Direction] = DIRECTIONS) -> None:
-        """Keep one connection, if a number is given, and the findings of these directions.
+    def select(
+        self,
+        connections: int | Collection[int] = (),
+        directions: Sequence[Direction] = DIRECTIONS,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> None:
+        """Keep some connections, and of their findings those of these directions and times.
 
-        Raises IndexError if there is no connection of that number.
+        Args:
+            connections: A number, or some; all, if there are none.
+            directions: Whose findings are kept.
+            since: A time (nanoseconds since the epoch): connections that ended before, and findings before, go.
+            until: A time: connections that began later, and later findings, go.
+
+        Raises:
+            IndexError: There is no connection of that number.
         """
-        if connection is not None:
-            self.connections = [self.connections[connection]]
+        if isinstance(connections, int):
+            connections = (connections,)
+        if connections:
+            self.connections = [self.connections[number] for number in sorted(set(connections))]
             self.findings = []
+        first, last = since if since is not None else 0, until if until is not None else 1 << 64
+        if since is not None or until is not None:
+            there = [(one.lifecycle.first[1], one.lifecycle.last[1], one) for one in self.connections]
+            self.connections = [one for begin, end, one in there if begin <= last and first <= end]
+            self.findings = [found for found in self.findings if first <= found.time_ns <= last]
         for kept in self.connections:
-            kept.findings = [found for found in kept.findings if found.direction in (None, *directions)]
+            kept.findings = [
+                found
+                for found in kept.findings
+                if found.direction in (None, *directions) and first <= found.time_ns <= last
+            ]
+
+    def keep_severe(self, severity: Severity) -> None:
+        """Keep findings of this severity and graver ones, and the connections that have some."""
+        grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
+        self.findings = [found for found in self.findings if found.severity in grave]
+        for connection in self.connections:
+            connection.findings = [found for found in connection.findings if found.severity in grave]
+        self.connections = [connection for connection in self.connections if connection.findings]
+
+    def file_of(self, frame: int) -> tuple[str, int] | None:
+        """The capture that a frame is of and its number in that file; None if there is one capture, or nobody knows."""
+        if not self._knows_files or frame < 1 or self._index is None:
+            return None
+        try:
+            which, number = self._index.origin_of(frame)
+        except CaptureError:
+            self._knows_files = False  # a pipe cannot be read again
+            return None
+        return self.captures[which], number
+
+    def _with_file(self, values: dict[str, Any], frame: int) -> dict[str, Any]:
+        """The same, and of which file it is, if there are several."""
+        if len(self.captures) < 2:
+            return values
+        name, number = self.file_of(frame) or (None, None)
+        return values | {"capture": name, "capture_frame": number}
 
     def keep_rules(self, rules: Set[str]) -> None:
         """Keep what is said by the rules with these ids."""
@@ -95,9 +152,61 @@ class Report:
             "captures": self.captures,
             "packets": self.packets,
             "tcp_connections": self.tcp_connections,
-            "connections": [connection.as_dict(directions) for connection in self.connections],
-            "findings": [found.as_dict() for found in self.findings],
+            "summary": summary_of(self).as_dict(),
+            "connections": [self._connection(connection, directions) for connection in self.connections],
+            "findings": [self._with_file(found.as_dict(), found.frame) for found in self.findings],
         }
+
+    def _connection(self, connection: Connection, directions: Sequence[Direction]) -> dict[str, Any]:
+        values = self._with_file(connection.as_dict(directions), connection.lifecycle.first[0])
+        findings = [self._with_file(found.as_dict(), found.frame) for found in connection.findings]
+        return values | {"findings": findings}
+
+
+class RuleCount(NamedTuple):
+    """How often a rule is broken, and in how many connections (0: those of no connection)."""
+
+    rule: Rule
+    times: int
+    connections: int
+
+
+class Summary(NamedTuple):
+    """What a report comes to: how connections ended, and the rules that are broken, the gravest first."""
+
+    connections: int
+    ended: dict[Ended, int]
+    rules: list[RuleCount]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the report's JSON."""
+        return {
+            "connections": self.connections,
+            "ended": self.ended,
+            "rules": [
+                {
+                    "rule": one.rule.id,
+                    "severity": one.rule.severity,
+                    "count": one.times,
+                    "connections": one.connections,
+                }
+                for one in self.rules
+            ],
+        }
+
+
+def summary_of(report: Report) -> Summary:
+    """Count the ends of connections, and the findings of each rule."""
+    ended = Counter(connection.lifecycle.ended for connection in report.connections)
+    counts: Counter[str] = Counter()
+    connections: Counter[str] = Counter()
+    for connection in report.connections:
+        connections.update({found.rule.id for found in connection.findings})
+    for found in report.all_findings():
+        counts[found.rule.id] += found.count
+    rules = [RuleCount(RULES[rule], count, connections[rule]) for rule, count in counts.items()]
+    rules.sort(key=lambda one: (SEVERITIES.index(one.rule.severity), -one.connections, -one.times, one.rule.id))
+    return Summary(len(report.connections), {how: ended[how] for how in ENDINGS if ended[how]}, rules)
 
 
 def summary_line(report: Report) -> str:

@@ -1,46 +1,116 @@
-"""A report as text: one line a connection that can be pasted into a mail, then what is wrong with it."""
+"""A report as text: what it comes to; then a line for each connection that goes into a mail, and what is wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from scapy_mpa.report.connection import connection_line
-from scapy_mpa.report.model import Report, summary_line
+from scapy_mpa.report.connection import Connection, connection_line
+from scapy_mpa.report.lifecycle import lifecycle_line
+from scapy_mpa.report.model import Report, Summary, summary_line, summary_of
 from scapy_mpa.report.unfinished import address_of, alike
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import SEVERITIES
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]
+#: Given a frame, of which file it is and its number there, or "".
+Where = Callable[[int], str]
+
+#: So many connections are told of, unless all are wanted.
+MOST_CONNECTIONS = 50
+_ENDED = {
+    "lost": "lost",
+    "terminate": "by Terminate",
+    "rejected": "rejected",
+    "rst": "by RST",
+    "fin": "by FIN",
+    "open": "open",
+}
 
 
 def _plain(_severity: str, text: str) -> str:
     return text
 
 
-def report_lines(report: Report, style: Styler = _plain) -> Iterator[str]:
-    """Yield the lines of a report."""
+def _nowhere(_frame: int) -> str:
+    return ""
+
+
+def report_lines(
+    report: Report, style: Styler = _plain, *, every: bool = False, summary_only: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a report.
+
+    First what it comes to, then connections: all of them if they are few, else those with something to report, the
+    gravest first where they are many; with ``every`` all in any case. ``summary_only`` leaves them out.
+    """
     like_others = alike(report.connections)
-    for connection in report.connections:
+    shown = [] if summary_only else _shown(report, like_others, every)
+    yield summary_line(report)
+    if summary_only or len(report.connections) > 1:
+        yield from _summary_lines(summary_of(report), style)
+    told = sum(1 + like_others.get(one.number, 0) for one in shown)
+    if not summary_only and told < len(report.connections):
+        yield f"  {_left_out(report, told)}"
+
+    def where(frame: int) -> str:
+        place = report.file_of(frame)
+        return f" ({place[0]}, frame {place[1]})" if place is not None else ""
+
+    for connection in shown:
+        yield connection_line(connection) + where(connection.lifecycle.first[0])
+        yield f"  {connection.verdict}"
+        yield f"  {lifecycle_line(connection)}"
         more = like_others.get(connection.number)
-        if more == 0:
-            continue
-        yield connection_line(connection)
         if more:
             yield f"  and {plural(more, 'connection')} more like it from {address_of(connection)} (JSON lists them)"
         for found in connection.findings:
-            yield from finding_lines(found, style)
-    for found in report.findings:
-        yield from finding_lines(found, style)
-    yield summary_line(report)
+            yield from finding_lines(found, style, where)
+    if not summary_only:
+        for found in report.findings:
+            yield from finding_lines(found, style, where)
 
 
-def finding_lines(found: Finding, style: Styler = _plain) -> Iterator[str]:
+def _shown(report: Report, like_others: dict[int, int], every: bool) -> list[Connection]:
+    """The connections that are told of, by number."""
+    # Those that are like another one are not told of; the first of them says how many there are.
+    connections = [one for one in report.connections if like_others.get(one.number) != 0]
+    if every or len(connections) <= MOST_CONNECTIONS:
+        return connections
+    remarkable = sorted((one for one in connections if one.findings), key=_gravity)
+    return sorted(remarkable[:MOST_CONNECTIONS], key=lambda one: one.number)
+
+
+def _gravity(connection: Connection) -> int:
+    return min(SEVERITIES.index(found.severity) for found in connection.findings)
+
+
+def _left_out(report: Report, told: int) -> str:
+    remarkable = sum(bool(one.findings) for one in report.connections)
+    with_more = f", {remarkable} with something to report" if told < remarkable else " with something to report"
+    return (
+        f"{told} of {len(report.connections)} connections follow{with_more}; --all shows all, --connection N one, "
+        "--rules ID those of a rule, rules ID explains it"
+    )
+
+
+def _summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
+    """How connections ended, and a line for each rule that is broken."""
+    if summary.ended:
+        yield "  ended: " + ", ".join(f"{count} {_ENDED[how]}" for how, count in summary.ended.items())
+    for rule, times, connections in summary.rules:
+        where = plural(connections, "connection") if connections else "no connection"
+        yield f"  {style(rule.severity, rule.severity)} {rule.id}: {plural(times, 'time')}, {where}"
+
+
+def finding_lines(found: Finding, style: Styler = _plain, file_of: Where = _nowhere) -> Iterator[str]:
     """The lines of one finding: where and what; then by which clause, and what was there if that is told apart."""
     where = f"frame {found.frame}"
     if found.count > 1:
         where += f" to {found.last_frame}" if found.last_frame != found.frame else ""
         where += f", {found.count} times"
+    where += file_of(found.frame)
     who = f" {found.direction}," if found.direction is not None else ""
     yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where},{who} seq {found.seq}: {found.detail}"
     grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]

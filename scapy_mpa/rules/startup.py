@@ -120,6 +120,12 @@ STARTUP_RULES = (
     ),
     # --- after an invalid frame, and after a rejection ---
     Rule(
+        "startup-rejected", "warning", "", None, "startup-rules",
+        "the Responder accepts the connection",
+        "Nothing is wrong with a rejection; but there is no connection, and why the Private Data of the Reply may say.",
+        profiles=WITH_STARTUP,
+    ),
+    Rule(
         "startup-invalid-answered", "error", "MUST", 4, "startup-rules",
         "an improperly formatted Request is answered by closing the connection",
         "A Reply to an invalid Request enters Full Operation on parameters that were never agreed.",

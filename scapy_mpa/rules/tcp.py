@@ -58,6 +58,13 @@ TCP_RULES = (
         "stream. The connection is lost if they arrive first.",
     ),
     Rule(
+        "tcp-refused", "note", "", None, "",
+        "somebody listens where a SYN goes",
+        "Nothing listens at that address and port, or something on the way does not let it through: the RST says so, "
+        "and there is no connection that could carry MPA.",
+        clause="RFC 9293 §3.10.7.1",
+    ),
+    Rule(
         "attack-reset", "note", "", None, "security",
         "who sends a RST sends nothing after it",
         "If data follows, or the RST lies outside the window, it came from someone else who wanted the connection to "

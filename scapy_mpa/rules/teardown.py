@@ -7,8 +7,14 @@ from scapy_mpa.rules.rule import ENHANCED, Rule
 TEARDOWN_RULES = (
     Rule(
         "connection-lost", "error", "MUST", 1, "errors",
-        "a half connection ends at the end of an FPDU",
-        "What was begun is lost: the receiver drops the octets of the FPDU it has and reports code 1.",
+        "a half connection ends at the end of an FPDU, and what was sent is acknowledged",
+        "What was begun is lost: the receiver drops the octets of the FPDU it has and reports code 1. So is what was "
+        "sent again and again while the peer said nothing more: too many retries are a lost connection too.",
+    ),
+    Rule(
+        "teardown-unacknowledged", "warning", "", None, "teardown",
+        "all octets that were sent are acknowledged before a RST ends the connection",
+        "What was not acknowledged may never have reached the upper layer: the connection ended before its work did.",
     ),
     Rule(
         "teardown-reset", "note", "", None, "teardown",
@@ -16,7 +22,7 @@ TEARDOWN_RULES = (
         "A RST takes with it what its receiver had not read yet. Some stacks always end so.",
     ),
     Rule(
-        "terminate", "note", "", None, "",
+        "terminate", "warning", "", None, "",
         "the peer ends the RDMAP stream and says why",
         "A Terminate names the layer, the type and the code of an error that its sender found in what it received.",
         clause="RFC 5040 §4.8",

@@ -9,6 +9,7 @@ from collections import deque
 from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
+from scapy_mpa.tcp.ending import Ending
 from scapy_mpa.values.options import LARGEST_SHIFT, Announced, announced, emss_of, sacked_by, timestamps_of, window_of
 from scapy_mpa.values.pathmtu import PathMTUMessage, PathMTUMessages
 from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment
@@ -41,6 +42,7 @@ class Half:
         announced: what its SYN announced, None if that was not captured.
         fin: sequence number of its FIN, frame and time (nanoseconds), None without one.
         rst: the same of the last RST it sent.
+        ending: what it did that tells of its end.
         path_mtu: what routers say of the path of its packets, None if nothing.
     """
 
@@ -52,6 +54,7 @@ class Half:
         "announced",
         "echo",
         "edge",
+        "ending",
         "fin",
         "key",
         "origin",
@@ -76,6 +79,7 @@ class Half:
         self.announced: Announced | None = None
         self.fin: tuple[int, int, int] | None = None
         self.rst: tuple[int, int, int] | None = None
+        self.ending = Ending()
         self.path_mtu: PathMTUMessages | None = None
         #: The acknowledgement numbers it sent before the last, the latest ones.
         self._acks: deque[int] = deque(maxlen=_REMEMBERED)
@@ -186,6 +190,7 @@ class Half:
     def reset(self, seg: Segment) -> None:
         """A RST came."""
         self.rst = seg.seq, seg.frame, seg.time
+        self.ending.reset(seg)
 
     def learn_path_mtu(self, message: PathMTUMessage) -> None:
         """A router says what its path takes."""
@@ -195,6 +200,7 @@ class Half:
     def take_back_rst(self) -> None:
         """Its sender goes on: the RST was none of its own."""
         self.rst = None
+        self.ending.take_back_resets()
 
     @property
     def emss(self) -> int:

@@ -186,8 +186,10 @@ class Intake:
     # --- SYN ---
 
     def synchronize(self, syn: Segment) -> None:
-        """The SYN of this connection."""
+        """The SYN of this connection: a RST before it answered an earlier attempt."""
         self.first_syn = detached(syn)
+        self.half.ending.take_back_resets()
+        self.half.peer.ending.take_back_resets()
         self.half.announce(syn)
         self.segments.synchronize(syn)
         if syn.flags & ACK_FLAG:
@@ -311,6 +313,8 @@ class Intake:
     def refuses(self, seg: Segment) -> bool:
         """Whether a segment that is not the next one is not to be taken now; then it was dealt with."""
         operation, theirs = self._operation, self.peer.half
+        if (theirs.ack - seg.seq) & SEQ_MASK < seg.length:
+            self.half.ending.see_again(seg, theirs.ack)
         if operation is not None and not self._is_remarkable and theirs.ack > 0 and theirs.edge >= 0:
             low = theirs.ack
             # Well within what its receiver offered, and not acknowledged.

@@ -39,6 +39,9 @@ class FPDUContext(Protocol):
     def octets(self, record: FPDURecord) -> bytes:
         """All octets of the FPDU, Markers included."""
 
+    def ulpdu(self, record: FPDURecord) -> bytes:
+        """Its ULPDU, without Markers."""
+
     def packet(self, record: FPDURecord) -> Packet:
         """The FPDU as a Scapy packet."""
 
@@ -86,6 +89,10 @@ class FPDURecord(_FPDUFields):
         The frames that brought them are read again.  Raises :class:`~scapy_mpa.errors.MPAError` if that cannot be.
         """
         return self._context().octets(self)
+
+    def ulpdu(self) -> bytes:
+        """The ULPDU of the FPDU, without Markers.  Raises as :meth:`octets` does, and if its sender deviates."""
+        return self._context().ulpdu(self)
 
     def packet(self) -> Packet:
         """The FPDU as a Scapy packet; nothing else of the capture is dissected.  Raises as :meth:`octets` does."""

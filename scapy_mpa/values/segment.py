@@ -103,6 +103,12 @@ def reverse_key(key: bytes) -> bytes:
     return key[address : 2 * address] + key[:address] + key[-2:] + key[-4:-2]
 
 
+def addresses_of(key: bytes) -> tuple[bytes, bytes]:
+    """The octets of both IP addresses of a key."""
+    size = (len(key) - 4) // 2
+    return key[:size], key[size : 2 * size]
+
+
 def endpoints(key: bytes) -> tuple[str, str]:
     """Source and destination as ``address:port``, IPv6 addresses in brackets (RFC 5952 form)."""
     from ipaddress import IPv4Address, IPv6Address

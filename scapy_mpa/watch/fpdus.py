@@ -26,6 +26,7 @@ from scapy_mpa.framing.markers import (
     remove_markers,
 )
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU, mulpdu
+from scapy_mpa.framing.startup import SIW_GSO_NAME
 from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receive.located import Breach, Located
 from scapy_mpa.receive.scan import (
@@ -42,6 +43,7 @@ from scapy_mpa.receive.scan import (
 from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
+from scapy_mpa.watch.messages import MessageEnds
 from scapy_mpa.watch.segments import names_buffer
 
 #: Octets at the beginning of an FPDU that are looked at, Markers included.
@@ -71,21 +73,26 @@ class FPDUWatches:
         begun: whether the first one watched is the first of the half connection.
         emss: octets that a segment takes, 0 if that is not known.
         markers: whether there are Markers.
+        gso_flag: whose startup frame has the flag with which siw allows FPDUs longer than a segment, "" if none.
 
     Attributes:
         ddp: what DDP Segments say.
         sizes: how long FPDUs are.
         usual: what is not shown.
+        messages: where messages end that are not acknowledged.
+        terminate: the first Terminate, None as long as there is none.
     """
 
-    __slots__ = ("_markers", "_reads", "_writes", "ddp", "sizes", "usual")
+    __slots__ = ("_markers", "_reads", "_writes", "ddp", "messages", "sizes", "terminate", "usual")
 
-    def __init__(self, begun: bool, emss: int, markers: bool) -> None:
+    def __init__(self, begun: bool, emss: int, markers: bool, gso_flag: str = "") -> None:
         self._markers = markers
         self._reads: ReadsWatch | None = None
         self.ddp = DDPWatch(begun)
-        self.sizes = SizeWatch(emss, markers)
+        self.sizes = SizeWatch(emss, markers, gso_flag)
         self.usual = self._writes = Usual()
+        self.messages = MessageEnds()
+        self.terminate: Located | None = None
 
     def watch_reads(self, reads: ReadsWatch) -> None:
         """Tell of RDMA Reads and Atomics."""
@@ -154,6 +161,8 @@ class FPDUWatches:
         length, offset, known = located.extent.ulpdu_length, located.offset, located.known
         self.ddp.go_on_at(offset)
         self.ddp.pass_to(located.end)
+        if located.terminate and self.terminate is None:
+            self.terminate = located
         breaches = [*self._follow(located.beginning, 0, length, offset, known)]
         if length > self.sizes.longest:
             breaches += self.sizes.grows(length, located.end - offset, offset, *known)
@@ -268,12 +277,15 @@ class SizeWatch:
     Args:
         emss: octets that a segment takes, 0 if that is not known.
         markers: whether there are Markers.
+        gso_flag: as :class:`FPDUWatches` has it.
     """
 
-    __slots__ = ("_at", "_emss", "_limit", "_longest_fpdu", "_markers", "longest")
+    __slots__ = ("_at", "_emss", "_intended", "_limit", "_longest_fpdu", "_markers", "longest")
 
-    def __init__(self, emss: int, markers: bool) -> None:
+    def __init__(self, emss: int, markers: bool, gso_flag: str = "") -> None:
         self._emss = emss
+        #: What is added where an FPDU is longer than a segment.
+        self._intended = f"; the {gso_flag} has {SIW_GSO_NAME}" if gso_flag else ""
         self._markers = markers
         self._limit = mulpdu(emss, markers) if emss else MAX_ULPDU_LENGTH
         self.longest = 0
@@ -291,7 +303,7 @@ class SizeWatch:
 
     def _judge(self, ulpdu_length: int, wire_length: int, offset: int, frame: int, time: int) -> Breach:
         if wire_length > self._emss:
-            detail = f"an FPDU of {wire_length} octets, where a segment takes {self._emss}"
+            detail = f"an FPDU of {wire_length} octets, where a segment takes {self._emss}{self._intended}"
             return Breach("fpdu-above-emss", offset, frame, time, detail)
         else:
             detail = f"a ULPDU of {ulpdu_length} octets, where MULPDU is {self._limit} for an EMSS of {self._emss}"
@@ -305,7 +317,8 @@ class SizeWatch:
         """Nothing more comes; ``longest_segment`` is in octets."""
         breaches = []
         if not self._emss and SMALLEST_EMSS <= longest_segment < self._longest_fpdu:
-            detail = f"an FPDU of {self._longest_fpdu} octets, where no segment has more than {longest_segment}"
+            size = f"an FPDU of {self._longest_fpdu} octets"
+            detail = f"{size}, where no segment has more than {longest_segment}{self._intended}"
             breaches.append(Breach("fpdu-above-emss", *self._at, detail))
         # The path may take less than the SYNs say.
         limit = mulpdu(min(self._emss, longest_segment), self._markers)

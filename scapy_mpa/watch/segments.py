@@ -14,7 +14,7 @@ from scapy_mpa.framing.ddp import Terminate
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.located import Breach
-from scapy_mpa.receive.reassembly import Piece
+from scapy_mpa.receive.reassembly import Piece, Reassembly
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.segment import Segment
@@ -194,6 +194,17 @@ class SegmentWatches:
         self.path = PathWatch(half.key)
         self.longest = 0
         self._tiny = TinySegments()
+
+    def look_at_path(self, first: Segment, last: Segment, reassembly: Reassembly) -> Sequence[Breach]:
+        """Look at the way that two segments came; returns what is remarkable about it."""
+        said = self.path.look_at(first), self.path.look_at(last)
+        if not any(said):
+            return ()
+        return [
+            Breach("attack-hijack", reassembly.offset_of(seg.seq), seg.frame, seg.time, detail)
+            for seg, detail in zip((first, last), said, strict=True)
+            if detail
+        ]
 
     def lengthen(self, length: int) -> None:
         """A segment of ``length`` octets came."""

@@ -89,9 +89,10 @@ def find_data_under_way(mpa: CapturedConnection, acknowledged: int) -> None:
 
 
 def find_reply_alone(mpa: CapturedConnection, garbled: tuple[int, int, int, str] | None) -> None:
-    """No Request was captured: was there one?  ``garbled`` is where the Initiator sent what is nearly one."""
+    """With a Reply alone: was there a Request?  ``garbled`` is where the Initiator sent what is nearly one."""
     reply, half = mpa.reply, mpa.halves["initiator"]
-    assert reply is not None
+    if mpa.request is not None or reply is None:
+        return
     place = reply.frame, reply.time, reply.seq
     if half.origin is not None and reply.ack == half.origin:
         detail = "the Reply acknowledges no octet: there was no Request"

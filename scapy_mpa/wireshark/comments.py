@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 from scapy_mpa.framing.markers import MARKER_LENGTH, expected_fpduptr, marker_positions
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.labels import StreamReading
+from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.words import plural
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import SYN, Segment
@@ -30,6 +32,7 @@ _LONGEST_DETAIL = 400
 def comment(notes: FrameNotes, seg: Segment | None) -> str:
     """A line for each thing there is to say; ``seg`` is the TCP segment of the frame, None if it has none."""
     lines = [line for half in notes.halves for line in _half(half, notes.frame, seg)]
+    lines += [_lifecycle(connection, notes.frame) for connection in notes.lives]
     lines += [_finding(dated) for dated in notes.findings]
     return "\n".join(f"{_PREFIX} {line}" for line in lines)
 
@@ -52,6 +55,14 @@ def _half(notes: HalfNotes, frame: int, seg: Segment | None) -> Iterator[str]:
         told = ", ".join(f"seq {delivery.seq} (placed at frame {delivery.placed})" for delivery in late)
         more = notes.delivery_count - len(notes.deliveries)
         yield f"{name}: delivers what was placed before: {told}" + (f" and {more} more" if more else "")
+
+
+def _lifecycle(connection: Connection, frame: int) -> str:
+    """At the first frame how long it took, at the one that ended it, or the last, what became of it."""
+    life = connection.lifecycle
+    if frame == (life.ended_frame or life.last[0]):
+        return f"#{connection.number}: {connection.verdict}"
+    return f"#{connection.number}: begins here: {lifecycle_line(connection)}"
 
 
 def _startup(startup: StartupFrame) -> str:

@@ -34,7 +34,7 @@ from scapy_mpa.wireshark.spill import Sorted
 MOST_TOLD = 24
 
 #: Kinds of notes, in the order in which they are told.
-_STARTUP, _FPDU, _DELIVERED, _FINDING = range(4)
+_STARTUP, _FPDU, _DELIVERED, _LIFECYCLE, _FINDING = range(5)
 
 #: (frame, kind, connection or -1, direction or -1, stream offset or sequence number, what the kind needs ...).
 _Note = tuple[object, ...]
@@ -82,11 +82,12 @@ class HalfNotes(NamedTuple):
 
 
 class FrameNotes(NamedTuple):
-    """What there is to say of a frame."""
+    """What there is to say of a frame; ``lives`` are the connections that begin with it, or were ended by it."""
 
     frame: int
     halves: list[HalfNotes]
     findings: list[Dated]
+    lives: list[Connection]
 
 
 class _Tell(Protocol):
@@ -162,6 +163,11 @@ class CaptureNotes(Listener):
         except BaseException:
             self._notes.close()
             raise
+        for serial, connection in enumerate(self.connections):
+            if connection is not None:
+                life = connection.lifecycle
+                for frame in {life.first[0], life.ended_frame or life.last[0]}:
+                    self._notes.add((frame, _LIFECYCLE, serial, 0, 0))
         told = {found.rule.id for found in receiver.findings.sorted()}
         for found in self.report.findings:
             if found.rule.id not in told:  # what reading the capture left to be said
@@ -191,7 +197,7 @@ class CaptureNotes(Listener):
                 gathering.take(note)
             assert isinstance(frame, int)
             found = gathering.found(frame)
-            if found.halves or found.findings:
+            if found.halves or found.findings or found.lives:
                 yield found
 
     # --- what the receiver tells ---
@@ -236,6 +242,7 @@ class _Gathering:
         self._shown = shown
         self._halves: dict[tuple[int, int], HalfNotes] = {}
         self._findings: dict[tuple[str, int], Dated] = {}
+        self._lives: list[Connection] = []
 
     def take(self, note: _Note) -> None:
         """Take one more."""
@@ -250,6 +257,9 @@ class _Gathering:
             return
         connection = self._connections[serial]
         if connection is None or id(connection) not in self._shown:
+            return
+        if kind == _LIFECYCLE:
+            self._lives.append(connection)
             return
         half = self._halves.get((serial, side))
         if half is None:
@@ -273,4 +283,4 @@ class _Gathering:
     def found(self, frame: int) -> FrameNotes:
         """All of them."""
         gravest = sorted(self._findings.values(), key=lambda dated: SEVERITIES.index(dated.rule.severity))
-        return FrameNotes(frame, list(self._halves.values()), gravest)
+        return FrameNotes(frame, list(self._halves.values()), gravest, self._lives)

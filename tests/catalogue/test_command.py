@@ -45,7 +45,7 @@ def test_the_list_as_json() -> None:
     assert case["choices"] == ["crc"] and case["left"] == "crc" and case["capture"] is None
     assert case["raises"] == [
         {"rule": "crc", "direction": "initiator", "severity": "error"},
-        {"rule": "terminate", "direction": "responder", "severity": "note"},
+        {"rule": "terminate", "direction": "responder", "severity": "warning"},
     ]
     assert (case["peer"]["layer"], case["peer"]["etype"], case["peer"]["code"]) == (2, 0, 2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import re
@@ -12,18 +13,22 @@ import click
 import pytest
 from jsonschema import Draft202012Validator
 
+from scapy_mpa import analyze
 from scapy_mpa.cli.judging import complete_rule
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.report.model import Report
+from scapy_mpa.report.text import report_lines
+from scapy_mpa.rules.findings import Findings
 from scapy_mpa.rules.requirements import REASONS, REQUIREMENTS
-from scapy_mpa.rules.table import GROUPS, RULES
+from scapy_mpa.rules.table import GROUPS, RULES, SEVERITIES
 from tests.cli.test_command import invoke, run
 from tests.conftest import PCAPS, REPO
 from tests.receive.cases import REPLY, Talk
 
 SCHEMAS = REPO / "scapy_mpa" / "report"
 WARNINGS = str(PCAPS / "markers-draft-origin.pcap")  # fpduptr-origin, a warning
-NOTES = str(PCAPS / "siw-terminate.pcap")  # terminate, a note, and terminate-layout, a warning
+NOTES = str(PCAPS / "siw-terminate.pcap")  # terminate and terminate-layout, warnings
 ERRORS = str(PCAPS / "faulty-pad.pcap")  # connection-lost among others
 CLEAN = str(PCAPS / "siw-rping.pcap")
 
@@ -176,10 +181,10 @@ def test_rules_and_ignore(arguments: tuple[str, ...], rules: list[str]) -> None:
         assert (f" {rule}: " in text) == (rule in rules)
 
 
-def test_what_is_filtered_is_not_counted_in_the_last_line() -> None:
+def test_what_is_filtered_is_not_counted_in_the_first_line() -> None:
     assert "1 warning" in invoke("analyze", WARNINGS, "--direction", "initiator").stdout
-    last = invoke("analyze", WARNINGS, "--ignore", "fpduptr-origin,fpdu-above-emss").stdout.splitlines()[-1]
-    assert last.endswith("nothing to report")
+    first = invoke("analyze", WARNINGS, "--ignore", "fpduptr-origin,fpdu-above-emss").stdout.splitlines()[0]
+    assert first.endswith("nothing to report")
 
 
 @pytest.mark.parametrize("command", ["analyze", "fpdus"])
@@ -199,7 +204,8 @@ def test_what_is_filtered_is_not_counted_in_the_last_line() -> None:
         (WARNINGS, ("--fail-on", "note", "--rules", "fpduptr-"), 1),
         (WARNINGS, ("--fail-on", "note", "--rules", "crc"), 0),
         (NOTES, ("--fail-on", "note", "--rules", "terminate"), 1),
-        (NOTES, ("--fail-on", "warning", "--rules", "terminate"), 0),
+        (NOTES, ("--fail-on", "warning", "--rules", "terminate"), 1),
+        (NOTES, ("--fail-on", "error", "--rules", "terminate"), 0),
         (CLEAN, ("--fail-on", "warning"), 0),
     ],
 )
@@ -250,3 +256,103 @@ def test_the_judged_negotiation_is_filtered_too(tmp_path: Path) -> None:
         told = json.loads(invoke("analyze", str(capture), *arguments, "--format", "json").stdout)
         ids = [found["id"] for found in told["connections"][0]["negotiation"]["violations"]]
         assert ids == (["startup-reserved-bits"] if shown else [])
+
+
+# --- many connections, and which are shown ---
+
+#: Ten rules, of all severities.
+TEN = (
+    *("crc", "connection-lost", "marker-length", "startup-frame", "rtr"),
+    *("terminate", "startup-rejected", "pad", "gap", "alignment"),
+)
+
+
+def thousand() -> Report:
+    """A report of 1,000 connections, ten of which broke a rule each."""
+    report = analyze(CLEAN, fpdus=False)
+    (one,) = report.connections
+    report.connections = [copy.copy(one) for _ in range(1000)]
+    for number, connection in enumerate(report.connections):
+        connection.number, connection.findings = number, []
+    for number, rule in enumerate(TEN):
+        findings = Findings()
+        findings.add(rule, "initiator", 30, 0, 1, "made for this test")
+        report.connections[97 * number + 5].findings = findings.sorted()
+    return report
+
+
+def test_the_first_screen_has_every_rule() -> None:
+    report = thousand()
+    lines = [*report_lines(report)]
+    screen = lines[:24]
+    for rule in TEN:
+        assert any(line.endswith(f" {rule}: 1 time, 1 connection") for line in screen), rule
+    graves = [line.split()[0] for line in screen[2:12]]
+    assert graves == sorted(graves, key=SEVERITIES.index)
+    assert screen[1] == "  ended: 1000 by FIN"
+    assert any("--all shows all" in line and "--rules ID" in line for line in screen)
+    assert [int(line.split()[0][1:]) for line in lines if line.startswith("#")] == [97 * n + 5 for n in range(10)]
+    assert sum(line.startswith("#") for line in report_lines(report, every=True)) == 1000
+    assert not any(line.startswith("#") for line in report_lines(report, summary_only=True))
+
+
+def test_at_most_fifty_are_told_of_the_gravest() -> None:
+    report = thousand()
+    for connection in report.connections:
+        if not connection.findings:
+            findings = Findings()
+            findings.add("alignment", "initiator", 30, 0, 1, "made for this test")
+            connection.findings = findings.sorted()
+    shown = [int(line.split()[0][1:]) for line in report_lines(report) if line.startswith("#")]
+    assert len(shown) == 50
+    assert {97 * n + 5 for n in range(9)} <= set(shown)
+
+
+THREE = str(PCAPS / "siw-three-in-a-row.pcap")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (("--connection", "0", "--connection", "2"), [0, 2]),
+        (("--host", "10.9.0.1"), [0, 1, 2]),
+        (("--host", "192.0.2.1"), []),
+        (("--severity", "warning"), [0, 1, 2]),
+        (("--severity", "error"), []),
+        (("--until", "1970-01-01"), []),
+        (("--since", "1970-01-01T00:00:00Z"), [0, 1, 2]),
+        (("--since", "4000000000.5"), []),
+    ],
+)
+def test_connections_are_chosen(arguments: tuple[str, ...], shown: list[int]) -> None:
+    result = invoke("analyze", THREE, *arguments)
+    assert [int(line.split()[0][1:]) for line in result.stdout.splitlines() if line.startswith("#")] == shown
+    assert (f"is left by {arguments[0]}" in result.stderr) == (not shown)
+
+
+def test_time_divides_connections() -> None:
+    first, second, third = analyze(THREE, fpdus=False).connections
+    between = str(second.lifecycle.first[1] / 1_000_000_000)
+    told = invoke("analyze", THREE, "--format", "json", "--since", between).stdout
+    assert [one["connection"] for one in json.loads(told)["connections"]] == [1, 2]
+    rows = invoke("fpdus", THREE, "--format", "jsonl", "--since", between).stdout.splitlines()
+    assert {json.loads(row)["connection"] for row in rows} == {1, 2}
+    assert first.lifecycle.last < third.lifecycle.first
+
+
+def test_fpdus_are_chosen() -> None:
+    every = [json.loads(line) for line in invoke("fpdus", THREE, "--format", "jsonl").stdout.splitlines()]
+    some = invoke("fpdus", THREE, "--format", "jsonl", "--opcode", "rdma read response", "--opcode", "Terminate").stdout
+    assert [json.loads(line) for line in some.splitlines()] == [
+        one for one in every if one["opcode"] in ("RDMA Read Response", "Terminate")
+    ]
+    (one,) = map(json.loads, invoke("fpdus", THREE, "--format", "jsonl", "--stag", "0x5715e300").stdout.splitlines())
+    assert (one["opcode"], one["placed_frame"]) == ("RDMA Read Response", 40)
+    assert "no FPDU is left by --stag" in invoke("fpdus", THREE, "--stag", "1").stderr
+
+
+@pytest.mark.parametrize("option", ["--direction=initiator", "--format=json", "--since=1", "--frames=1-9"])
+def test_an_option_that_counts_once_is_refused_twice(option: str) -> None:
+    result = run("analyze", THREE, option, option)
+    assert result.returncode == 2
+    assert f"{option.partition('=')[0]} is given twice" in result.stderr

@@ -35,7 +35,7 @@ SEVERITY = {
     "connection-lost": ("error", 1), "crc": ("error", 2), "marker-length": ("error", 3),
     "startup-frame": ("error", 4), "fpduptr-origin": ("warning", None), "overlap": ("warning", None),
     "gap": ("warning", None), "capture-gap": ("note", None), "tcp-checksum": ("note", None),
-    "terminate": ("note", None), "capture-cut": ("note", None),
+    "terminate": ("warning", None), "capture-cut": ("note", None),
 }  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def test_terminate_in_both_layouts(layout: str, m: tuple[int, int], split: bool)
     found = {f.rule.id: f for f in placing(only(receiver).findings)}
     assert set(found) == ({"terminate"} if layout == "rfc5040" else {"terminate", "terminate-layout"})
     told = found["terminate"]
-    assert (told.frame, told.seq, told.severity) == (frame, talk.origin["a"] + offset, "note")
+    assert (told.frame, told.seq, told.severity) == (frame, talk.origin["a"] + offset, "warning")
     assert "DDP tagged buffer error: invalid STag" in told.detail
     assert "layer 1" in told.detail
     assert "etype 1" in told.detail
@@ -246,7 +246,7 @@ def test_terminates_of_siw(name: str, count: int, pcap: Any) -> None:
     assert [rule for rule, *_ in told if rule == "terminate"] == ["terminate"] * count
     assert [rule for rule, *_ in told if rule == "terminate-layout"] == ["terminate-layout"] * count
     for rule, severity, detail in told:
-        assert severity == ("note" if rule == "terminate" else "warning")
+        assert severity == "warning"
         if rule == "terminate":
             assert detail.startswith(("RDMAP", "DDP", "LLP", "MPA"))
         else:

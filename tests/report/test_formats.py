@@ -113,7 +113,7 @@ def test_text_has_a_line_for_each() -> None:
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("siw-rping", "rfc6581 rev 2 no CRC markers -/- ird 1 ord 1 | "),
+        ("siw-rping", "rfc6581 rev 2 no CRC markers -/- initiator ird 1 ord 1 responder ird 1 ord 1 | "),
         ("markers-one-way", "rfc5044 rev 1 C markers -/M | "),
         ("siw-rev0", "rddp-01 rev 0 no CRC markers -/- | 1+1 FPDUs"),
     ],
@@ -133,10 +133,12 @@ def test_a_rejected_connection_says_so() -> None:
 
 def test_findings_stand_under_their_connection() -> None:
     lines = list(report_lines(analyze(PCAPS / "faulty-pad.pcap")))
-    assert lines[0].startswith("#0 ")
-    assert lines[1].startswith("  error deviating-sender: frame 25, responder, ")
-    assert "RFC 5044 §4.1" in lines[2]
-    assert lines[-1] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors, 1 warning"
+    assert lines[0] == "41 packets, 2 TCP connections, 1 MPA connection, 2 errors, 1 warning"
+    assert lines[1].startswith("#0 ")
+    assert lines[2].startswith("  the Responder closed (FIN, frame 37)")
+    assert lines[3].startswith("  frames 1 to 39, ")
+    assert lines[4].startswith("  error deviating-sender: frame 25, responder, ")
+    assert "RFC 5044 §4.1" in lines[5]
     report = analyze(PCAPS / "faulty-pad.pcap")
     report.select(0, ("initiator",))
     # One error and the warning are the Responder's, of two lines each.

@@ -85,12 +85,12 @@ def test_the_text_tells_one_of_them() -> None:
     lines = [*report_lines(report)]
     assert len([line for line in lines if line.startswith("#")]) == 1 + 3
     assert "  and 299 connections more like it from 10.0.0.1 (JSON lists them)" in lines
-    assert lines[-1].endswith("303 MPA connections, 303 errors, 1 note")
+    assert lines[0].endswith("303 MPA connections, 303 errors, 1 note")
     report.select(5)
     lines = [*report_lines(report)]
-    assert lines[0].startswith("#5 10.0.0.1:20005 > 10.0.0.2:7471 rfc5044 rev ? ")
-    assert lines[0].endswith(" | 10 of 20 or more octets of an MPA Request")
-    assert lines[1].startswith("  error startup-frame: ")
+    assert lines[1].startswith("#5 10.0.0.1:20005 > 10.0.0.2:7471 rfc5044 rev ? ")
+    assert lines[1].endswith(" | 10 of 20 or more octets of an MPA Request")
+    assert lines[4].startswith("  error startup-frame: ")
 
 
 def test_as_fpdus_are_placed() -> None:

@@ -127,7 +127,21 @@ MODULES = {
     *(f"scapy_mpa.system.{name}" for name in ("ending", "names")),
     *(
         f"scapy_mpa.report.{name}"
-        for name in ("analysis", "connection", "context", "half", "model", "part", "text", "unfinished", "words")
+        for name in (
+            *(
+                "analysis",
+                "connection",
+                "context",
+                "half",
+                "lifecycle",
+                "model",
+                "part",
+                "text",
+                "unfinished",
+                "verdict",
+            ),
+            "words",
+        )
     ),
 }
 ROOMS = (

@@ -25,6 +25,8 @@ Row = tuple[str, str, int, str, int, int]
 PAD = "pad", "warning"
 FIRST = "startup-responder-first", "warning"
 LAYOUT = "terminate-layout", "warning"
+TERMINATE = "terminate", "warning"
+UNACKNOWLEDGED = "teardown-unacknowledged", "warning"
 ORIGIN = "fpduptr-origin", "warning"
 
 
@@ -36,10 +38,20 @@ def pads(frame: int) -> set[Row]:
 WRONG: dict[str, set[Row]] = {
     "crc-only": {(*FIRST, 0, "responder", 1, 8)},
     "second-connection-not-mpa": {(*FIRST, 0, "responder", 1, 15)},
-    "siw-terminate": {(*FIRST, 0, "responder", 1, 8), (*LAYOUT, 0, "responder", 1, 17)},
-    "siw-three-in-a-row": {(*LAYOUT, n, "responder", 1, frame) for n, frame in enumerate((13, 27, 41))},
+    "siw-terminate": {
+        (*FIRST, 0, "responder", 1, 8),
+        (*LAYOUT, 0, "responder", 1, 17),
+        (*TERMINATE, 0, "responder", 1, 17),
+        (*UNACKNOWLEDGED, 0, "initiator", 1, 20),
+    },
+    "siw-three-in-a-row": {
+        (*rule, n, "responder", 1, frame) for n, frame in enumerate((13, 27, 41)) for rule in (LAYOUT, TERMINATE)
+    },
+    "siw-rejected": {("startup-rejected", "warning", 1, "responder", 1, 13)},
+    "siw-no-listener": {("tcp-refused", "note", -1, "", 1, 2)},
+    "suiw-two-hosts": {(*UNACKNOWLEDGED, 0, "initiator", 1, 14)},
     "siw-eight-connections": {(*FIRST, n, "responder", 1, 57 + 40 * n) for n in range(8)},
-    "siw-client-killed": pads(19),
+    "siw-client-killed": pads(19) | {(*UNACKNOWLEDGED, 1, "initiator", 1, 1433)},
     "siw-crc-netem-read": pads(14),
     "siw-crc-packed": pads(14),
     "siw-netem-send": pads(14),
@@ -74,7 +86,7 @@ NOTED: dict[str, set[tuple[str, str | None]]] = {
     "siw-nfs4": set(),
     "siw-netem-send": set(),
     "siw-eight-connections": set(),
-    "siw-three-in-a-row": {("terminate", "responder"), ("attack-buffer", "initiator")},
+    "siw-three-in-a-row": {("attack-buffer", "initiator")},
 }  # fmt: skip
 
 NAMES = [name for name in AT_HAND if name not in FAULTY]
@@ -123,10 +135,14 @@ def crafted(name: str) -> Any:
     return analyze(file, fpdus=False)
 
 
-#: What is wrong in scenarios because of their impairments: rules, and how often.
+#: What is wrong in scenarios because of their impairments, or how they end: rules, and how often.
 IMPAIRED: dict[str, set[tuple[str, int]]] = {
     "corrupted-by-a-middlebox": {("crc", 3)},
     "injected-segments": {("overlap", 1)},
+    "ended-by-terminate": {("terminate", 1)},
+    "every-message": {("terminate", 1)},
+    "rfc6581-no-matching-rtr": {("terminate", 1)},
+    "startup-rejected": {("startup-rejected", 1)},
 }
 
 

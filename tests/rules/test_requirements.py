@@ -23,6 +23,8 @@ WITHOUT_A_ROW = {
     "ird-ord-responder-ird": "correct, and worth knowing",
     "rtr-read-depth": "correct by the letter, and cannot work",
     "teardown-reset": "RFC 5044 §7.2 describes the normal end",
+    "teardown-unacknowledged": "RFC 5044 §7.2 describes the normal end",
+    "startup-rejected": "RFC 5044 §7.1.2 allows it",
     "attack-injection": "RFC 5044 §9.1 describes it",
     "attack-reset": "RFC 5044 §9.1 describes it",
     "attack-syn": "RFC 5044 §9.1 describes it",

@@ -20,7 +20,7 @@ PACKAGE = Path(scapy_mpa.__file__).parent
 KEPT = {
     "connection-lost": ("error", 1), "crc": ("error", 2), "marker-length": ("error", 3), "startup-frame": ("error", 4),
     "fpduptr-origin": ("warning", None), "ulpdu-length-zero": ("warning", None), "ulpdu-length-limit": ("error", None),
-    "terminate": ("note", None), "terminate-layout": ("warning", None), "overlap": ("warning", None),
+    "terminate": ("warning", None), "terminate-layout": ("warning", None), "overlap": ("warning", None),
     "tcp-checksum": ("note", None), "gap": ("warning", None), "capture-gap": ("note", None),
     "capture-cut": ("note", None), "outside-window": ("note", None), "ip-fragments": ("note", None),
     "link-type": ("note", None), "limit": ("note", None),

@@ -42,7 +42,12 @@ _NOT_IN_STEP = peer("discard", "It answers the SYN by an acknowledgement, and dr
 
 _RST = (
     *(
-        Case(f"rst-{name}", f"A forged RST, {where}", "plain", (_FOUR, change), ("attack-reset",), said, clause=clause)
+        Case(
+            f"rst-{name}", f"A forged RST, {where}", "plain", (_FOUR, change),
+            # What is sent behind one that was believed reaches nobody.
+            ("attack-reset", "teardown-unacknowledged") if name == "believed" else ("attack-reset",),
+            said, clause=clause,
+        )
         for name, where, change, said, clause in (
             ("in-the-window", "in the window, but not next", injected(3, "RA", far=1000, challenged=True), _CHALLENGES,
              "RFC 5961 §3.2"),

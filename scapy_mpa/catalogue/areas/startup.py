@@ -319,21 +319,24 @@ _ENDS = (
     ),
     Case(
         "private-data-rejected", "A Request whose Private Data the Responder does not accept", "plain",
-        (private_data(40),), (), REJECT, clause="RFC 5044 §7.1.2", tests=("startup-rejected-closed",),
+        (private_data(40),), ("startup-rejected@peer",), REJECT, clause="RFC 5044 §7.1.2",
+        tests=("startup-rejected-closed",),
     ),
     Case(
         "streaming-data-after-rejection", "After a Reply with R the ULP goes on without MPA", "plain",
         (setup(reject=True), says("start", "initiator stream 'then as before'"), answers("responder stream 'well'")),
-        (), ACCEPT, clause="RFC 5044 §7.1.2", tests=("startup-rejected-closed",),
+        ("startup-rejected@peer",), ACCEPT, clause="RFC 5044 §7.1.2", tests=("startup-rejected-closed",),
     ),
     Case(
         "fpdu-after-rejection", "An FPDU of the Initiator after a Reply with R", "plain",
-        (setup(reject=True), says("initiator send 30"), answers(None)), ("startup-fpdu-after-rejection",),
+        (setup(reject=True), says("initiator send 30"), answers(None)),
+        ("startup-fpdu-after-rejection", "startup-rejected@peer"),
         peer("accept", "It has left MPA: the octets are streaming data to its ULP."),
     ),
     Case(
         "rejected-by-who-goes-on", "An FPDU of the Responder after its own Reply with R", "plain",
-        (setup(reject=True), says("responder send 30"), answers(None)), ("startup-fpdu-after-rejection",),
+        (setup(reject=True), says("responder send 30"), answers(None)),
+        ("startup-fpdu-after-rejection", "startup-rejected"),
         peer("accept", "It has left MPA: the octets are streaming data to its ULP."), by="responder",
     ),
     Case(

@@ -14,6 +14,7 @@ from scapy_mpa.catalogue.packet import (
     keep_alive,
     late,
     recut,
+    refused,
 )
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, DISCARD, WAIT, peer
 from scapy_mpa.catalogue.wire import hops, repeated, reported_too_big
@@ -185,6 +186,10 @@ _ATTACKS = (
         "path-mtu-of-nobody", "Somebody who does not know what is under way says that the path takes 68 octets",
         "plain", (reported_too_big(8, 68, far=0x40000000),), ("path-mtu",),
         peer("accept", "It does not believe what quotes none of its octets under way, and goes on as before."),
+    ),
+    Case(
+        "nobody-listens", "A SYN that is answered by a RST", "plain", (refused(),), ("tcp-refused@capture",),
+        peer("accept", "It has nobody who listens, and says so."),
     ),
     Case(
         "requests-never-finished", "Twenty connections of one address, each with ten octets of a Request and no more",

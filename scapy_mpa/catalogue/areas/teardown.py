@@ -5,7 +5,7 @@ from __future__ import annotations
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.fpdu import cut, cut_at_marker
 from scapy_mpa.catalogue.frame import answers, ends, says
-from scapy_mpa.catalogue.packet import reset
+from scapy_mpa.catalogue.packet import in_vain, reset, reset_in_answer
 from scapy_mpa.catalogue.peer import ACCEPT, DISCARD, LOSE, peer
 from scapy_mpa.craft.ulpdus import TERMINATE, send, terminate_body, untagged
 
@@ -72,6 +72,21 @@ _ENDS_OF_TCP = (
     Case(
         "rst-at-a-boundary", "RST in place of FIN, behind a whole FPDU", "plain", (ends("rst"),), ("teardown-reset",),
         _LOSES_ALL,
+    ),
+    Case(
+        "rst-in-answer", "An FPDU that is answered by a RST, and by nothing else", "plain",
+        (says(_FIRST, _SAID, _LONG), reset_in_answer(2)), ("teardown-unacknowledged", "teardown-reset@peer"),
+        peer("lose", "It has ended the connection; nobody knows whether its ULP got the FPDU."),
+        clause="RFC 5044 §7.2",
+    ),
+    Case(
+        "peer-gone", "An FPDU is sent six times more, and nobody answers", "plain",
+        (says(_FIRST, _SAID, _LONG), in_vain(2, 6)), ("connection-lost",),
+        peer("lose", "It is gone, or the network is; its peer gives up (code 1)."),
+    ),
+    Case(
+        "sent-again-twice", "An FPDU is sent twice more before the capture ends", "plain",
+        (says(_FIRST, _SAID, _LONG), in_vain(2, 2)), (), ACCEPT, clause="RFC 5044 §8",
     ),
     Case(
         "rst-and-fpdus", "FPDUs and FIN go on behind a RST in the name of their sender", "plain", (reset(3),),

@@ -1,0 +1,46 @@
+"""How a connection went from its first frame to its last: the keys of the JSON, and a line of the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.verdict import JudgedConnection, verdict
+from scapy_mpa.report.words import plural
+
+_NANOSECONDS = 1_000_000_000
+
+
+def lifecycle_as_dict(connection: JudgedConnection) -> dict[str, Any]:
+    """The lifecycle of a connection with the keys of the report's JSON; times and duration are in seconds."""
+    life = connection.lifecycle
+    (first_frame, first_time), (last_frame, last_time) = life.first, life.last
+    ends = {role: life.half(role) for role in DIRECTIONS}
+    return {
+        "first_frame": first_frame,
+        "first_time": first_time / _NANOSECONDS,
+        "last_frame": last_frame,
+        "last_time": last_time / _NANOSECONDS,
+        "duration": (last_time - first_time) / _NANOSECONDS,
+        "ended": life.ended,
+        "ended_by": life.ended_by,
+        "ended_frame": life.ended_frame,
+        "unacknowledged_octets": {role: end.unacknowledged_octets for role, end in ends.items()},
+        "unacknowledged_messages": {role: end.unacknowledged_messages for role, end in ends.items()},
+        "closed": {role: end.closed for role, end in ends.items()},
+        "closed_frame": {role: end.closed_frame for role, end in ends.items()},
+        "reset_by": life.reset_by,
+        "reset_frame": life.reset_frame,
+        "resets": {role: end.resets for role, end in ends.items()},
+        "retransmissions": {role: connection.half(role).counts.retransmitted_segments for role in DIRECTIONS},
+        "verdict": verdict(connection, {}),
+    }
+
+
+def lifecycle_line(connection: JudgedConnection) -> str:
+    """Its first and last frame, how long it took, and how many retransmissions there were."""
+    life = connection.lifecycle
+    (first_frame, first_time), (last_frame, last_time) = life.first, life.last
+    again = sum(connection.half(role).counts.retransmitted_segments for role in DIRECTIONS)
+    said = f"frames {first_frame} to {last_frame}, {(last_time - first_time) / _NANOSECONDS:.6f} s"
+    return said + (f", {plural(again, 'retransmission')}" if again else "")

@@ -1,0 +1,441 @@
+"""What became of a connection, in one sentence, by a table of causes.
+
+The first row that fits has the word: what a Terminate says goes before the FIN that follows it.  A row knows the
+connection with its findings, how it went (:class:`~scapy_mpa.values.lifecycle.Lifecycle`), and what the upper layers
+stated, which is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from scapy_mpa.framing.ddp import OPCODE_NAMES, TaggedHeader, Terminate, UntaggedHeader
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.words import plural
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tcp.half import DIRECTIONS, Direction
+from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle, Quoted, Terminated
+from scapy_mpa.values.startup import PartOfFrame
+
+#: Octets of Private Data that are quoted.
+_MOST_QUOTED = 32
+#: Rules of severity error that a sentence names by itself.
+_TOLD = frozenset(("crc", "marker-length", "connection-lost"))
+
+#: (layer, error type, error code) of a Terminate: what the message that it quotes did (RFC 5040 §4.8, RFC 5041 §7.2).
+_DID: dict[tuple[int, int, int], str] = {
+    (0, 1, 0x00): "named an STag that is not valid",
+    (0, 1, 0x01): "went beyond the bounds of its buffer",
+    (0, 1, 0x02): "asked for what the access rights of its buffer do not allow",
+    (0, 1, 0x03): "named an STag of another RDMAP Stream",
+    (0, 1, 0x04): "had a TO that wraps",
+    (0, 1, 0x09): "named an STag that cannot be invalidated",
+    (0, 2, 0x05): "had an RDMAP version that is not valid",
+    (0, 2, 0x06): "had an opcode that was not expected",
+    (0, 2, 0x09): "named an STag that cannot be invalidated",
+    (1, 1, 0x00): "named an STag that is not valid",
+    (1, 1, 0x01): "went beyond the bounds of its buffer",
+    (1, 1, 0x02): "named an STag of another DDP Stream",
+    (1, 1, 0x03): "had a TO that wraps",
+    (1, 1, 0x04): "had a DDP version that is not valid",
+    (1, 2, 0x01): "named a queue that is not there",
+    (1, 2, 0x02): "found no buffer",
+    (1, 2, 0x03): "had an MSN out of range",
+    (1, 2, 0x04): "had an MO that is not valid",
+    (1, 2, 0x05): "found a buffer too small",
+    (1, 2, 0x06): "had a DDP version that is not valid",
+}
+#: Those of which a limit that the peer stated may be the cause.
+_TOO_LONG = ((1, 2, 0x05), (1, 2, 0x02))
+
+
+class StatedLimit(NamedTuple):
+    """The longest message that one side said it takes: ``protocol`` is where, ``octets`` of payload."""
+
+    protocol: str
+    octets: int
+
+
+#: What each side said that it takes, as far as it did; the key is who receives.
+StatedLimits = Mapping[str, StatedLimit]
+
+
+class JudgedConnection(Protocol):
+    """A connection of the report, as far as a verdict asks it."""
+
+    request: StartupFrame | None
+    request_frame: int | None
+    reply: StartupFrame | None
+    reply_frame: int | None
+    part: PartOfFrame | None
+    findings: list[Finding]
+    lifecycle: Lifecycle
+
+    def half(self, direction: Direction) -> HalfConnection:
+        """The half connection that ``direction`` sent."""
+
+
+class Circumstances(NamedTuple):
+    """What a row of the table may ask."""
+
+    connection: JudgedConnection
+    life: Lifecycle
+    limits: StatedLimits
+
+    def finding(self, *rules: str) -> Finding | None:
+        """The first finding of these rules."""
+        found = [one for one in self.connection.findings if one.rule.id in rules]
+        return min(found, key=lambda one: one.frame, default=None)
+
+    def end(self, direction: str) -> HalfEnd:
+        """The end of what a direction sent."""
+        return self.life.half(direction)
+
+    @property
+    def has_fpdus(self) -> bool:
+        """Whether an FPDU was captured."""
+        return any(self.connection.half(direction).counts.fpdus for direction in DIRECTIONS)
+
+
+def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
+    """What became of a connection; ``limits`` are what the upper layers stated."""
+    known = Circumstances(connection, connection.lifecycle, limits)
+    row = next(row for row in CAUSES if row.fits(known))
+    return row.says(known) + _errors(known)
+
+
+def who(direction: str | None) -> str:
+    """A side, in a sentence."""
+    return f"the {direction.capitalize()}" if direction is not None else "somebody"
+
+
+def peer_of(direction: str) -> Direction:
+    """The other side."""
+    return "responder" if direction == "initiator" else "initiator"
+
+
+# --- a Terminate ---
+
+
+def _terminates(known: Circumstances) -> bool:
+    return known.life.ended == "terminate"
+
+
+def _says_terminate(known: Circumstances) -> str:
+    sender = known.life.ended_by
+    assert sender is not None
+    found = known.end(sender).terminated
+    assert found is not None
+    bad = _bad_before(known, found.frame, peer_of(sender))
+    if bad is not None and found.said is not None and found.said.layer == 2:
+        said = f"{_error(bad)} in frame {bad.frame}, then a Terminate by the receiver at frame {found.frame}"
+        return f"{said}, as RFC 5044 §8 asks" + _after(known, found.frame)
+    return f"{who(sender)} terminated it at frame {found.frame}: {_why(known, found, sender)}" + _after(
+        known, found.frame
+    )
+
+
+def _why(known: Circumstances, found: Terminated, sender: str) -> str:
+    said = found.said
+    if said is None:
+        return "its Terminate does not say why"
+    if found.header is None:
+        return said.meaning
+    did = _DID.get((said.layer, said.etype, said.code))
+    name = _message(found.header, found.message)
+    return f"{name} {did}{_limit(known, said, found, sender)}" if did is not None else f"{name}: {said.meaning}"
+
+
+def _limit(known: Circumstances, said: Terminate, found: Terminated, sender: str) -> str:
+    """The limit that the sender of a Terminate had stated, if it was passed, or may have been."""
+    limit = known.limits.get(sender)
+    if limit is None or (said.layer, said.etype, said.code) not in _TOO_LONG:
+        return ""
+    if found.message is not None and found.message.octets <= limit.octets:
+        return ""
+    return f"; {limit.protocol} had agreed on at most {limit.octets:,}"
+
+
+def _message(header: TaggedHeader | UntaggedHeader, message: Quoted | None) -> str:
+    """A message by the DDP header that a Terminate quotes, its size and its frames."""
+    name = OPCODE_NAMES[header.opcode] or f"message with opcode {header.opcode}"
+    if isinstance(header, TaggedHeader):
+        which = [f"STag {header.stag:#010x}, TO {header.to:#x}"]
+    elif header.qn and name not in ("RDMA Read Request", "Atomic Request"):
+        which = [f"QN {header.qn}, MSN {header.msn}"]
+    else:
+        which = [f"MSN {header.msn}"]
+    if message is None:
+        return f"the {name} ({which[0]}, not among what was captured)"
+    size = "" if not message.is_whole else f" of {message.octets:,} octets"
+    if not message.is_whole:
+        which.append(f"{message.octets:,} octets of it captured")
+    return f"the {name}{size} ({', '.join([*which, _frames(message.first_frame, message.last_frame)])})"
+
+
+def _frames(first: int, last: int) -> str:
+    return f"frame {first}" if first == last else f"frames {first}-{last}"
+
+
+# --- an error of code 2 or 3 ---
+
+
+def _bad_before(known: Circumstances, frame: int, direction: str) -> Finding | None:
+    """The CRC or Marker error of a direction before a frame."""
+    found = [
+        one
+        for one in known.connection.findings
+        if one.rule.id in ("crc", "marker-length") and one.direction == direction and one.frame <= frame
+    ]
+    return min(found, key=lambda one: one.frame, default=None)
+
+
+def _error(found: Finding) -> str:
+    return "CRC error" if found.rule.id == "crc" else "Marker and length disagree"
+
+
+def _fails(known: Circumstances) -> bool:
+    life = known.life
+    if life.ended not in ("fin", "rst") or life.ended_by is None or life.ended_frame is None:
+        return False
+    return _bad_before(known, life.ended_frame, peer_of(life.ended_by)) is not None
+
+
+def _says_failure(known: Circumstances) -> str:
+    life = known.life
+    assert life.ended_by is not None and life.ended_frame is not None
+    bad = _bad_before(known, life.ended_frame, peer_of(life.ended_by))
+    assert bad is not None
+    how = life.ended.upper()
+    return f"{_error(bad)} in frame {bad.frame}, then {how} by the receiver at frame {life.ended_frame}, as " + (
+        "RFC 5044 §8 asks" + _after(known, life.ended_frame)
+    )
+
+
+# --- the beginning ---
+
+
+def _is_rejected(known: Circumstances) -> bool:
+    return known.life.ended == "rejected"
+
+
+def _says_rejection(known: Circumstances) -> str:
+    reply = known.connection.reply
+    assert reply is not None
+    said = f"rejected by the Responder (Reply, frame {known.connection.reply_frame})"
+    data = reply.ulp_data
+    if not data:
+        return f"{said}, without Private Data of the upper layer" + _close(known)
+    return f"{said}: its Private Data says {_quoted(data)}" + _close(known)
+
+
+def _quoted(octets: bytes) -> str:
+    """Octets as text, if they are some, else in hexadecimal."""
+    text = octets.rstrip(b"\0")
+    more = " ..." if len(text) > _MOST_QUOTED else ""
+    if text and all(32 <= octet < 127 for octet in text):
+        return f'"{text[:_MOST_QUOTED].decode("ascii")}"{more}'
+    return octets[:_MOST_QUOTED].hex(" ") + (" ..." if len(octets) > _MOST_QUOTED else "")
+
+
+def _only_began(known: Circumstances) -> bool:
+    return known.connection.part is not None and not known.connection.half("initiator").counts.fpdus
+
+
+def _says_beginning(known: Circumstances) -> str:
+    return f"no more than {known.connection.part}" + _ended(known)
+
+
+def _is_unanswered(known: Circumstances) -> bool:
+    return known.connection.request is not None and known.connection.reply is None and not known.has_fpdus
+
+
+def _says_unanswered(known: Circumstances) -> str:
+    return f"the Responder did not answer the Request of frame {known.connection.request_frame}" + _ended(known)
+
+
+def _ended(known: Circumstances) -> str:
+    life = known.life
+    if life.ended in ("fin", "rst"):
+        return f": {who(life.ended_by)} {_did(life.ended)} at frame {life.ended_frame}"
+    if life.ended == "lost":
+        return f": sent again {_times(_in_vain(known)[1].in_vain)} in vain"
+    return f"; the capture ends at frame {life.last[0]}"
+
+
+def _did(ended: str) -> str:
+    return "closed" if ended == "fin" else "reset it"
+
+
+# --- nobody answers any more ---
+
+
+def _is_lost(known: Circumstances) -> bool:
+    return known.life.ended == "lost"
+
+
+def _in_vain(known: Circumstances) -> tuple[Direction, HalfEnd]:
+    """Whose octets were sent again in vain, and how that half connection ended."""
+    return next((one, known.end(one)) for one in DIRECTIONS if known.end(one).in_vain)
+
+
+def _says_lost(known: Circumstances) -> str:
+    direction, end = _in_vain(known)
+    again = f"{_times(end.in_vain)} in vain ({_frames(*end.in_vain_frames)})"
+    said = f"{who(peer_of(direction))} no longer answered: {who(direction)} sent the same octets again {again}"
+    return f"{said}, {_left(end)} unacknowledged" + _after(known, end.in_vain_frames[1])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else "twice" if count == 2 else f"{count} times"
+
+
+def _left(end: HalfEnd) -> str:
+    """What was not acknowledged."""
+    octets = plural(end.unacknowledged_octets, "octet", thousands=True)
+    if not end.unacknowledged_messages:
+        return octets
+    return f"{plural(end.unacknowledged_messages, 'message', thousands=True)} ({octets})"
+
+
+# --- FIN and RST ---
+
+
+def _is_cut(known: Circumstances) -> bool:
+    found = known.finding("connection-lost")
+    return known.life.ended in ("fin", "rst") and found is not None
+
+
+def _says_cut(known: Circumstances) -> str:
+    found = known.finding("connection-lost")
+    assert found is not None and found.direction is not None
+    cut = f"what {who(found.direction)} sent ends in the middle of an FPDU ({found.detail}, frame {found.frame})"
+    return f"{_beginning(known)}; {cut}" + _unacknowledged(known)
+
+
+def _is_reset(known: Circumstances) -> bool:
+    return known.life.reset_by is not None
+
+
+def _says_reset(known: Circumstances) -> str:
+    life = known.life
+    by = life.reset_by
+    assert by is not None
+    times = known.end(by).resets
+    left = _unacknowledged(known) or (", everything acknowledged" if known.has_fpdus else "")
+    if life.ended == "fin" and life.ended_by == by:
+        what = f" {_times(times)}" if times > 1 else ""
+        rest = f" what {who(peer_of(by))} still sent" if known.end(peer_of(by)).unacknowledged_octets else ""
+        at = "" if times > 1 else f" (RST, frame {life.reset_frame})"
+        return f"{who(by)} closed (FIN, frame {life.ended_frame}) and reset{what}{rest}{at}" + left.replace(",", ":", 1)
+    if life.ended == "fin":
+        return f"{_beginning(known)}, then {who(by)} reset it (RST, frame {life.reset_frame})" + left
+    return f"{who(by)} reset it (RST, frame {life.reset_frame}){_idle(known)}" + left
+
+
+def _beginning(known: Circumstances) -> str:
+    life = known.life
+    return f"{who(life.ended_by)} {_did(life.ended)} ({life.ended.upper()}, frame {life.ended_frame}){_idle(known)}"
+
+
+def _idle(known: Circumstances) -> str:
+    return "" if known.has_fpdus else " before any FPDU was sent"
+
+
+def _unacknowledged(known: Circumstances) -> str:
+    """What either side sent that was not acknowledged."""
+    left = [(side, known.end(side)) for side in DIRECTIONS if known.end(side).unacknowledged_octets]
+    if not left:
+        return ""
+    return ", " + " and ".join(f"{_left(end)} of {who(side)} unacknowledged" for side, end in left)
+
+
+def _is_closed(known: Circumstances) -> bool:
+    return known.life.ended == "fin"
+
+
+def _says_closed(known: Circumstances) -> str:
+    life = known.life
+    assert life.ended_by is not None
+    other = peer_of(life.ended_by)
+    said, theirs = _beginning(known), known.end(other)
+    if theirs.closed == "fin":
+        rest = f", then {who(other)} (FIN, frame {theirs.closed_frame})"
+    else:
+        rest = f"; {who(other)} had not closed its half when the capture ended (last frame {life.last[0]})"
+    return said + rest + _unacknowledged(known)
+
+
+def _says_open(known: Circumstances) -> str:
+    life = known.life
+    return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
+
+
+# --- what is added ---
+
+
+def _close(known: Circumstances) -> str:
+    """How the TCP connection of a rejected connection ended."""
+    closed = [(end.closed_frame, role, end.closed) for role in DIRECTIONS if (end := known.end(role)).closed]
+    if not closed:
+        return ""
+    frame, role, how = min(closed, key=lambda one: one[0] or 0)
+    assert how is not None
+    by = role if how == "fin" else known.life.reset_by
+    return f"; {who(by)} {_did(how)} ({how.upper()}, frame {frame})"
+
+
+def _after(known: Circumstances, frame: int) -> str:
+    """What followed the end at a frame: FIN, RST, and what was not acknowledged."""
+    then = []
+    for role in DIRECTIONS:
+        end = known.end(role)
+        if end.closed == "fin" and end.closed_frame is not None and end.closed_frame > frame:
+            then.append((end.closed_frame, f"FIN by {who(role)} at frame {end.closed_frame}"))
+    reset = known.life.reset_frame
+    if reset is not None and reset > frame:
+        then.append((reset, f"RST by {who(known.life.reset_by)} at frame {reset}"))
+    said = "; then " + ", ".join(text for _, text in sorted(then)) if then else ""
+    return said + (_unacknowledged(known) if known.life.ended != "lost" else "")
+
+
+def _errors(known: Circumstances) -> str:
+    """Errors that the sentence does not tell of."""
+    rules = {one.rule.id: None for one in known.connection.findings if one.severity == "error"}
+    ended = known.life.ended
+    told = _TOLD if ended in ("terminate", "fin", "rst", "lost") else frozenset()
+    if _bad_at_all(known) and not (_fails(known) or _terminates(known)):
+        told = told - {"crc", "marker-length"}
+    if known.connection.part is not None:
+        told = told | {"startup-frame", "startup-pd-length"}  # that is what the sentence says
+    left = [rule for rule in rules if rule not in told]
+    return f"; {'errors' if len(left) > 1 else 'error'} before: {', '.join(left)}" if left else ""
+
+
+def _bad_at_all(known: Circumstances) -> bool:
+    return known.finding("crc", "marker-length") is not None
+
+
+class Cause(NamedTuple):
+    """A row: whether it fits what is known of a connection, and what it says then."""
+
+    name: str
+    fits: Callable[[Circumstances], bool]
+    says: Callable[[Circumstances], str]
+
+
+#: From the one that tells most down; the last one always fits.
+CAUSES: tuple[Cause, ...] = (
+    Cause("terminate", _terminates, _says_terminate),
+    Cause("rejected", _is_rejected, _says_rejection),
+    Cause("error", _fails, _says_failure),
+    Cause("part", _only_began, _says_beginning),
+    Cause("unanswered", _is_unanswered, _says_unanswered),
+    Cause("lost", _is_lost, _says_lost),
+    Cause("cut", _is_cut, _says_cut),
+    Cause("reset", _is_reset, _says_reset),
+    Cause("closed", _is_closed, _says_closed),
+    Cause("open", lambda _: True, _says_open),
+)

@@ -1,0 +1,103 @@
+"""How a connection went from its first frame to its last: values that the watches make and the report says."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from scapy_mpa.framing.ddp import TaggedHeader, Terminate, UntaggedHeader
+
+Side: TypeAlias = Literal["initiator", "responder"]
+#: What ended a connection; ``lost``: retransmitted in vain (RFC 5044 §8, code 1); ``open``: the capture ends before.
+Ended: TypeAlias = Literal["fin", "rst", "terminate", "rejected", "lost", "open"]
+#: All of them, those first that ended before the work did.
+ENDINGS: tuple[Ended, ...] = ("lost", "terminate", "rejected", "rst", "fin", "open")
+
+#: A frame and its time in nanoseconds since the epoch.
+_Moment: TypeAlias = tuple[int, int]
+
+
+class Quoted(NamedTuple):
+    """The message that a Terminate quotes, as far as it was captured and its octets were still at hand.
+
+    Attributes:
+        octets: of its payload, without headers.
+        is_whole: whether these are all of it.
+        first_frame: the frame that brought its first octet that was at hand.
+        last_frame: the frame that brought the last one.
+        segments: DDP Segments.
+    """
+
+    octets: int
+    is_whole: bool
+    first_frame: int
+    last_frame: int
+    segments: int
+
+
+class Terminated(NamedTuple):
+    """A Terminate message (RFC 5040 §4.8).
+
+    Attributes:
+        frame: at which it was placed.
+        said: its control word, None if it has none.
+        header: the DDP header that it quotes, None without one.
+        message: the message with that header, None if that was not found.
+    """
+
+    frame: int
+    said: Terminate | None
+    header: TaggedHeader | UntaggedHeader | None
+    message: Quoted | None
+
+
+class HalfEnd(NamedTuple):
+    """The end of one half connection.
+
+    Attributes:
+        closed: by its own FIN, or by a RST of either side; None if it was not closed.
+        closed_frame: of that FIN or of the first RST.
+        resets: RSTs that its sender sent.
+        unacknowledged_octets: octets of payload that the peer never acknowledged; 0 if it never acknowledged anything,
+            for then nobody knows.
+        unacknowledged_messages: RDMAP messages with such octets, as far as that is known.
+        in_vain: how often the first of these octets were sent again, if that was in vain; else 0.
+        in_vain_frames: the first and the last frame that did.
+        terminated: the Terminate that its sender sent.
+    """
+
+    closed: Literal["fin", "rst"] | None = None
+    closed_frame: int | None = None
+    resets: int = 0
+    unacknowledged_octets: int = 0
+    unacknowledged_messages: int = 0
+    in_vain: int = 0
+    in_vain_frames: tuple[int, int] = (0, 0)
+    terminated: Terminated | None = None
+
+
+class Lifecycle(NamedTuple):
+    """A connection from its first frame to its last.
+
+    Attributes:
+        first: the first frame of its TCP connection, or of its own, if there was another on that before.
+        last: the last frame.
+        ended: what ended it: what came first.
+        ended_by: who did that, None if nobody is known to have.
+        ended_frame: the frame that did; of ``lost`` the last retransmission.
+        reset_by: who sent the first RST that counts, None without one.
+        reset_frame: its frame.
+    """
+
+    first: _Moment
+    last: _Moment
+    ended: Ended
+    ended_by: Side | None
+    ended_frame: int | None
+    reset_by: Side | None
+    reset_frame: int | None
+    initiator: HalfEnd
+    responder: HalfEnd
+
+    def half(self, direction: str) -> HalfEnd:
+        """The end of what ``direction`` sent."""
+        return self.initiator if direction == "initiator" else self.responder

@@ -1,0 +1,271 @@
+"""How connections ended: against an independent list of FIN and RST, sentence by sentence, and in craft's scenarios."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scapy_mpa import analyze
+from scapy_mpa.catalogue.malformed import Malformed
+from scapy_mpa.craft.scenario import load
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.model import Report
+from scapy_mpa.report.text import report_lines
+from scapy_mpa.report.verdict import CAUSES, StatedLimit, verdict
+from tests.conftest import PCAPS, captures
+
+AT_HAND = {path.stem: path for path in captures()}
+
+#: FIN and RST of each TCP stream as tshark sees them, for the captures that are shipped and others if they are at hand.
+ENDINGS: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).with_name("endings.jsonl")).read_text(encoding="utf-8").splitlines()
+    if json.loads(line)["capture"].removesuffix(".pcap") in AT_HAND
+]
+
+
+def crafted(name: str) -> Report:
+    file = io.BytesIO()
+    load(name).traffic(()).write(file)
+    file.seek(0)
+    return analyze(file, fpdus=False)
+
+
+def sides(connection: Connection) -> dict[str, str]:
+    return {"initiator": connection.initiator.endpoint, "responder": connection.responder.endpoint}
+
+
+# --- FIN and RST ---
+
+
+@pytest.mark.parametrize("name", sorted({ending["capture"] for ending in ENDINGS}))
+def test_fin_and_rst_are_those_of_tshark(name: str) -> None:
+    told = []
+    for connection in analyze(AT_HAND[name.removesuffix(".pcap")], fpdus=False).connections:
+        life = connection.as_dict()["lifecycle"]
+        fins = [
+            (life["closed_frame"][side], who)
+            for side, who in sides(connection).items()
+            if life["closed"][side] == "fin"
+        ]
+        frame, by = min(fins, default=(None, None))
+        told.append(
+            {
+                "first_fin": None if frame is None else {"frame": frame, "by": by},
+                "first_rst": None
+                if life["reset_by"] is None
+                else {"frame": life["reset_frame"], "by": sides(connection)[life["reset_by"]]},
+                "fins": len(fins),
+                "rsts": sum(life["resets"].values()),
+            }
+        )
+    expected = [
+        {key: ending[key] for key in ("first_fin", "first_rst", "fins", "rsts")}
+        for ending in ENDINGS
+        if ending["capture"] == name and not is_no_mpa(ending)
+    ]
+    assert sorted(told, key=str) == sorted(expected, key=str)
+
+
+def is_no_mpa(ending: dict[str, Any]) -> bool:
+    """The other connections to the same port that speak something else, and the SYN that nobody took."""
+    capture, stream = ending["capture"], ending["tcp_stream"]
+    others = {"faulty-pad.pcap": 1, "second-connection-not-mpa.pcap": 1, "siw-no-listener.pcap": 0}
+    return bool(others.get(capture) == stream)
+
+
+# --- sentences ---
+
+#: Read beside the README of the captures.
+SENTENCES = {
+    "siw-client-killed": [
+        "the Initiator closed (FIN, frame 1400), then the Responder (FIN, frame 1414)",
+        (
+            "the Responder closed (FIN, frame 1430) and reset 82 times what the Initiator still sent: "
+            "2 messages (117,136 octets) of the Initiator unacknowledged"
+        ),
+    ],
+    "siw-rejected": [
+        "the Responder closed (FIN, frame 19) before any FPDU was sent, then the Initiator (FIN, frame 20)",
+        (
+            "rejected by the Responder (Reply, frame 13), without Private Data of the upper layer; "
+            "the Responder closed (FIN, frame 15)"
+        ),
+    ],
+    "siw-no-listener": [],
+    "siw-terminate": [
+        (
+            "the Responder terminated it at frame 17: the Send (MSN 1, 2,848 octets of it captured, frames 16-19) "
+            "found no buffer; then FIN by the Responder at frame 18, RST by the Responder at frame 20, "
+            "1 message (1,448 octets) of the Initiator unacknowledged"
+        )
+    ],
+    "siw-three-in-a-row": [
+        f"the Responder terminated it at frame {frame}: the RDMA Read Response of {octets} octets (STag {stag}, "
+        f"TO 0x7f0ef8000e00, frame {frame - 1}) went beyond the bounds of its buffer; "
+        f"then FIN by the Responder at frame {frame + 1}, FIN by the Initiator at frame {frame + 2}"
+        for frame, octets, stag in (
+            (13, "1,001", "0xf1bed700"),
+            (27, "1,002", "0x3ee5d700"),
+            (41, "1,003", "0x5715e300"),
+        )
+    ],
+    "suiw-two-hosts": [
+        (
+            "the Responder closed (FIN, frame 11) and reset twice what the Initiator still sent: "
+            "2 messages (80 octets) of the Initiator unacknowledged"
+        )
+    ],
+    "faulty-pad": [
+        "the Responder closed (FIN, frame 37), then the Initiator (FIN, frame 38); error before: deviating-sender"
+    ],
+    "siw-midstream": [
+        "still open when the capture ends (last frame 600), 29 messages (6,496 octets) of the Initiator unacknowledged",
+        "still open when the capture ends (last frame 590)",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", [name for name in SENTENCES if name in AT_HAND])
+def test_a_capture_says_what_happened(name: str) -> None:
+    report = analyze(AT_HAND[name], fpdus=False)
+    assert [connection.verdict for connection in report.connections] == SENTENCES[name]
+
+
+@pytest.mark.parametrize("name", [name for name in AT_HAND if name not in SENTENCES])
+def test_all_others_were_closed_in_order(name: str) -> None:
+    """Both sides sent FIN, one after the other, and everything was acknowledged."""
+    for connection in analyze(AT_HAND[name], fpdus=False).connections:
+        life = connection.as_dict()["lifecycle"]
+        if name == "siw-midstream-crc":
+            assert life["ended"] == "open"
+            continue
+        assert (life["ended"], life["closed"]) == ("fin", {"initiator": "fin", "responder": "fin"})
+        assert life["unacknowledged_octets"] == life["unacknowledged_messages"] == {"initiator": 0, "responder": 0}
+        first, second = sorted(life["closed_frame"].items(), key=lambda one: one[1])
+        assert life["verdict"].startswith(
+            f"the {first[0].capitalize()} closed (FIN, frame {first[1]}), "
+            f"then the {second[0].capitalize()} (FIN, frame {second[1]})"
+        )
+
+
+def test_the_scenarios_say_how_they_end() -> None:
+    found = {
+        name: [connection.verdict for connection in crafted(name).connections]
+        for name in ("ended-by-nothing", "ended-by-terminate", "startup-rejected")
+    }
+    assert found["ended-by-nothing"] == ["still open when the capture ends (last frame 25)"]
+    said = "the Responder terminated it at frame 7: LLP MPA error: CRC does not match"
+    assert found["ended-by-terminate"] == [f"{said}; then RST by the Responder at frame 9"]
+    reason = 'its Private Data says "no such service"; the Initiator closed (FIN, frame 9)'
+    assert found["startup-rejected"] == [f"rejected by the Responder (Reply, frame 5): {reason}"]
+
+
+#: By a case of the catalogue: what the sentence begins with.
+BEGINS = {
+    "crc-zero": "CRC error in frame 8, then a Terminate by the receiver at frame 11, as RFC 5044 §8 asks",
+    "rst-in-answer": "the Responder reset it (RST, frame 9), 1 message (84 octets) of the Initiator unacknowledged",
+    "peer-gone": "the Responder no longer answered: the Initiator sent the same octets again 6 times in vain",
+    "sent-again-twice": "still open when the capture ends",
+    "fin-in-ulpdu": "the Initiator closed (FIN, frame ",
+    "requests-never-finished": "no more than 10 of 20 or more octets of an MPA Request: the ",
+    "unanswered-closed": "the Responder did not answer the Request of frame 4: the ",
+    "unanswered-silent": "the Responder did not answer the Request of frame 4; the capture ends at frame ",
+    "private-data-rejected": "rejected by the Responder (Reply, frame 5), without Private Data of the upper layer",
+    "no-end": "still open when the capture ends (last frame ",
+}
+
+
+@pytest.mark.parametrize("name", BEGINS)
+def test_a_case_says_what_happened(name: str) -> None:
+    connection = Malformed(name).analyze().connections[0]
+    assert connection.verdict.startswith(BEGINS[name])
+
+
+def test_each_cause_is_one_of_a_table() -> None:
+    assert len({cause.name for cause in CAUSES}) == len(CAUSES)
+    assert CAUSES[-1].name == "open"
+
+
+def test_a_stated_limit_is_named() -> None:
+    """What an upper layer agreed on is handed in: the receiver of the Send takes 1,364 octets."""
+    (connection,) = analyze(PCAPS / "siw-terminate.pcap", fpdus=False).connections
+    said = verdict(connection, {"responder": StatedLimit("SMB Direct", 1364)})
+    assert "found no buffer; SMB Direct had agreed on at most 1,364; then FIN" in said
+    assert "SMB" not in verdict(connection, {"responder": StatedLimit("SMB Direct", 4096)})
+    assert "SMB" not in verdict(connection, {"initiator": StatedLimit("SMB Direct", 1364)})
+
+
+# --- what was not acknowledged, and in vain ---
+
+
+def test_retransmissions_in_vain_are_code_1() -> None:
+    report = Malformed("peer-gone").analyze()
+    (connection,) = report.connections
+    life = connection.as_dict()["lifecycle"]
+    assert (life["ended"], life["ended_by"]) == ("lost", None)
+    assert life["ended_frame"] == life["last_frame"] == report.packets
+    assert life["unacknowledged_messages"] == {"initiator": 1, "responder": 0}
+    assert life["retransmissions"] == {"initiator": 6, "responder": 0}
+    assert [(found.rule.id, found.code) for found in connection.findings] == [("connection-lost", 1)]
+
+
+def test_an_fpdu_that_only_a_rst_answers() -> None:
+    (connection,) = Malformed("rst-in-answer").analyze().connections
+    life = connection.as_dict()["lifecycle"]
+    assert (life["ended"], life["ended_by"], life["reset_by"]) == ("rst", "responder", "responder")
+    assert life["closed"] == {"initiator": "rst", "responder": "rst"}
+    assert {found.rule.id for found in connection.findings} == {"teardown-reset", "teardown-unacknowledged"}
+
+
+def test_where_nobody_acknowledges_nothing_is_unacknowledged(tmp_path: Path) -> None:
+    """A capture of one direction shows no acknowledgement of its octets: nothing is said of them."""
+    report = analyze(PCAPS / "siw-rping.pcap", fpdus=False)
+    (connection,) = report.connections
+    one_way = tmp_path / "one.pcap"
+    kept_of(PCAPS / "siw-rping.pcap", connection.initiator.endpoint.rpartition(":")[2], one_way)
+    for found in analyze(one_way, fpdus=False).connections:
+        life = found.as_dict()["lifecycle"]
+        assert life["unacknowledged_octets"] == {"initiator": 0, "responder": 0}
+
+
+def kept_of(capture: Path, port: str, out: Path) -> None:
+    """The packets from one port only."""
+    from scapy.layers.inet import TCP
+    from scapy.utils import rdpcap, wrpcap
+
+    wrpcap(str(out), [packet for packet in rdpcap(str(capture)) if TCP in packet and packet[TCP].sport == int(port)])
+
+
+# --- the summary ---
+
+
+def test_ends_are_counted() -> None:
+    report = analyze([PCAPS / "siw-terminate.pcap", PCAPS / "siw-rejected.pcap"], fpdus=False)
+    summary = report.as_dict()["summary"]
+    assert summary["connections"] == 3
+    assert summary["ended"] == {"terminate": 1, "rejected": 1, "fin": 1}
+    assert {one["severity"] for one in summary["rules"]} == {"warning"}
+    lines = [*report_lines(report)]
+    assert lines[1] == "  ended: 1 by Terminate, 1 rejected, 1 by FIN"
+    assert "  warning terminate: 1 time, 1 connection" in lines
+    assert [*report_lines(report, summary_only=True)] == lines[: 2 + len(summary["rules"])]
+
+
+def test_files_are_named() -> None:
+    paths = [PCAPS / "siw-terminate.pcap", PCAPS / "siw-rejected.pcap"]
+    told = analyze(paths, fpdus=False).as_dict()
+    for connection in told["connections"]:
+        name = connection["capture"]
+        alone = analyze(name, fpdus=False).as_dict()
+        like = next(one for one in alone["connections"] if one["initiator"] == connection["initiator"])
+        assert connection["capture_frame"] == like["lifecycle"]["first_frame"]
+        assert [found["capture_frame"] for found in connection["findings"]] == [
+            found["frame"] for found in like["findings"]
+        ]
+        assert {found["capture"] for found in connection["findings"]} <= {name}
+    assert "capture" not in analyze(paths[0], fpdus=False).as_dict()["connections"][0]
