@@ -82,7 +82,13 @@ class Connection:
         from scapy_mpa.framing.deviations import Seen
         from scapy_mpa.framing.judgement import judge
 
-        return judge(self.request, self.reply, Seen(self.initiator.first_ulpdu, self.responder.first_ulpdu))
+        seen = Seen(self.initiator.first_ulpdu, self.responder.first_ulpdu)
+        return judge(self.request, self.reply, seen, self.responder_port)
+
+    @property
+    def responder_port(self) -> int:
+        """The TCP port of the Responder."""
+        return int.from_bytes(self.initiator.key[-2:], "big")
 
     def _negotiation(self) -> dict[str, Any] | None:
         if self.request is None and self.reply is None:
