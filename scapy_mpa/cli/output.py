@@ -17,6 +17,8 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.system.whole import whole_file
 
 STANDARD_OUTPUT = "-"
+#: The one format of rows that is no text.
+PARQUET = "parquet"
 
 
 def check_output(captures: Sequence[str], output: str, *, again: str = "") -> None:
@@ -31,7 +33,7 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
         if _is_same(capture, output):
             raise click.UsageError(f"{printable(output)}: that is what is read, and would be lost")
     if output == STANDARD_OUTPUT and sys.stdout.isatty():
-        raise click.UsageError("a capture file is nothing for a terminal; name a file, or send it into a pipe")
+        raise click.UsageError("such a file is nothing for a terminal; name a file, or send it into a pipe")
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from scapy_mpa.messages.links import (
     read_requests,
 )
 from scapy_mpa.messages.row import NO_MESSAGE
+from scapy_mpa.messages.spread import Spread
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.ulp.header import UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
@@ -115,15 +116,25 @@ class ConnectionMessages:
         first, second = self.halves
         first.meet(second)
         second.meet(first)
+        #: Calls without a reply, by who sent them and what their reply has in common with them.
         self._calls: dict[tuple[bool, int], Call] = {}
+        self.calls = self.replies = 0
+        #: Nanoseconds from calls to their replies.
+        self.latencies = Spread()
 
     def call(self, header: UpperHeader, is_initiator: bool, first_frame: int, time: int) -> tuple[Call | None, bool]:
         """The call that a message is, or that it replies to; and whether it is a reply."""
         if header.call is None:
             return None, False
-        if header.is_reply:
-            return self._calls.pop((not is_initiator, header.call), None), True
+        theirs = not is_initiator, header.call
+        if header.is_reply or (header.is_reply is None and theirs in self._calls):
+            call = self._calls.pop(theirs, None)
+            if call is not None:
+                self.replies += 1
+                self.latencies.add(time - call.time)
+            return call, True
         call = self._calls[is_initiator, header.call] = Call(first_frame, time)
+        self.calls += 1
         if len(self._calls) > MOST_CALLS:
             del self._calls[next(iter(self._calls))]
         return call, False
@@ -401,6 +412,8 @@ class Assembly:
         values, text = header.as_dict(), header.text
         first_frame, time = there.first.first_frame, there.last_time
         call, is_reply = half.connection.call(header, half.is_initiator, first_frame, time)
+        if header.protocol == "RPC-over-RDMA" and header.call is not None:
+            values["rpc"] = "reply" if is_reply else "call"
         if is_reply and call is not None:
             values.update(call.as_dict(time))
             text += _reply_text(call, time)

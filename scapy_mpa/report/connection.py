@@ -15,6 +15,7 @@ from scapy_mpa.rules.table import RULES
 from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
+    from scapy_mpa.framing.agreement import ReadDepths
     from scapy_mpa.framing.deviations import Deviation
     from scapy_mpa.framing.judgement import Judgement
 
@@ -89,6 +90,15 @@ class Connection:
     def responder_port(self) -> int:
         """The TCP port of the Responder."""
         return int.from_bytes(self.initiator.key[-2:], "big")
+
+    @property
+    def depths(self) -> ReadDepths | None:
+        """IRD and ORD of both after negotiation; None if they were not exchanged, or a startup frame is missing."""
+        from scapy_mpa.framing.agreement import agreed
+
+        if self.request is None or self.reply is None:
+            return None
+        return agreed(self.request, self.reply, self.responder_port).depths
 
     def _negotiation(self) -> dict[str, Any] | None:
         if self.request is None and self.reply is None:

@@ -25,8 +25,8 @@ class NamedMemory(NamedTuple):
 class UpperHeader(NamedTuple):
     """The header of a message: its protocol, its values by name, the memory it names, a word or two for people.
 
-    ``call`` is what a call and its reply have in common, ``is_reply`` which of the two it is; None where the protocol
-    knows no calls.
+    ``call`` is what a call and its reply have in common, None where the protocol knows no calls; ``is_reply`` is which
+    of the two it is, None if the header does not say it.
     """
 
     protocol: Protocol
@@ -34,7 +34,7 @@ class UpperHeader(NamedTuple):
     named: tuple[NamedMemory, ...] = ()
     text: str = ""
     call: int | None = None
-    is_reply: bool = False
+    is_reply: bool | None = False
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON."""

@@ -17,7 +17,7 @@ _VERSION = 1
 #: RFC 8166 §4.3.
 PROCEDURES = {0: "RDMA_MSG", 1: "RDMA_NOMSG", 2: "RDMA_MSGP", 3: "RDMA_DONE", 4: "RDMA_ERROR"}
 _WITH_CHUNKS = (0, 1)
-_RPC_MESSAGE = 0
+_RPC_MESSAGE, _DONE, _ERROR = 0, 3, 4
 _MOST_SEGMENTS = 1024
 _RPC_TYPES = {0: "call", 1: "reply"}
 
@@ -104,7 +104,8 @@ def header(octets: bytes, length: int) -> UpperHeader | None:
     for what, count in (("read", len(reads)), ("write", len(writes)), ("reply", len(reply or ()))):
         if count:
             parts.append(f"{count} {what} {'segment' if what != 'write' else 'chunk'}{'s' if count > 1 else ''}")
-    return UpperHeader("RPC-over-RDMA", values, named, ", ".join(parts), xid, kind == "reply")
+    is_reply = kind == "reply" if kind is not None else True if procedure == _ERROR else None
+    return UpperHeader("RPC-over-RDMA", values, named, ", ".join(parts), xid if procedure != _DONE else None, is_reply)
 
 
 def _flag(reader: _Reader) -> bool:
