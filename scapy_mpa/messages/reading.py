@@ -8,6 +8,7 @@ more: from there on all of a connection goes into files, and is put together at 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import TypeAlias, cast
 
 from scapy_mpa.capture.files import CaptureSource
@@ -51,18 +52,49 @@ _Turn: TypeAlias = "tuple[int, int, int, int, int, int, _Plain]"
 class _Reading:
     """A half connection while it is read."""
 
-    __slots__ = ("ahead", "end", "half", "is_plain", "next_seq", "number")
+    __slots__ = ("_offsets", "ahead", "end", "half", "is_plain", "next_seq", "number")
 
     def __init__(self, half: Half, is_plain: bool) -> None:
         self.half = half
         #: Neither Markers nor a sender that deviates: the ULPDU is one run of octets.
         self.is_plain = is_plain
-        #: What was placed and not delivered yet, by stream offset.
+        #: What was placed and not delivered yet, or behind such, by stream offset: octets of the FPDU, and its segment.
         self.ahead: dict[int, tuple[int, DDPSegment]] = {}
+        #: A heap of their offsets.
+        self._offsets: list[int] = []
         #: The sequence number of the next FPDU; the stream offset behind the last one; how many there were.
         self.next_seq = -1
         self.end = 0
         self.number = 0
+
+    def is_lowest(self, offset: int) -> bool:
+        """Whether nothing waits before an offset."""
+        return not self._offsets or offset < self._offsets[0]
+
+    def wait(self, offset: int, wire_length: int, segment: DDPSegment) -> None:
+        """An FPDU has to wait."""
+        if offset not in self.ahead:
+            heappush(self._offsets, offset)
+        self.ahead[offset] = wire_length, segment
+
+    def deliver(self, offset: int, frame: int) -> Iterator[DDPSegment]:
+        """An FPDU that waits is delivered; yields what need not wait any more, in the order of the stream."""
+        there = self.ahead.get(offset)
+        if there is not None:
+            self.ahead[offset] = there[0], there[1]._replace(delivered=frame)
+        while self._offsets and self.ahead[self._offsets[0]][1].delivered:
+            first = heappop(self._offsets)
+            wire_length, segment = self.ahead.pop(first)
+            if first >= self.end:
+                self.pass_fpdu(-1, first + wire_length)
+                yield segment
+
+    def give_up(self) -> Iterator[tuple[int, int, DDPSegment]]:
+        """Yield all that waits: offset, end and segment of each."""
+        for offset, (wire_length, segment) in self.ahead.items():
+            yield offset, offset + wire_length, segment
+        self.ahead.clear()
+        self._offsets.clear()
 
     def pass_fpdu(self, next_seq: int, end: int) -> None:
         """An FPDU was taken; the next one has this sequence number, and this one ended at that offset."""
@@ -196,12 +228,12 @@ class CapturedMessages(Listener):
         connection = reading.half.connection
         if connection.serial in self._spilled:
             self._keep(reading, offset, offset + wire_length, segment)
-        elif delivered:
+        elif delivered and reading.is_lowest(offset):
             if offset >= reading.end:
                 reading.pass_fpdu(seq + wire_length & SEQ_MASK, offset + wire_length)
                 self._assembly.take(reading.half, segment)
         else:
-            reading.ahead[offset] = wire_length, segment
+            reading.wait(offset, wire_length, segment)
             if operation.gapped or len(reading.ahead) > _MOST_AHEAD:
                 self._spill(connection)
 
@@ -213,12 +245,8 @@ class CapturedMessages(Listener):
         if half.connection.serial in self._spilled:
             self._events.add((half.connection.serial, half.half & 1, offset, 1, row.delivered))
             return
-        there = reading.ahead.pop(offset, None)
-        if there is None or offset < reading.end:
-            return
-        wire_length, segment = there
-        reading.pass_fpdu(row.seq + wire_length & SEQ_MASK, offset + wire_length)
-        self._assembly.take(half, segment._replace(delivered=row.delivered))
+        for segment in reading.deliver(offset, row.delivered):
+            self._assembly.take(half, segment)
 
     def _read_half(self, operation: FullOperation) -> _Reading:
         serial = self.serial(operation.mpa)
@@ -236,9 +264,8 @@ class CapturedMessages(Listener):
         self._spilled.add(connection.serial)
         for reading in self._readings.values():
             if reading.half.connection is connection:
-                for offset, (wire_length, segment) in reading.ahead.items():
-                    self._keep(reading, offset, offset + wire_length, segment)
-                reading.ahead.clear()
+                for offset, end, segment in reading.give_up():
+                    self._keep(reading, offset, end, segment)
 
     def _keep(self, reading: _Reading, offset: int, end: int, segment: DDPSegment) -> None:
         half = reading.half

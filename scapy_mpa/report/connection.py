@@ -42,6 +42,9 @@ class Connection:
         #: Sequence numbers of their first octets.
         self.request_seq = mpa.request.seq if mpa.request is not None else None
         self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
+        #: When they were complete, in nanoseconds since the epoch.
+        self.request_time_ns = mpa.request.time if mpa.request is not None else None
+        self.reply_time_ns = mpa.reply.time if mpa.reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
         #: What the startup frames came to; None if neither was captured.

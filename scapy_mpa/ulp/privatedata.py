@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 
 from scapy_mpa.framing.legacy import LEGACY_DEPTHS_LENGTH, legacy_depths
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, EnhancedData, StartupFrame
-from scapy_mpa.ulp.header import Protocol
+from scapy_mpa.ulp.header import UNKNOWN, Protocol
 
 #: RPC-over-RDMA's, NVMe-oF's and iSER's ports on iWARP.
 NFS_PORT, NVME_PORT, ISER_PORT = 20049, 4420, 3260
+
+#: What the enhanced data are called among the forms of Private Data.
+ENHANCED_FORM = "RFC 6581"
 
 _RPC_MAGIC = 0xF6AB0E18
 _RPC = Struct(">IBBBB")
@@ -51,7 +54,7 @@ def private_data_parts(frame: StartupFrame, responder_port: int) -> list[Private
     enhanced, legacy = frame.enhanced, legacy_depths(frame, responder_port)
     if enhanced is not None:
         text = enhanced_text(enhanced)
-        parts.append(PrivateDataPart(0, ENHANCED_DATA_LENGTH, "RFC 6581", enhanced._asdict(), text))
+        parts.append(PrivateDataPart(0, ENHANCED_DATA_LENGTH, ENHANCED_FORM, enhanced._asdict(), text))
         at = ENHANCED_DATA_LENGTH
     elif legacy is not None:
         order = "" if legacy.byte_order == "big" else ", in little-endian order, where network byte order is expected"
@@ -65,7 +68,7 @@ def private_data_parts(frame: StartupFrame, responder_port: int) -> list[Private
         parts.append(known._replace(offset=at))
         at += known.length
     if at < len(octets):
-        parts.append(PrivateDataPart(at, len(octets) - at, "unknown", {"octets": octets[at:].hex()}, ""))
+        parts.append(PrivateDataPart(at, len(octets) - at, UNKNOWN, {"octets": octets[at:].hex()}, ""))
     return parts
 
 
