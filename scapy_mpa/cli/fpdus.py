@@ -10,7 +10,7 @@ import click
 
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage
-from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output, written
+from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output, write_text, written
 from scapy_mpa.report.analysis import PlacedFPDUs
 from scapy_mpa.report.fpdus import STYLES, lines, log_lines
 from scapy_mpa.values.records import FPDURecord
@@ -71,14 +71,14 @@ def fpdus_command(
             if output_format == PARQUET:
                 _write_parquet(chain.from_iterable(halves), file)
             else:
-                file.writelines(line.encode() for line in log_lines(STYLES[output_format], halves))
+                write_text(log_lines(STYLES[output_format], halves), file)
     else:
         placed = reading.placed_fpdus()
         with written(output) as file:
             if output_format == PARQUET:
                 _write_parquet(_only(placed, reading), file)
             else:
-                file.writelines(line.encode() for line in lines(STYLES[output_format], _only(placed, reading)))
+                write_text(lines(STYLES[output_format], _only(placed, reading)), file)
         report = placed.report
         reading.select(report)
     warn_of_damage(report.damage)

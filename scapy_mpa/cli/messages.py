@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_remark
-from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_empty, check_output, make_folder, written
+from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_empty, check_output, make_folder, write_text, written
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.system.whole import write_whole
 from scapy_mpa.ulp.identify import PROTOCOLS
@@ -18,8 +18,6 @@ from scapy_mpa.ulp.identify import PROTOCOLS
 if TYPE_CHECKING:
     from scapy_mpa.messages.reading import CapturedMessages
     from scapy_mpa.messages.row import MessageRow
-
-_LINES = 256
 
 
 @click.command("messages")
@@ -105,13 +103,7 @@ def messages_command(
                 write_messages(found, file)
             else:
                 lines = _summary(found, output_format) if is_summary else _lines(found, output_format, directory)
-                ready = []
-                for line in lines:
-                    ready.append(line)
-                    if len(ready) == _LINES:
-                        file.write("".join(ready).encode())
-                        ready.clear()
-                file.write("".join(ready).encode())
+                write_text(lines, file)
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0

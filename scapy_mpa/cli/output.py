@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,8 @@ from scapy_mpa.system.whole import whole_file
 STANDARD_OUTPUT = "-"
 #: The one format of rows that is no text.
 PARQUET = "parquet"
+#: Texts that are written at a time.
+_TEXTS = 64
 
 
 def check_output(captures: Sequence[str], output: str, *, again: str = "") -> None:
@@ -53,6 +56,13 @@ def written(output: str) -> Iterator[BinaryIO]:
         except OSError as error:
             raise click.UsageError(f"{printable(output)}: {error.strerror or error}") from None
         yield file
+
+
+def write_text(texts: Iterable[str], file: BinaryIO) -> None:
+    """Write texts, many at a time."""
+    left = iter(texts)
+    while some := "".join(islice(left, _TEXTS)):
+        file.write(some.encode())
 
 
 def tell_written(output: str, what: str) -> None:
