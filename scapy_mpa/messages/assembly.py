@@ -71,7 +71,7 @@ class DDPSegment(NamedTuple):
     after_error: bool
 
 
-class Half:
+class MessageHalf:
     """One direction of a connection: its messages that are not whole yet, its Requests, the memory it named."""
 
     __slots__ = ("connection", "half", "is_initiator", "memories", "open", "peer", "requests")
@@ -84,9 +84,9 @@ class Half:
         self.open: dict[int, _Open] = {}
         self.requests = Requests(limit)
         self.memories = NamedMemories()
-        self.peer: Half = self
+        self.peer: MessageHalf = self
 
-    def meet(self, peer: Half) -> None:
+    def meet(self, peer: MessageHalf) -> None:
         """The other direction of the connection."""
         self.peer = peer
 
@@ -112,7 +112,7 @@ class ConnectionMessages:
     ) -> None:
         self.serial = serial
         self.upper = UpperLayer(request, reply, responder_port)
-        self.halves = Half(2 * serial, self, limits[0]), Half(2 * serial + 1, self, limits[1])
+        self.halves = MessageHalf(2 * serial, self, limits[0]), MessageHalf(2 * serial + 1, self, limits[1])
         first, second = self.halves
         first.meet(second)
         second.meet(first)
@@ -200,7 +200,7 @@ class _Open:
 class MessageSink(Protocol):
     """Who takes segments."""
 
-    def take(self, half: Half, segment: DDPSegment) -> None:
+    def take(self, half: MessageHalf, segment: DDPSegment) -> None:
         """The next segment of a half connection."""
 
 
@@ -219,9 +219,9 @@ class Assembly:
         self._most = held
         self._held = 0
         #: The messages that are not whole, the oldest first.
-        self._open: dict[tuple[int, int], Half] = {}
+        self._open: dict[tuple[int, int], MessageHalf] = {}
 
-    def take(self, half: Half, segment: DDPSegment) -> None:
+    def take(self, half: MessageHalf, segment: DDPSegment) -> None:
         """The next segment of a half connection."""
         ulpdu, length = segment[:2]
         if len(ulpdu) > 1 and length >= TAGGED_HEADER_LENGTH:
@@ -247,7 +247,7 @@ class Assembly:
 
     # --- what a segment belongs to ---
 
-    def _take_tagged(self, half: Half, segment: DDPSegment, opcode: int, stag: int, to: int) -> None:
+    def _take_tagged(self, half: MessageHalf, segment: DDPSegment, opcode: int, stag: int, to: int) -> None:
         """A tagged message of one segment."""
         ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error = segment
         octets = length - TAGGED_HEADER_LENGTH
@@ -264,7 +264,7 @@ class Assembly:
             self._answer_read(half, stag, to, first_frame, last_frame, first_time, time, octets)
 
     def _follow(
-        self, half: Half, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
+        self, half: MessageHalf, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
     ) -> None:
         """A segment of a message that may have more of them."""
         there = half.open.get(queue)
@@ -296,7 +296,7 @@ class Assembly:
             note = f"in parts: more than {self._most} octets wait for the rest of messages"
             self._close(whose, oldest, False, note)
 
-    def _close(self, half: Half, queue: int, last: bool, *notes: str) -> None:
+    def _close(self, half: MessageHalf, queue: int, last: bool, *notes: str) -> None:
         """A message is whole, or no more of it comes."""
         there = half.open.pop(queue)
         del self._open[half.half, queue]
@@ -343,7 +343,7 @@ class Assembly:
         if invalidated is not None:
             half.peer.memories.invalidate(invalidated)
 
-    def _add_without_message(self, half: Half, segment: DDPSegment) -> None:
+    def _add_without_message(self, half: MessageHalf, segment: DDPSegment) -> None:
         """A ULPDU that is too short for a DDP header."""
         ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error = segment
         kept = (self._octets.keep(ulpdu), length) if self._octets is not None else None
@@ -356,7 +356,7 @@ class Assembly:
 
     # --- what messages have to do with each other ---
 
-    def _use(self, half: Half, opcode: int, stag: int, to: int, octets: int) -> int | None:
+    def _use(self, half: MessageHalf, opcode: int, stag: int, to: int, octets: int) -> int | None:
         """A tagged message goes to memory of the peer; returns the frame of the message that named it."""
         if opcode == _WRITE and not half.is_initiator:
             half.connection.upper.see_use(stag, to)
@@ -367,7 +367,7 @@ class Assembly:
             named.call.take_write(octets)
         return named.first_frame
 
-    def _use_source(self, half: Half, requests: list[ReadRequest]) -> int | None:
+    def _use_source(self, half: MessageHalf, requests: list[ReadRequest]) -> int | None:
         """A Read Request reads memory of the peer; returns the frame of the message that named it."""
         for request in requests:
             if not half.is_initiator:
@@ -379,7 +379,7 @@ class Assembly:
                 return named.first_frame
         return None
 
-    def _link(self, half: Half, opcode: int, there: _Open, number: int) -> None:
+    def _link(self, half: MessageHalf, opcode: int, there: _Open, number: int) -> None:
         """A Request, or the answer to an Atomic."""
         first_frame, frame, time = there.first.first_frame, there.last_frame, there.last_time
         if opcode == _READ_REQUEST:
@@ -398,13 +398,21 @@ class Assembly:
                 self._store.answer(asked.number, (first_frame, frame, there.first.first_time, time, there.length))
 
     def _answer_read(
-        self, half: Half, stag: int, to: int, first_frame: int, frame: int, first_time: int, time: int, octets: int
+        self,
+        half: MessageHalf,
+        stag: int,
+        to: int,
+        first_frame: int,
+        frame: int,
+        first_time: int,
+        time: int,
+        octets: int,
     ) -> None:
         asked = half.peer.requests.answer_read(stag, to, frame, time)
         if asked is not None:
             self._store.answer(asked.number, (first_frame, frame, first_time, time, octets))
 
-    def _look_at_send(self, half: Half, there: _Open) -> tuple[dict[str, object], str] | None:
+    def _look_at_send(self, half: MessageHalf, there: _Open) -> tuple[dict[str, object], str] | None:
         """The upper layer's header in a Send, with what it has to do with others."""
         header = half.connection.upper.see_send(there.head, there.length, half.is_initiator)
         if header is None:

@@ -126,7 +126,7 @@ class Pending(NamedTuple):
     time: int
 
 
-class Waiting:
+class WaitingRequests:
     """Requests in their order, by what their answers say of them."""
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class Requests:
     """The Requests of one side, until their answers come: Reads and Atomics, each in their order (RFC 5040 §5.5)."""
 
     def __init__(self, limit: int | None) -> None:
-        self._reads, self._atomics = Waiting(), Waiting()
+        self._reads, self._atomics = WaitingRequests(), WaitingRequests()
         self.under_way = UnderWay(limit)
 
     def ask_read(self, said: Iterable[ReadRequest], pending: Pending, frame: int) -> None:

@@ -17,7 +17,7 @@ from scapy_mpa.framing.dialect import decode_spoken
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.messages.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, Half
+from scapy_mpa.messages.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.row import MessageRow, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
@@ -54,7 +54,7 @@ class _Reading:
 
     __slots__ = ("_offsets", "ahead", "end", "half", "is_plain", "next_seq", "number")
 
-    def __init__(self, half: Half, is_plain: bool) -> None:
+    def __init__(self, half: MessageHalf, is_plain: bool) -> None:
         self.half = half
         #: Neither Markers nor a sender that deviates: the ULPDU is one run of octets.
         self.is_plain = is_plain
