@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import DDPTagged as DDPTagged
     from scapy_mpa.layers import DDPUntagged as DDPUntagged
     from scapy_mpa.layers import FPDUs as FPDUs
+    from scapy_mpa.layers import ISERPrivateData as ISERPrivateData
     from scapy_mpa.layers import Marker as Marker
     from scapy_mpa.layers import MPAConnection as MPAConnection
     from scapy_mpa.layers import MPAReply as MPAReply
     from scapy_mpa.layers import MPARequest as MPARequest
     from scapy_mpa.layers import MPASession as MPASession
     from scapy_mpa.layers import MPASocket as MPASocket
+    from scapy_mpa.layers import NVMePrivateDataReject as NVMePrivateDataReject
+    from scapy_mpa.layers import NVMePrivateDataReply as NVMePrivateDataReply
+    from scapy_mpa.layers import NVMePrivateDataRequest as NVMePrivateDataRequest
     from scapy_mpa.layers import RDMAPAtomicRequest as RDMAPAtomicRequest
     from scapy_mpa.layers import RDMAPAtomicResponse as RDMAPAtomicResponse
     from scapy_mpa.layers import RDMAPImmediateData as RDMAPImmediateData
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import RDMAPSend as RDMAPSend
     from scapy_mpa.layers import RDMAPTerminate as RDMAPTerminate
     from scapy_mpa.layers import RDMAPWrite as RDMAPWrite
+    from scapy_mpa.layers import RPCRDMAPrivateData as RPCRDMAPrivateData
+    from scapy_mpa.layers import SMBDirectDepths as SMBDirectDepths
+    from scapy_mpa.layers import SMBDirectDepthsLE as SMBDirectDepthsLE
     from scapy_mpa.layers import bind_mpa as bind_mpa
     from scapy_mpa.layers import unbind_mpa as unbind_mpa
     from scapy_mpa.report.analysis import Selection as Selection
@@ -67,6 +74,13 @@ _WHERE = {
     **dict.fromkeys(
         (
             "FPDU",
+            "ISERPrivateData",
+            "NVMePrivateDataReject",
+            "NVMePrivateDataReply",
+            "NVMePrivateDataRequest",
+            "RPCRDMAPrivateData",
+            "SMBDirectDepths",
+            "SMBDirectDepthsLE",
             "DDPTagged",
             "DDPUntagged",
             "FPDUs",

@@ -107,7 +107,7 @@ def commands(entry: Entry) -> Iterator[tuple[str, list[str]]]:
     yield "analyze", ["analyze", "--format", "json", *captures]
     yield "fpdus-stream", ["fpdus", "--format", "jsonl", "--order", "stream", *captures]
     yield "fpdus-placed", ["fpdus", "--format", "jsonl", "--order", "placed", *captures]
-    yield "ulpdus", ["ulpdus", "--format", "jsonl", *captures]
+    yield "messages", ["messages", "--payload", "--format", "jsonl", *captures]
     if not entry.full:
         return
     yield "annotate", ["annotate", *entry.options, entry.placed[0], _WRITTEN]

@@ -38,7 +38,7 @@ def changed(tmp_path: Path) -> Path:
     shutil.copytree(REPO / "scapy_mpa", package, ignore=shutil.ignore_patterns("__pycache__"))
     for module, right, wrong in (
         ("analyze", "return judging.status(report)", "return 3 + judging.status(report)"),
-        ("ulpdus", "    warn_of_damage(found.report.damage)", "    raise KeyError(directory)"),
+        ("messages", "    warn_of_damage(found.report.damage)", "    raise KeyError(directory)"),
     ):
         path = package / "cli" / f"{module}.py"
         assert right in path.read_text()
@@ -71,7 +71,7 @@ def test_what_another_commit_says_otherwise_is_told(corpus: Path, changed: Path,
         for command, found in one.commands.items()
         if found != before[name].commands[command]
     }
-    assert {command for _, command in differ} == {"analyze", "ulpdus"}
+    assert {command for _, command in differ} == {"analyze", "messages"}
     assert f"{len({name for name, _ in differ})} captures differ" in result.output
     assert "crash:KeyError in B" in result.output
     assert f"only in {tmp_path / 'before.txt'}: {NUMBER // 2} captures" in result.output

@@ -29,10 +29,11 @@ COMMANDS = (
     "fpdus",
     "fuzz",
     "malform",
+    "messages",
     "rules",
     "shell",
     "show",
-    "ulpdus",
+    "startup",
 )
 
 #: Octets; never touched, so that they take no memory.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import click
 
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output, write_text, written
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.report.fpdus import STYLES, lines, log_lines
 from scapy_mpa.report.stag import stag_of
@@ -40,9 +40,17 @@ class STagType(click.ParamType[int]):
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(tuple(STYLES)),
+    type=click.Choice((*STYLES, PARQUET)),
     default="text",
     show_default=True,
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default=STANDARD_OUTPUT,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write there, in place of standard output.",
 )
 @click.option(
     "--order",
@@ -73,6 +81,7 @@ def fpdus_command(
     reading: Reading,
     judging: Judging,
     output_format: str,
+    output: str,
     order: Literal["stream", "placed"],
     jobs: int,
     opcodes: tuple[str, ...],
@@ -83,7 +92,6 @@ def fpdus_command(
     Several captures are merged by time; - is standard input. Findings are not
     listed; the exit status tells of them.
     """
-    style = STYLES[output_format]
     if order == "placed" and jobs > 1:
         raise click.UsageError("--order placed follows the capture: one process must do that, leave --jobs out")
     filters = (
@@ -92,26 +100,45 @@ def fpdus_command(
         *(("--stag",) if stags else ()),
     )
     only = _Only(reading, frozenset(opcodes), frozenset(stags))
+    if output != STANDARD_OUTPUT or output_format == PARQUET:
+        check_output(reading.captures, output)
+    if output_format == PARQUET:
+        from scapy_mpa.report.columns import check_pyarrow
+
+        check_pyarrow()
     if order == "stream":
         report = reading.analyze(fpdus=True, jobs=jobs)
         reading.select(report)
         halves = [found.half(side).fpdus for found in report.connections for side in reading.directions]
-        if only.is_needed:
-            sys.stdout.writelines(lines(style, (record for fpdus in halves for record in only.of(fpdus))))
-        else:
-            sys.stdout.writelines(log_lines(style, halves))
-            only.count(sum(map(len, halves)))
+        with written(output) as file:
+            if output_format == PARQUET:
+                _write_parquet((record for fpdus in halves for record in only.of(fpdus)), file)
+            elif only.is_needed:
+                records = (record for fpdus in halves for record in only.of(fpdus))
+                write_text(lines(STYLES[output_format], records), file)
+            else:
+                write_text(log_lines(STYLES[output_format], halves), file)
+                only.count(sum(map(len, halves)))
     else:
         placed = reading.placed_fpdus()
-        sys.stdout.writelines(lines(style, only.of(placed)))
+        with written(output) as file:
+            if output_format == PARQUET:
+                _write_parquet(only.of(placed), file)
+            else:
+                write_text(lines(STYLES[output_format], only.of(placed)), file)
         report = placed.report
         reading.select(report)
-    sys.stdout.flush()
     if not only.left:
         warn_of_nothing(filters, "FPDU")
     warn_of_damage(report.damage)
     judging.select(report)
     return judging.status(report)
+
+
+def _write_parquet(records: Iterable[FPDURecord], file: BinaryIO) -> None:
+    from scapy_mpa.report.parquet import write_fpdus
+
+    write_fpdus(records, file)
 
 
 class _Only:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -19,7 +19,10 @@ from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 
 if TYPE_CHECKING:
+    from scapy_mpa.messages.reading import CapturedMessages
     from scapy_mpa.wireshark.found import FoundFPDUs, Order
+
+Found = TypeVar("Found", "FoundFPDUs", "CapturedMessages")
 
 
 _SECOND = 1_000_000_000
@@ -135,6 +138,25 @@ class Reading(NamedTuple):
             assumptions=self.assumptions,
             limits=self.limits,
         )
+        return self._selected(found)
+
+    def messages(self, payload: bool, held: int, protocols: Sequence[str]) -> CapturedMessages:
+        """The messages of what was asked for, with their octets or without; raises as :meth:`select` does."""
+        from scapy_mpa.messages.reading import CapturedMessages
+
+        found = CapturedMessages(
+            self.captures,
+            payload=payload,
+            held=held,
+            directions=self.directions,
+            protocols=protocols,
+            selection=self.selection,
+            assumptions=self.assumptions,
+            limits=self.limits,
+        )
+        return self._selected(found)
+
+    def _selected(self, found: Found) -> Found:
         try:
             self.select(found.report)
         except click.UsageError:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,10 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.system.whole import whole_file
 
 STANDARD_OUTPUT = "-"
+#: The one format of rows that is no text.
+PARQUET = "parquet"
+#: Texts that are written at a time.
+_TEXTS = 64
 
 
 def check_output(captures: Sequence[str], output: str, *, again: str = "") -> None:
@@ -31,7 +36,7 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
         if _is_same(capture, output):
             raise click.UsageError(f"{printable(output)}: that is what is read, and would be lost")
     if output == STANDARD_OUTPUT and sys.stdout.isatty():
-        raise click.UsageError("a capture file is nothing for a terminal; name a file, or send it into a pipe")
+        raise click.UsageError("such a file is nothing for a terminal; name a file, or send it into a pipe")
 
 
 @contextmanager
@@ -51,6 +56,13 @@ def written(output: str) -> Iterator[BinaryIO]:
         except OSError as error:
             raise click.UsageError(f"{printable(output)}: {error.strerror or error}") from None
         yield file
+
+
+def write_text(texts: Iterable[str], file: BinaryIO) -> None:
+    """Write texts, many at a time."""
+    left = iter(texts)
+    while some := "".join(islice(left, _TEXTS)):
+        file.write(some.encode())
 
 
 def tell_written(output: str, what: str) -> None:

@@ -179,7 +179,7 @@ def _decoded(setup: dict[str, Any]) -> dict[str, Any]:
             setup["private_data"] = tuple(octets(text) for text in texts)
         except ValueError as error:
             raise MPAError(f"private_data: {error}") from None
-    for name in ("ports", "rev", "markers", "isn", "mulpdu", "enhanced"):
+    for name in ("ports", "rev", "markers", "isn", "mulpdu", "enhanced", "legacy"):
         # TOML has no null: "" stands for what is left to be computed.
         if isinstance(setup.get(name), list):
             setup[name] = [None if value == "" else value for value in setup[name]]

@@ -22,6 +22,7 @@ from scapy_mpa.craft.tcppacket import ROLES, Role
 from scapy_mpa.craft.wanted import FLAG, SECONDS, TEXT, Wanted, is_number, one_of, up_to, whole
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION
+from scapy_mpa.framing.legacy import LegacyDepths
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
@@ -68,6 +69,8 @@ class Setup:
     #: RFC 6581's, one mapping for both or a pair. None: in the Request, IRD and ORD 8 where the profile has it; in the
     #: Reply, what fits the Request. False: none.
     enhanced: Any = (None, None)
+    #: IRD and ORD as SMB Direct stated them before RFC 6581, in front of private_data: {ird, ord, byte_order}.
+    legacy: Any = (None, None)
     #: The Reply rejects.
     reject: bool = False
     #: Which ready-to-receive message the Initiator sends if both sides have A; None: the first that both offer.
@@ -113,7 +116,9 @@ class Setup:
         """Raise ConversationError for what cannot be."""
         if isinstance(self.enhanced, (Mapping, EnhancedData)):
             object.__setattr__(self, "enhanced", (self.enhanced, None))
-        for name in (*_PAIRS, "enhanced"):
+        if isinstance(self.legacy, (Mapping, LegacyDepths)):
+            object.__setattr__(self, "legacy", (self.legacy, self.legacy))
+        for name in (*_PAIRS, "enhanced", "legacy"):
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or len(value) != 2:
                 raise ConversationError(f"{name} is {value!r}: a pair is wanted, the Initiator's and the Responder's")
@@ -130,6 +135,7 @@ class Setup:
             nothing_told = {
                 "private_data": (b"", b""),
                 "enhanced": (None, None),
+                "legacy": (None, None),
                 "reject": False,
                 "frames": (None, None),
             }
@@ -205,6 +211,20 @@ class Setup:
                 raise ConversationError(complaint)
         return EnhancedData(**given)
 
+    def legacy_of(self, role: Role) -> bytes:
+        """IRD and ORD in the frame of this side as SMB Direct stated them before RFC 6581; empty if there are none."""
+        given = self.legacy[ROLES.index(role)]
+        if given is None:
+            return b""
+        if isinstance(given, LegacyDepths):
+            given = given._asdict()
+        if not isinstance(given, Mapping) or not given.keys() <= set(LegacyDepths._fields):
+            raise ConversationError(f"legacy is {given!r}: {', '.join(LegacyDepths._fields)} are wanted")
+        for name, value in given.items():
+            if complaint := (_BYTE_ORDER if name == "byte_order" else _WORD).complaint(f"legacy: {name}", value):
+                raise ConversationError(complaint)
+        return LegacyDepths(**{"ird": 0, "ord": 0, **given}).encode()
+
     def revision_of(self, role: Role) -> int:
         """The Rev that this side sends."""
         given = self.rev[ROLES.index(role)]
@@ -220,7 +240,7 @@ class Setup:
             c=self.c[side],
             r=int(self.reject and kind == "reply"),
             rev=self.revision_of(role),
-            private_data=self.private_data[side],
+            private_data=self.legacy_of(role) + self.private_data[side],
             enhanced=self.enhanced_of(role),
         )
 
@@ -308,6 +328,8 @@ def _is_address(value: object) -> bool:
 MTU = whole(SMALLEST_MTU, 0xFFFF)
 _ADDRESS = Wanted("an IPv4 or IPv6 address", _is_address)
 _DEPTH = whole(0, NOT_NEGOTIATED)
+_WORD = whole(0, 0xFFFFFFFF)
+_BYTE_ORDER = one_of("big", "little")
 _PAIRS = {
     "ports": whole(0, 0xFFFF).or_nothing(),
     "macs": Wanted("a MAC address such as 02:00:00:00:00:01", _is_mac),

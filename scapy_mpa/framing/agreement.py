@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.framing.legacy import stated_depths
 from scapy_mpa.framing.profiles import Profile, profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame
 
@@ -90,8 +91,10 @@ def read_depths(request: EnhancedData, reply: EnhancedData) -> ReadDepths:
     return ReadDepths(initiator_ird, initiator_ord, responder_ird, responder_ord)
 
 
-def agreed(request: StartupFrame | None, reply: StartupFrame | None) -> Operation:
+def agreed(request: StartupFrame | None, reply: StartupFrame | None, responder_port: int = 0) -> Operation:
     """What Full Operation must be after these frames, if neither endpoint closes. One may be None, not both.
+
+    The port of the Responder tells whether they may state IRD and ORD as SMB Direct did before RFC 6581.
 
     M rules what its sender receives, and C of either rules both directions (RFC 5044 §7.1.1). An IETF Initiator
     that goes on after an RDMAC RNIC's Reply is a permissive one: it turns on Markers and CRC whatever its own
@@ -103,9 +106,10 @@ def agreed(request: StartupFrame | None, reply: StartupFrame | None) -> Operatio
     adapts = request is not None and reply is not None and request.rev > 0 and is_rdmac(reply)
     crc = any(frame is not None and frame.c for frame in (request, reply))
     depths, rtr = None, None
-    if request is not None and reply is not None and request.enhanced and reply.enhanced:
-        depths = read_depths(request.enhanced, reply.enhanced)
-        rtr = _common_rtr_types(request.enhanced, reply.enhanced)
+    asked, answered = stated_depths(request, responder_port), stated_depths(reply, responder_port)
+    if asked is not None and answered is not None:
+        depths = read_depths(asked, answered)
+        rtr = _common_rtr_types(asked, answered)
     return Operation(
         profile_of_revision(last.rev),
         _versions(last, may_be_rdmac=adapts or request is None or is_rdmac(request)),

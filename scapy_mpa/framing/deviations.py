@@ -18,6 +18,7 @@ from scapy_mpa.framing.ddp import (
     decode_ddp,
     decode_terminate,
 )
+from scapy_mpa.framing.legacy import legacy_depths, stated_depths
 from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Problem, StartupFrame, startup_frame_problems
 
@@ -127,6 +128,31 @@ def frame_remarks(frame: StartupFrame | None, by: Endpoint) -> list[Deviation]:
 def _other_order(depth: int) -> int:
     """A depth in the other byte order, 0 if none would be meant so: the low octet holds nothing but flags."""
     return depth >> 8 if depth & 0x3F == 0 and depth < NOT_NEGOTIATED else 0
+
+
+def legacy_remarks(frame: StartupFrame | None, by: Endpoint, responder_port: int) -> list[Deviation]:
+    """What is worth saying of the form in which SMB Direct peers stated IRD and ORD before RFC 6581."""
+    depths = legacy_depths(frame, responder_port) if frame is not None else None
+    if depths is None or depths.byte_order == "big":
+        return []
+    text = f"IRD {depths.ird} and ORD {depths.ord} of SMB Direct's older form are in little-endian order"
+    return [Deviation("ird-ord-byte-order", by, text)]
+
+
+class DepthDeviations(NamedTuple):
+    """What a pair of frames breaks, and what is worth saying of it."""
+
+    violations: list[Deviation]
+    remarks: list[Deviation]
+
+
+def legacy_depth_deviations(request: StartupFrame, reply: StartupFrame, responder_port: int) -> DepthDeviations:
+    """The rules of IRD and ORD, where either frame states them in the older form of SMB Direct."""
+    older = any(legacy_depths(frame, responder_port) is not None for frame in (request, reply))
+    asked, answered = stated_depths(request, responder_port), stated_depths(reply, responder_port)
+    if not older or asked is None or answered is None or reply.r:
+        return DepthDeviations([], [])
+    return DepthDeviations(depth_violations(asked, answered), _depth_remarks(asked, answered))
 
 
 def reply_violations(request: StartupFrame, reply: StartupFrame, close: Close | None) -> list[Deviation]:

@@ -34,6 +34,8 @@ from scapy_mpa.framing.deviations import (
     frame_remarks,
     frame_violations,
     is_enhanced,
+    legacy_depth_deviations,
+    legacy_remarks,
     operation_violations,
     problems_to,
     reply_remarks,
@@ -62,18 +64,27 @@ class Judgement(NamedTuple):
         return not self.violations
 
 
-def judge(request: StartupFrame | None, reply: StartupFrame | None, seen: Seen | None = None) -> Judgement:
+def judge(
+    request: StartupFrame | None, reply: StartupFrame | None, seen: Seen | None = None, responder_port: int = 0
+) -> Judgement:
     """Judge what was captured of a Startup Phase, and of the beginning of Full Operation.
 
-    RFC 5044 §7.1.1, §7.1.2 and appendix C; RFC 6581 §6, §9 and §10.
+    RFC 5044 §7.1.1, §7.1.2 and appendix C; RFC 6581 §6, §9 and §10. ``responder_port`` is as ``agreed`` has it.
     """
     seen = seen or Seen()
     violations = [*frame_violations(request, "initiator", reply), *frame_violations(reply, "responder", request)]
     remarks = [*frame_remarks(request, "initiator"), *frame_remarks(reply, "responder")]
+    remarks += [
+        *legacy_remarks(request, "initiator", responder_port),
+        *legacy_remarks(reply, "responder", responder_port),
+    ]
     close = _invalid(request, reply, "responder") if request is not None else None
     if request is not None and reply is not None and (request.kind, reply.kind) == ("request", "reply"):
         violations += reply_violations(request, reply, close)
         remarks += reply_remarks(request, reply)
+        older = legacy_depth_deviations(request, reply, responder_port)
+        violations += older.violations
+        remarks += older.remarks
     if reply is not None and close is None:
         close = _invalid(reply, request, "initiator")
     if request is not None and reply is not None and close is None:
@@ -81,7 +92,7 @@ def judge(request: StartupFrame | None, reply: StartupFrame | None, seen: Seen |
     rejected = reply is not None and reply.kind == "reply" and bool(reply.r)
     operation = None
     if (request is not None or reply is not None) and not rejected and not (close and close.certain):
-        operation = agreed(request, reply)
+        operation = agreed(request, reply, responder_port)
     violations += operation_violations(close, rejected, operation, seen)
     initiator_kinds, responder_kinds = rnic_kinds(request, reply)
     return Judgement(

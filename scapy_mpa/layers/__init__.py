@@ -12,6 +12,15 @@ from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
 from scapy_mpa.layers.fpdu import FPDU, Marker
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.layers.mpasocket import MPASocket
+from scapy_mpa.layers.privatedata import (
+    ISERPrivateData,
+    NVMePrivateDataReject,
+    NVMePrivateDataReply,
+    NVMePrivateDataRequest,
+    RPCRDMAPrivateData,
+    SMBDirectDepths,
+    SMBDirectDepthsLE,
+)
 from scapy_mpa.layers.rdmap import (
     RDMAPAtomicRequest,
     RDMAPAtomicResponse,
@@ -30,12 +39,16 @@ __all__ = [
     "DDPTagged",
     "DDPUntagged",
     "FPDUs",
+    "ISERPrivateData",
     "MPAConnection",
     "MPAReply",
     "MPARequest",
     "MPASession",
     "MPASocket",
     "Marker",
+    "NVMePrivateDataReject",
+    "NVMePrivateDataReply",
+    "NVMePrivateDataRequest",
     "RDMAPAtomicRequest",
     "RDMAPAtomicResponse",
     "RDMAPImmediateData",
@@ -44,6 +57,9 @@ __all__ = [
     "RDMAPSend",
     "RDMAPTerminate",
     "RDMAPWrite",
+    "RPCRDMAPrivateData",
+    "SMBDirectDepths",
+    "SMBDirectDepthsLE",
     "bind_mpa",
     "fpdu_packet",
     "startup_packet",

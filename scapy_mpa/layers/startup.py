@@ -17,7 +17,9 @@ from scapy.packet import Packet, Padding
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing import ENHANCED_DATA_LENGTH, KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, S
 from scapy_mpa.framing.profiles import profile_of_revision
+from scapy_mpa.framing.startup import decode_startup_frame
 from scapy_mpa.layers.captured import _CapturedPacket
+from scapy_mpa.layers.privatedata import private_data_packet
 
 _FLAGS, _REV, _PD_LENGTH = KEY_LENGTH, KEY_LENGTH + 1, KEY_LENGTH + 2
 _MAX_PD_LENGTH = 0xFFFF
@@ -82,6 +84,20 @@ class _Startup(_CapturedPacket):
         if _has_enhanced(self):
             text += f" IRD {self.getfieldval('ird')} ORD {self.getfieldval('ord')}"
         return text, [TCP]
+
+    def private_data_packet(self, responder_port: int | None = None) -> Packet | None:
+        """The upper layer's Private Data as a packet, None if they are none that is known.
+
+        ``responder_port`` is that of TCP; None: as the TCP layer below has it.
+        """
+        if responder_port is None:
+            tcp = self.underlayer if isinstance(self.underlayer, TCP) else None
+            is_reply = self.getfieldval("key") == REPLY_KEY
+            responder_port = 0 if tcp is None else tcp.sport if is_reply else tcp.dport
+        alone: Packet = self.copy()
+        alone.remove_payload()
+        frame = decode_startup_frame(bytes(alone))
+        return None if frame is None else private_data_packet(frame, responder_port)
 
     def hashret(self) -> bytes:
         return b"MPA startup"

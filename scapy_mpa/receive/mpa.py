@@ -112,6 +112,11 @@ class CapturedConnection:
         named = profile_of_revision(found.startup.rev) if found is not None else self._inferred_profile
         return self._assumptions.profile_instead_of(named)
 
+    @property
+    def responder_port(self) -> int:
+        """The TCP port of the Responder."""
+        return int.from_bytes(self.halves["initiator"].key[-2:], "big")
+
     def role_of(self, half: Half) -> Direction:
         """Which of both a direction of the TCP connection is."""
         return "initiator" if self.halves["initiator"] is half else "responder"
@@ -217,5 +222,6 @@ class CapturedConnection:
         if request is None and reply is None:
             return None
         first = {direction: operation.opening.ulpdu for direction, operation in self.operations.items()}
-        self.judgement = judge(request, reply, Seen(first.get("initiator"), first.get("responder")))
+        seen = Seen(first.get("initiator"), first.get("responder"))
+        self.judgement = judge(request, reply, seen, self.responder_port)
         return self.judgement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -102,13 +102,17 @@ def _part(
 
 
 def read_into(
-    receiver: Receiver, capture: CaptureSource | Sequence[CaptureSource], selection: Selection = EVERYTHING
+    receiver: Receiver,
+    capture: CaptureSource | Sequence[CaptureSource],
+    selection: Selection = EVERYTHING,
+    see: Callable[[Sequence[Segment]], None] | None = None,
 ) -> Report:
     """Hand a receiver a whole capture, as :func:`analyze` does; returns the report.
 
-    Its connections are in the order of those that the receiver has then.
+    Its connections are in the order of those that the receiver has then. ``see`` is shown the segments of each block
+    before the receiver is.
     """
-    return _report([_read(receiver, capture, selection, None)], FrameIndex(capture, limits=receiver.limits))
+    return _report([_read(receiver, capture, selection, None, see)], FrameIndex(capture, limits=receiver.limits))
 
 
 def _read(
@@ -116,10 +120,13 @@ def _read(
     capture: CaptureSource | Sequence[CaptureSource],
     selection: Selection,
     share: Share | None,
+    see: Callable[[Sequence[Segment]], None] | None = None,
 ) -> ReportPart:
     with Captures(capture, limits=receiver.limits) as captures:
         for segments in captures.batches():
             selected = segments if selection is EVERYTHING else selection.of(segments)
+            if see is not None:
+                see(selected)
             if share is None:
                 receiver.feed(selected)
             else:

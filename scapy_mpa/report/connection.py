@@ -18,6 +18,7 @@ from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
+    from scapy_mpa.framing.agreement import ReadDepths
     from scapy_mpa.framing.deviations import Deviation
     from scapy_mpa.framing.judgement import Judgement
 
@@ -44,6 +45,9 @@ class Connection:
         #: Sequence numbers of their first octets.
         self.request_seq = mpa.request.seq if mpa.request is not None else None
         self.reply_seq = mpa.reply.seq if mpa.reply is not None else None
+        #: When they were complete, in nanoseconds since the epoch.
+        self.request_time_ns = mpa.request.time if mpa.request is not None else None
+        self.reply_time_ns = mpa.reply.time if mpa.reply is not None else None
         self.initiator = HalfConnection(mpa, "initiator", index)
         self.responder = HalfConnection(mpa, "responder", index)
         assert mpa.lifecycle is not None
@@ -93,7 +97,22 @@ class Connection:
         from scapy_mpa.framing.deviations import Seen
         from scapy_mpa.framing.judgement import judge
 
-        return judge(self.request, self.reply, Seen(self.initiator.first_ulpdu, self.responder.first_ulpdu))
+        seen = Seen(self.initiator.first_ulpdu, self.responder.first_ulpdu)
+        return judge(self.request, self.reply, seen, self.responder_port)
+
+    @property
+    def responder_port(self) -> int:
+        """The TCP port of the Responder."""
+        return int.from_bytes(self.initiator.key[-2:], "big")
+
+    @property
+    def depths(self) -> ReadDepths | None:
+        """IRD and ORD of both after negotiation; None if they were not exchanged, or a startup frame is missing."""
+        from scapy_mpa.framing.agreement import agreed
+
+        if self.request is None or self.reply is None:
+            return None
+        return agreed(self.request, self.reply, self.responder_port).depths
 
     def _negotiation(self) -> dict[str, Any] | None:
         if self.request is None and self.reply is None:

@@ -111,6 +111,8 @@ class HalfConnection:
         self.counts = operation.counts if operation is not None else Counts()
         #: The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured.
         self.first_ulpdu = operation.opening.ulpdu if operation is not None else None
+        #: The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured.
+        self.opened = operation.opening.opened if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
         #: What the sender does wrong, if the FPDUs were read by that, its names and how it lays FPDUs out.

@@ -93,7 +93,7 @@ def watch_reads(mpa: CapturedConnection) -> None:
     initiator, responder = mpa.operations["initiator"], mpa.operations["responder"]
     depths = None
     if mpa.request is not None and mpa.reply is not None:
-        depths = agreed(mpa.request.startup, mpa.reply.startup).depths
+        depths = agreed(mpa.request.startup, mpa.reply.startup, mpa.responder_port).depths
     if initiator.diagnosis is None:
         initiator.watch_reads(Reads(initiator, responder, depths.initiator_ord if depths is not None else None))
     if responder.diagnosis is None:

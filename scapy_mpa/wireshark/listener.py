@@ -26,6 +26,7 @@ from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.records import FPDURow
+from scapy_mpa.values.segment import Segment
 
 
 class Listener:
@@ -73,7 +74,7 @@ class Listener:
                 make_findings=make_findings,
                 deviations=deviations,
             )
-            self.report = read_into(receiver, capture, selection)
+            self.report = read_into(receiver, capture, selection, self.see)
             self.connect(receiver, self.report)
             return receiver
 
@@ -93,6 +94,9 @@ class Listener:
             self.begin()
             receiver = read(deviations)
         return receiver
+
+    def see(self, segments: Sequence[Segment]) -> None:
+        """Segments will be received next."""
 
     def sink(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
         """Take the frames of what :meth:`placed` is told next, in the same order."""

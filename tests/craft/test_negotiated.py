@@ -49,7 +49,7 @@ def test_what_follows_of_the_startup_frames_is_what_is_agreed(name: str) -> None
         setup = conversation.setup
         if not setup.specification.startup_frames or setup.reject:
             continue
-        operation = agreed(*(setup.startup(role) for role in ROLES))
+        operation = agreed(setup.startup("initiator"), setup.startup("responder"))
         if not any(isinstance(step, Say) for step in conversation.steps):
             continue
         markers = operation.markers_from_initiator, operation.markers_from_responder

@@ -124,7 +124,7 @@ def test_what_conforms_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scapy_mpa", "ulpdus", "-"]
+    command = [sys.executable, "-m", "scapy_mpa", "messages", "-"]
     for name, lines in (("faulty-pad", 1), ("siw-rping", 0)):
         octets = (PCAPS / f"{name}.pcap").read_bytes()
         done = subprocess.run(command, input=octets, capture_output=True, cwd=REPO, check=True)
@@ -136,12 +136,12 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
 # --- the commands ---
 
 
-def test_ulpdus() -> None:
+def test_messages() -> None:
     """Those of a sender with wrong PAD are whole."""
     (connection,) = analyze(PCAPS / "faulty-pad.pcap").connections
     lines = [
         json.loads(line)
-        for line in invoke("ulpdus", PCAPS / "faulty-pad.pcap", "--format", "jsonl").output.splitlines()
+        for line in invoke("messages", PCAPS / "faulty-pad.pcap", "--format", "jsonl").output.splitlines()
     ]
     assert (
         sum(line["segments"] for line in lines) == connection.initiator.counts.fpdus + connection.responder.counts.fpdus

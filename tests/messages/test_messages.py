@@ -1,11 +1,12 @@
-"""scapy-mpa ulpdus: messages put together from their DDP segments."""
+"""scapy-mpa messages: messages put together from their DDP segments, with their octets."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 import pytest
 from click import UsageError
@@ -14,10 +15,14 @@ from click.testing import CliRunner, Result
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.framing.fpdu import Fpdu
-from scapy_mpa.values.records import FPDURecord
-from scapy_mpa.wireshark.found import FoundFPDU, FoundFPDUs
-from scapy_mpa.wireshark.messages import Messages, ReceivedMessage
+from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment
+from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.messages.row import MessageRow, row_of
+from scapy_mpa.messages.store import MessageStore
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.tcp.half import Direction
+from scapy_mpa.wireshark.found import FoundFPDUs
+from scapy_mpa.wireshark.spill import OctetStore
 from tests.conftest import PCAPS, captures, truth
 from tests.hostile.files import LAYOUTS, Case
 
@@ -26,22 +31,36 @@ WITH_TRUTH = captures(with_truth=True)
 
 
 def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, ["ulpdus", *map(str, arguments)], standalone_mode=False, catch_exceptions=False)
+    return CliRunner().invoke(cli, ["messages", *map(str, arguments)], standalone_mode=False, catch_exceptions=False)
 
 
-class Found:
-    """As much of a FoundFPDU as counts here."""
+class Found(NamedTuple):
+    """A ULPDU, the frame that brought it, who sent it."""
 
-    def __init__(self, ulpdu: bytes, frame: int = 1, direction: str = "initiator", placed: bool = True) -> None:
-        self.decoded = Fpdu(len(ulpdu), ulpdu, b"", 0, None, (), 0)
-        self.record = FPDURecord(
-            0, cast(Any, direction), 0, 0, len(ulpdu), 0, 0, "good", "length", (frame,), frame if placed else None,
-            frame if placed else None, frame * 10**9, False, None,
-        )  # fmt: skip
+    ulpdu: bytes
+    frame: int = 1
+    direction: str = "initiator"
+    delivered: bool = True
 
 
-def messages(*found: Found, held: int = 1 << 20) -> list[ReceivedMessage]:
-    return list(Messages(held).of(cast("list[FoundFPDU]", list(found))))
+def messages(*found: Found, held: int = 1 << 20, wants_octets: bool = True) -> list[MessageRow]:
+    """What becomes of ULPDUs of one connection."""
+    store, octets = MessageStore(), OctetStore()
+    assembly = Assembly(store, octets if wants_octets else None, held)
+    connection = ConnectionMessages(0, None, None, 7471, (None, None))
+    for one in found:
+        half = connection.halves[DIRECTIONS.index(cast(Direction, one.direction))]
+        time, delivered = one.frame * 10**9, one.frame if one.delivered else 0
+        frames = one.frame, one.frame, one.frame, delivered
+        assembly.take(half, DDPSegment(one.ulpdu, len(one.ulpdu), *frames, time, time, False))
+    assembly.finish()
+    rows = [
+        row_of(values, 0, DIRECTIONS[values.half & 1], None, octets.at(*values.payload) if values.payload else None)
+        for values in store
+    ]
+    store.close()
+    octets.close()
+    return rows
 
 
 def segment(payload: bytes, *, msn: int = 1, mo: int = 0, last: bool = False, qn: int = 0, opcode: int = 3) -> bytes:
@@ -50,8 +69,8 @@ def segment(payload: bytes, *, msn: int = 1, mo: int = 0, last: bool = False, qn
     return control + b"".join(value.to_bytes(4, "big") for value in (7, qn, msn, mo)) + payload
 
 
-def said(message: ReceivedMessage) -> tuple[object, ...]:
-    return message.offset, message.last, message.octets, message.note
+def said(message: MessageRow) -> tuple[object, ...]:
+    return message.offset, message.last, message.payload, message.note
 
 
 def test_segments_become_a_message() -> None:
@@ -59,7 +78,7 @@ def test_segments_become_a_message() -> None:
         Found(segment(b"abc"), 4), Found(segment(b"de", mo=3), 5), Found(segment(b"", mo=5, last=True), 9)
     )
     assert said(one) == (0, True, b"abcde", None)
-    assert (one.qn, one.msn, one.message, one.segments, one.first_frame, one.frame, one.time_ns) == (
+    assert (one.qn, one.msn, one.message, one.segments, one.first_frame, one.last_frame, one.time_ns) == (
         *(0, 1, "Send", 3, 4, 9), 9 * 10**9,
     )  # fmt: skip
     assert one.complete and one.invalidate_stag is None
@@ -67,9 +86,9 @@ def test_segments_become_a_message() -> None:
 
 def test_as_craft_makes_them() -> None:
     (one,) = messages(Found(send(3, b"payload")))
-    assert (one.message, one.msn, one.octets, one.complete) == ("Send", 3, b"payload", True)
+    assert (one.message, one.msn, one.payload, one.complete) == ("Send", 3, b"payload", True)
     (one,) = messages(Found(rdma_write(0x1234, 5 << 40, b"there", last=True)))
-    assert (one.message, one.stag, one.to, one.octets) == ("RDMA Write", 0x1234, 5 << 40, b"there")
+    assert (one.message, one.stag, one.to, one.payload) == ("RDMA Write", 0x1234, 5 << 40, b"there")
 
 
 def test_queues_and_directions_do_not_disturb_each_other() -> None:
@@ -82,7 +101,7 @@ def test_queues_and_directions_do_not_disturb_each_other() -> None:
         Found(rdma_write(1, 101, b"v", last=True)),
         Found(segment(b"y", mo=1, last=True), direction="responder"),
     )
-    assert [(one.message, one.octets) for one in found] == [
+    assert [(one.message, one.payload) for one in found] == [
         ("RDMA Read Request", b"r"),
         ("Send", b"ab"),
         ("RDMA Write", b"wv"),
@@ -100,7 +119,7 @@ def test_tagged_data_goes_on_where_it_ended(after: bytes) -> None:
 
 def test_to_wraps() -> None:
     found = messages(Found(rdma_write(1, 2**64 - 1, b"w", last=False)), Found(rdma_write(1, 0, b"v", last=True)))
-    assert [one.octets for one in found] == [b"wv"]
+    assert [one.payload for one in found] == [b"wv"]
 
 
 def test_what_is_missing_is_told() -> None:
@@ -112,9 +131,9 @@ def test_what_is_missing_is_told() -> None:
     assert said(end) == (0, False, b"abc", "nothing more of it is there")
 
 
-def test_a_bad_crc_is_not_there() -> None:
-    found = messages(Found(segment(b"abc")), Found(segment(b"def", mo=3), placed=False), Found(segment(b"g", mo=6)))
-    assert [(one.offset, one.octets) for one in found] == [(0, b"abc"), (6, b"g")]
+def test_what_is_not_there_leaves_parts() -> None:
+    found = messages(Found(segment(b"abc")), Found(segment(b"g", mo=6)))
+    assert [(one.offset, one.payload) for one in found] == [(0, b"abc"), (6, b"g")]
 
 
 def test_mo_in_the_byte_order_of_the_host() -> None:
@@ -125,20 +144,25 @@ def test_mo_in_the_byte_order_of_the_host() -> None:
 def test_a_long_message_comes_in_parts() -> None:
     parts = [Found(segment(bytes([at]) * 1000, mo=1000 * at, last=at == 9)) for at in range(10)]
     found = messages(*parts, held=3000)
-    assert b"".join(one.octets for one in found) == b"".join(bytes([at]) * 1000 for at in range(10))
-    assert [one.offset for one in found] == [sum(len(one.octets) for one in found[:n]) for n in range(len(found))]
-    assert len(found) > 3 and max(len(one.octets) for one in found) <= 4000
+    assert b"".join(one.payload or b"" for one in found) == b"".join(bytes([at]) * 1000 for at in range(10))
+    assert [one.offset for one in found] == [
+        sum(len(one.payload or b"") for one in found[:n]) for n in range(len(found))
+    ]
+    assert len(found) > 3 and max(len(one.payload or b"") for one in found) <= 4000
     assert all("in parts: more than 3000 octets wait" in str(one.note) for one in found[:-1])
     assert [one.last for one in found] == [False] * (len(found) - 1) + [True]
 
 
 def test_many_unfinished_messages_are_bounded() -> None:
-    joined = Messages(100_000)
-    count = 0
+    store = MessageStore()
+    assembly = Assembly(store, held=100_000)
+    half = ConnectionMessages(0, None, None, 7471, (None, None)).halves[0]
     for qn in range(5000):
-        count += len(list(joined._segment(Found(b"").record, segment(b"z", qn=qn))))
-        assert len(joined._open) * 512 <= 100_512
-    assert count > 4000
+        ulpdu = segment(b"z", qn=qn)
+        assembly.take(half, DDPSegment(ulpdu, len(ulpdu), 1, 1, 1, 1, 0, 0, False))
+        assert len(half.open) * 512 <= 100_512
+    assert len(list(store)) > 4000
+    store.close()
 
 
 def test_invalidate_stag() -> None:
@@ -149,17 +173,17 @@ def test_invalidate_stag() -> None:
 @pytest.mark.parametrize("ulpdu", [b"", b"\x41", b"\x41\x43\0\0", b"\xc1\x40" + bytes(11)])
 def test_what_is_no_ddp_segment(ulpdu: bytes) -> None:
     (one,) = messages(Found(ulpdu))
-    assert one.octets == ulpdu and one.message is None and one.note
+    assert one.payload == ulpdu and one.message is None and one.note
 
 
 @pytest.mark.parametrize("capture", WITH_TRUTH, ids=lambda path: path.stem)
 def test_all_octets_of_the_truth_are_there_once(capture: Path) -> None:
-    rows = [json.loads(line) for line in invoke(capture, "--format", "jsonl").output.splitlines()]
+    rows = [json.loads(line) for line in invoke(capture, "--format", "jsonl", "--payload").output.splitlines()]
     found: Counter[str] = Counter()
     want: Counter[str] = Counter()
     for row in rows:
-        found[row["message"]] += row["length"]
-        assert row["length"] == len(bytes.fromhex(row["octets"]))
+        found[row["message"]] += row["octets"]
+        assert row["octets"] == len(bytes.fromhex(row["payload"]))
     for row in truth(capture):
         tagged = row["opcode"] in ("RDMA Write", "RDMA Read Response")
         want[row["opcode"]] += row["ulpdu_length"] - (14 if tagged else 18)
@@ -169,9 +193,9 @@ def test_all_octets_of_the_truth_are_there_once(capture: Path) -> None:
 
 def test_files(tmp_path: Path) -> None:
     capture, folder = PCAPS / "siw-rping.pcap", tmp_path / "out"
-    plain = [json.loads(line) for line in invoke(capture, "--format", "jsonl").output.splitlines()]
+    plain = [json.loads(line) for line in invoke(capture, "--format", "jsonl", "--payload").output.splitlines()]
     rows = [json.loads(line) for line in invoke(capture, "--format", "jsonl", "-d", folder).output.splitlines()]
-    assert [Path(row["file"]).read_bytes().hex() for row in rows] == [row["octets"] for row in plain]
+    assert [Path(row["payload"]).read_bytes().hex() for row in rows] == [row["payload"] for row in plain]
     assert len([*folder.iterdir()]) == len(rows) == 35
     with pytest.raises(UsageError, match="there are files in it"):
         invoke(capture, "-d", folder)
@@ -190,20 +214,23 @@ def test_no_directory_is_made_in_vain(arguments: tuple[object, ...], error: type
 
 
 def test_text_is_one_line_a_message() -> None:
-    lines = invoke(PCAPS / "siw-rping.pcap", "--direction", "initiator").output.splitlines()
-    assert lines[0] == "0 initiator frame 12 Send QN 0 MSN 1: 16 octets 000055eabfc99ba05a47490000000040"
+    lines = invoke(PCAPS / "siw-rping.pcap", "--direction", "initiator", "--payload").output.splitlines()
+    assert lines[0] == (
+        "0 initiator frame 12 Send QN 0 MSN 1: 16 octets, rping: buffer of 64 octets 000055eabfc99ba05a47490000000040"
+    )
     assert lines[1].startswith(
-        "0 initiator frame 14 RDMA Read Response STag 0xa66e7c00 TO 0x557494c4ced0: 64 octets 7264"
+        "0 initiator frame 14 RDMA Read Response STag 0xa66e7c00 TO 0x557494c4ced0: 64 octets, named at frame 13 7264"
     )
 
 
 def test_any_mutations() -> None:
-    from io import BytesIO
-
     for number in range(60):
         name = ("markers-packed", "siw-rping", "siw-three-in-a-row")[number % 3]
         mutations = (("forge_ddp", number), ("forge_ddp", number + 1), ("drop", number), ("shuffle", number))
         octets = Case(name, number, mutations, LAYOUTS[number % len(LAYOUTS)]).made().octets
         with FoundFPDUs(BytesIO(octets)) as fpdus:
-            rows = list(Messages(2000).of(fpdus))
-            assert sum(row.segments for row in rows) == sum(one.record.placed_frame is not None for one in fpdus)
+            placed = [one for one in fpdus if one.record.placed_frame is not None]
+        for wants_payload in (False, True):
+            with CapturedMessages(BytesIO(octets), payload=wants_payload, held=2000) as found:
+                rows = list(found)
+            assert sum(row.segments for row in rows) == len(placed)

@@ -1,0 +1,144 @@
+"""``scapy-mpa messages``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_remark
+from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_empty, check_output, make_folder, write_text, written
+from scapy_mpa.system.names import encodable, printable
+from scapy_mpa.system.whole import write_whole
+from scapy_mpa.ulp.identify import PROTOCOLS
+
+if TYPE_CHECKING:
+    from scapy_mpa.messages.reading import CapturedMessages
+    from scapy_mpa.messages.row import MessageRow
+
+
+@click.command("messages")
+@reads_captures
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(("text", "jsonl", "csv", "parquet")),
+    default="text",
+    show_default=True,
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default=STANDARD_OUTPUT,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write there, in place of standard output.",
+)
+@click.option("--summary", "is_summary", is_flag=True, help="Sum up each connection and kind of message instead.")
+@click.option(
+    "--ulp",
+    "protocols",
+    multiple=True,
+    type=click.Choice((*PROTOCOLS, "unknown"), case_sensitive=False),
+    help="Only connections of this upper layer. May be repeated.",
+)
+@click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")
+@click.option(
+    "-d",
+    "--directory",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the octets into files there, one a message; DIR must be new or empty.",
+)
+@click.option(
+    "--held",
+    metavar="OCTETS",
+    type=click.IntRange(1),
+    help="How many octets wait for the rest of their messages, if octets are asked for; longer ones come in parts.  "
+    "[default: 16777216]",
+)
+def messages_command(
+    reading: Reading,
+    output_format: Literal["text", "jsonl", "csv", "parquet"],
+    output: str,
+    is_summary: bool,
+    protocols: tuple[str, ...],
+    payload: bool,
+    directory: Path | None,
+    held: int | None,
+) -> int:
+    """List the RDMAP messages, one row each, with their answers and what named their memory.
+
+    Untagged messages are put together from their DDP Segments, RDMA Writes and Read Responses have STag and TO of their
+    first octet. A Read or Atomic Request has its answer and the time that took; of SMB Direct, RPC-over-RDMA, NVMe-oF,
+    iSER, rping and perftest a message's header is shown.
+    """
+    from scapy_mpa.messages.assembly import DEFAULT_HELD
+
+    if is_summary and (output_format in ("csv", "parquet") or payload or directory is not None):
+        raise click.UsageError("--summary comes as text or jsonl, and has no octets")
+    if held is not None and not payload and directory is None:
+        raise click.UsageError("--held says how many octets wait; ask for them with --payload or --directory")
+    if payload and directory is not None:
+        raise click.UsageError("--payload and --directory both say where the octets go; one of them is enough")
+    if directory is not None:
+        check_empty(directory)
+    if output != STANDARD_OUTPUT or output_format == PARQUET:
+        check_output(reading.captures, output)
+    if output_format == PARQUET:
+        from scapy_mpa.report.columns import check_pyarrow
+
+        check_pyarrow()
+    wants_octets = payload or directory is not None
+    with reading.messages(wants_octets, DEFAULT_HELD if held is None else held, protocols) as found:
+        if directory is not None:
+            make_folder(directory)
+        with written(output) as file:
+            if output_format == PARQUET:
+                from scapy_mpa.messages.parquet import write_messages
+
+                write_messages(found, file)
+            else:
+                lines = _summary(found, output_format) if is_summary else _lines(found, output_format, directory)
+                write_text(lines, file)
+    warn_of_remark(found.remark)
+    warn_of_damage(found.report.damage)
+    return 0
+
+
+def _summary(found: CapturedMessages, output_format: str) -> Iterator[str]:
+    from scapy_mpa.messages.summary import summaries
+
+    for summary in summaries(found, found.shown):
+        if output_format == "jsonl":
+            yield json.dumps(summary.as_dict()) + "\n"
+        else:
+            yield from summary.lines()
+
+
+def _lines(found: CapturedMessages, output_format: str, directory: Path | None) -> Iterator[str]:
+    from scapy_mpa.messages.lines import STYLES
+
+    style = STYLES[output_format]
+    if style.heading:
+        yield style.heading
+    for number, row in enumerate(found, 1):
+        if row.payload is None:
+            yield style.line(row, None)
+        elif directory is None:
+            yield style.line(row, row.payload.hex())
+        else:
+            name = _file(row, number, directory)
+            yield style.line(row, printable(name) if output_format == "text" else name)
+
+
+def _file(row: MessageRow, number: int, directory: Path) -> str:
+    """Write the octets of a message into a file; returns its name."""
+    name = (row.message or "ulpdu").lower().replace(" ", "-")
+    path = directory / f"{row.connection}-{row.direction}-{number:06}-{name}.bin"
+    assert row.payload is not None
+    write_whole(path, row.payload)
+    return encodable(path)

@@ -1,0 +1,39 @@
+"""``scapy-mpa startup``."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import click
+
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+
+
+@click.command("startup")
+@reads_captures
+@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+def startup_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
+    """Show MPA Request beside MPA Reply, field by field: offered, answered, agreed on.
+
+    Private Data are decoded where they are known: RFC 6581, SMB Direct before it, RFC 8797 (RPC-over-RDMA), NVMe-oF,
+    iSER.
+    """
+    from scapy_mpa.report.model import SCHEMA_VERSION
+    from scapy_mpa.report.negotiated import Negotiated
+
+    report = reading.analyze(fpdus=False)
+    reading.select(report)
+    found = [Negotiated(connection) for connection in report.connections]
+    if output_format == "json":
+        connections = [one.as_dict() for one in found]
+        values = {"schema": SCHEMA_VERSION, "captures": report.captures, "connections": connections}
+        click.echo(json.dumps(values, indent=2))
+    else:
+        for one in found:
+            for line in one.lines():
+                click.echo(line)
+        if not found:
+            click.echo("no MPA connection")
+    warn_of_damage(report.damage)
+    return 0

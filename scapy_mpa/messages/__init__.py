@@ -1,0 +1,1 @@
+"""RDMAP messages: put together from DDP Segments, Requests with Answers, memory with the message that named it."""

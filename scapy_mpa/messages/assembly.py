@@ -1,0 +1,456 @@
+"""DDP Segments in the order of delivery become messages, which find what they have to do with each other.
+
+Untagged messages are put together by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
+§5, RFC 5040 §5).  Of a message that is not whole there are parts, each with its offset.  Octets are kept only if they
+are wanted; then no more than a limit wait for the rest of their messages, and longer ones come in parts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from scapy_mpa.framing.ddp import (
+    LAST,
+    OPCODE_NAMES,
+    TAGGED,
+    TAGGED_HEADER,
+    TAGGED_HEADER_LENGTH,
+    UNTAGGED_HEADER,
+    UNTAGGED_HEADER_LENGTH,
+)
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.messages.links import (
+    MOST_CALLS,
+    Call,
+    Named,
+    NamedMemories,
+    Pending,
+    ReadRequest,
+    Requests,
+    atomic_request_id,
+    original_request_id,
+    read_requests,
+)
+from scapy_mpa.messages.row import NO_MESSAGE
+from scapy_mpa.messages.spread import Spread
+from scapy_mpa.messages.store import MessageStore
+from scapy_mpa.ulp.header import UpperHeader
+from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
+from scapy_mpa.wireshark.spill import OctetStore
+
+#: Octets of messages that are held until they are whole, of all half connections together.
+DEFAULT_HELD = 16 << 20
+#: Octets of memory that a message takes besides its own.
+WEIGHT = 512
+_WRITE, _READ_REQUEST, _READ_RESPONSE, _SEND = range(4)
+_SENDS = frozenset((3, 4, 5, 6))
+_INVALIDATING = frozenset((4, 6))
+_ATOMIC_REQUEST, _ATOMIC_RESPONSE = 10, 11
+_OPCODE = 0x0F
+_LAST_TO = (1 << 64) - 1
+_TAGGED_QUEUE = -1
+#: Messages of which only the first octets are looked at, and those that nothing is looked up for.
+_LOOKED_AT_WHOLE = frozenset((_READ_REQUEST, _ATOMIC_REQUEST, _ATOMIC_RESPONSE))
+
+
+class DDPSegment(NamedTuple):
+    """A DDP Segment: its ULPDU, as far as that is wanted, and its length; frames and times of it.
+
+    ``first_frame`` brought its first octet, ``last_frame`` the last that was missing; ``placed`` and ``delivered`` are
+    frames, 0 for never; times are nanoseconds since the epoch.
+    """
+
+    ulpdu: bytes
+    length: int
+    first_frame: int
+    last_frame: int
+    placed: int
+    delivered: int
+    first_time: int
+    time: int
+    after_error: bool
+
+
+class MessageHalf:
+    """One direction of a connection: its messages that are not whole yet, its Requests, the memory it named."""
+
+    __slots__ = ("connection", "half", "is_initiator", "memories", "open", "peer", "requests")
+
+    def __init__(self, half: int, connection: ConnectionMessages, limit: int | None) -> None:
+        self.half = half
+        self.is_initiator = not half & 1
+        self.connection = connection
+        #: By queue.
+        self.open: dict[int, _Open] = {}
+        self.requests = Requests(limit)
+        self.memories = NamedMemories()
+        self.peer: MessageHalf = self
+
+    def meet(self, peer: MessageHalf) -> None:
+        """The other direction of the connection."""
+        self.peer = peer
+
+
+class ConnectionMessages:
+    """What is known of the messages of one connection.
+
+    Args:
+        serial: its number while the capture is read.
+        request: its MPA Request, None if that was not captured.
+        reply: its MPA Reply, None if that was not captured.
+        responder_port: of TCP.
+        limits: ORD of the Initiator and of the Responder after negotiation, None where it is not known.
+    """
+
+    def __init__(
+        self,
+        serial: int,
+        request: StartupFrame | None,
+        reply: StartupFrame | None,
+        responder_port: int,
+        limits: tuple[int | None, int | None],
+    ) -> None:
+        self.serial = serial
+        self.upper = UpperLayer(request, reply, responder_port)
+        self.halves = MessageHalf(2 * serial, self, limits[0]), MessageHalf(2 * serial + 1, self, limits[1])
+        first, second = self.halves
+        first.meet(second)
+        second.meet(first)
+        #: Calls without a reply, by who sent them and what their reply has in common with them.
+        self._calls: dict[tuple[bool, int], Call] = {}
+        self.calls = self.replies = 0
+        #: Nanoseconds from calls to their replies.
+        self.latencies = Spread()
+
+    def call(self, header: UpperHeader, is_initiator: bool, first_frame: int, time: int) -> tuple[Call | None, bool]:
+        """The call that a message is, or that it replies to; and whether it is a reply."""
+        if header.call is None:
+            return None, False
+        theirs = not is_initiator, header.call
+        if header.is_reply or (header.is_reply is None and theirs in self._calls):
+            call = self._calls.pop(theirs, None)
+            if call is not None:
+                self.replies += 1
+                self.latencies.add(time - call.time)
+            return call, True
+        call = self._calls[is_initiator, header.call] = Call(first_frame, time)
+        self.calls += 1
+        if len(self._calls) > MOST_CALLS:
+            del self._calls[next(iter(self._calls))]
+        return call, False
+
+
+class _Open:
+    """A message that more segments may follow."""
+
+    __slots__ = (
+        "after_error",
+        "first",
+        "head",
+        "header",
+        "last_frame",
+        "last_time",
+        "length",
+        "notes",
+        "octets",
+        "offset",
+        "opcode",
+        "segment",
+        "segments",
+    )
+
+    def __init__(self, opcode: int, header: tuple[int, ...], offset: int, segment: DDPSegment) -> None:
+        self.opcode = opcode
+        #: Of its first segment: STag and TO, or RsvdULP, QN, MSN and MO.
+        self.header = header
+        self.offset = offset
+        self.first = self.segment = segment
+        self.last_frame = self.last_time = 0
+        self.segments = self.length = 0
+        #: Its first octets, as far as they are looked at; all of its octets, if they are wanted.
+        self.head = b""
+        self.octets = bytearray()
+        self.after_error = False
+        self.notes: list[str] = []
+
+    @property
+    def next(self) -> int:
+        """The offset of the octet that is expected."""
+        return self.offset + self.length
+
+    def add(self, segment: DDPSegment, payload: bytes, length: int, keeps: bool) -> None:
+        """Its next segment."""
+        if not self.offset and len(self.head) == self.length and self.length < LOOKED_AT:
+            self.head += payload[: LOOKED_AT - self.length]
+        if keeps:
+            self.octets += payload
+        self.length += length
+        self.segments += 1
+        self.segment = segment
+        self.after_error = self.after_error or segment.after_error
+        if segment.last_frame >= self.last_frame:
+            self.last_frame, self.last_time = segment.last_frame, segment.time
+
+    def note(self, note: str) -> None:
+        """Something is odd."""
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+class MessageSink(Protocol):
+    """Who takes segments."""
+
+    def take(self, half: MessageHalf, segment: DDPSegment) -> None:
+        """The next segment of a half connection."""
+
+
+class Assembly:
+    """Puts the messages of all half connections together, into a store.
+
+    Args:
+        store: takes the messages.
+        octets: takes the octets of their payload, None if these are not wanted.
+        held: how many octets wait at most for the rest of their messages.
+    """
+
+    def __init__(self, store: MessageStore, octets: OctetStore | None = None, held: int = DEFAULT_HELD) -> None:
+        self._store = store
+        self._octets = octets
+        self._most = held
+        self._held = 0
+        #: The messages that are not whole, the oldest first.
+        self._open: dict[tuple[int, int], MessageHalf] = {}
+
+    def take(self, half: MessageHalf, segment: DDPSegment) -> None:
+        """The next segment of a half connection."""
+        ulpdu, length = segment[:2]
+        if len(ulpdu) > 1 and length >= TAGGED_HEADER_LENGTH:
+            control, opcode = ulpdu[0], ulpdu[1] & _OPCODE
+            if control & TAGGED:
+                _, _, stag, to = TAGGED_HEADER.unpack_from(ulpdu)
+                # All of a message in one segment, and none before it that is not whole.
+                if control & LAST and _TAGGED_QUEUE not in half.open:
+                    self._take_tagged(half, segment, opcode, stag, to)
+                else:
+                    self._follow(half, _TAGGED_QUEUE, opcode, (stag, to), segment, bool(control & LAST))
+                return
+            if length >= UNTAGGED_HEADER_LENGTH:
+                _, _, *header = UNTAGGED_HEADER.unpack_from(ulpdu)
+                self._follow(half, header[1], opcode, tuple(header), segment, bool(control & LAST))
+                return
+        self._add_without_message(half, segment)
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        for half, queue in [(half, queue) for (_, queue), half in self._open.items()]:
+            self._close(half, queue, False, "nothing more of it is there")
+
+    # --- what a segment belongs to ---
+
+    def _take_tagged(self, half: MessageHalf, segment: DDPSegment, opcode: int, stag: int, to: int) -> None:
+        """A tagged message of one segment."""
+        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error = segment
+        octets = length - TAGGED_HEADER_LENGTH
+        kept = None
+        if self._octets is not None:
+            kept = self._octets.keep(ulpdu[TAGGED_HEADER_LENGTH:]), octets
+        named_by = self._use(half, opcode, stag, to, octets)
+        row = (
+            *(half.half, opcode, stag, to, None, None, None, 0, True, octets, 1, first_frame, last_frame),
+            *(placed, delivered, first_time, time, after_error, None, named_by, None, kept, None),
+        )
+        self._store.add(row)
+        if opcode == _READ_RESPONSE:
+            self._answer_read(half, stag, to, first_frame, last_frame, first_time, time, octets)
+
+    def _follow(
+        self, half: MessageHalf, queue: int, opcode: int, header: tuple[int, ...], segment: DDPSegment, last: bool
+    ) -> None:
+        """A segment of a message that may have more of them."""
+        there = half.open.get(queue)
+        note = None
+        if there is not None:
+            goes_on, note = _goes_on(there, opcode, header)
+            if not goes_on:
+                self._close(half, queue, False, "what follows it is another message or was not captured")
+                there = None
+        is_tagged = queue == _TAGGED_QUEUE
+        if there is None:
+            offset = 0 if is_tagged else header[3]
+            there = half.open[queue] = _Open(opcode, header, offset, segment)
+            self._open[half.half, queue] = half
+            self._held += WEIGHT
+            if offset:
+                there.note(f"what is before octet {offset} of the message is not here")
+        if note is not None:
+            there.note(note)
+        header_length = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH
+        length = segment.length - header_length
+        there.add(segment, segment.ulpdu[header_length:], length, self._octets is not None)
+        if self._octets is not None:
+            self._held += length
+        if last:
+            self._close(half, queue, True)
+        while self._held > self._most and self._open:
+            (_, oldest), whose = next(iter(self._open.items()))
+            note = f"in parts: more than {self._most} octets wait for the rest of messages"
+            self._close(whose, oldest, False, note)
+
+    def _close(self, half: MessageHalf, queue: int, last: bool, *notes: str) -> None:
+        """A message is whole, or no more of it comes."""
+        there = half.open.pop(queue)
+        del self._open[half.half, queue]
+        self._held -= WEIGHT + len(there.octets)
+        for note in notes:
+            there.note(note)
+        kept = None
+        if self._octets is not None:
+            kept = self._octets.keep(bytes(there.octets)), len(there.octets)
+        is_whole = last and not there.offset
+        upper, named_by, invalidated = None, None, None
+        opcode, header, first = there.opcode, there.header, there.first
+        stag: int | None = None
+        to: int | None = None
+        qn: int | None = None
+        msn: int | None = None
+        if queue == _TAGGED_QUEUE:
+            stag, to = header
+            named_by = self._use(half, opcode, stag, to, there.length)
+        else:
+            rsvdulp, qn, msn, _ = header
+            if opcode in _INVALIDATING:
+                invalidated = rsvdulp
+            if is_whole and opcode in _SENDS:
+                upper = self._look_at_send(half, there)
+            elif is_whole and opcode == _READ_REQUEST:
+                named_by = self._use_source(half, read_requests(there.head))
+        number = self._store.add(
+            (
+                *(half.half, opcode if OPCODE_NAMES[opcode] else NO_MESSAGE, stag, to, qn, msn, invalidated),
+                *(there.offset if queue != _TAGGED_QUEUE else 0, last, there.length, there.segments),
+                *(first.first_frame, there.last_frame, there.segment.placed, there.segment.delivered),
+                *(first.first_time, there.last_time, there.after_error, upper, named_by),
+                *("; ".join(there.notes) or None, kept, None),
+            )
+        )
+        if not is_whole:
+            return
+        if opcode in _LOOKED_AT_WHOLE:
+            self._link(half, opcode, there, number)
+        elif opcode == _READ_RESPONSE and stag is not None and to is not None:
+            frames = first.first_frame, there.last_frame
+            self._answer_read(half, stag, to, *frames, first.first_time, there.last_time, there.length)
+        if invalidated is not None:
+            half.peer.memories.invalidate(invalidated)
+
+    def _add_without_message(self, half: MessageHalf, segment: DDPSegment) -> None:
+        """A ULPDU that is too short for a DDP header."""
+        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error = segment
+        kept = (self._octets.keep(ulpdu), length) if self._octets is not None else None
+        note = "no DDP header" if length else "no octets"
+        row = (
+            *(half.half, NO_MESSAGE, None, None, None, None, None, 0, True, length, 1, first_frame, last_frame),
+            *(placed, delivered, first_time, time, after_error, None, None, note, kept, None),
+        )
+        self._store.add(row)
+
+    # --- what messages have to do with each other ---
+
+    def _use(self, half: MessageHalf, opcode: int, stag: int, to: int, octets: int) -> int | None:
+        """A tagged message goes to memory of the peer; returns the frame of the message that named it."""
+        if opcode == _WRITE and not half.is_initiator:
+            half.connection.upper.see_use(stag, to)
+        named = half.peer.memories.get(stag)
+        if named is None:
+            return None
+        if named.call is not None and opcode == _WRITE:
+            named.call.take_write(octets)
+        return named.first_frame
+
+    def _use_source(self, half: MessageHalf, requests: list[ReadRequest]) -> int | None:
+        """A Read Request reads memory of the peer; returns the frame of the message that named it."""
+        for request in requests:
+            if not half.is_initiator:
+                half.connection.upper.see_use(request.source_stag, request.source_to)
+            named = half.peer.memories.get(request.source_stag)
+            if named is not None:
+                if named.call is not None:
+                    named.call.take_read(request.size)
+                return named.first_frame
+        return None
+
+    def _link(self, half: MessageHalf, opcode: int, there: _Open, number: int) -> None:
+        """A Request, or the answer to an Atomic."""
+        first_frame, frame, time = there.first.first_frame, there.last_frame, there.last_time
+        if opcode == _READ_REQUEST:
+            said = read_requests(there.head)
+            if said:
+                half.requests.ask_read(said, Pending(number, time), frame)
+                half.memories.name_stag(said[0].sink_stag, Named(first_frame, None))
+        elif opcode == _ATOMIC_REQUEST:
+            request_id = atomic_request_id(there.head)
+            if request_id is not None:
+                half.requests.ask_atomic(request_id, Pending(number, time), frame)
+        else:
+            request_id = original_request_id(there.head)
+            asked = half.peer.requests.answer_atomic(request_id, frame, time) if request_id is not None else None
+            if asked is not None:
+                self._store.answer(asked.number, (first_frame, frame, there.first.first_time, time, there.length))
+
+    def _answer_read(
+        self,
+        half: MessageHalf,
+        stag: int,
+        to: int,
+        first_frame: int,
+        frame: int,
+        first_time: int,
+        time: int,
+        octets: int,
+    ) -> None:
+        asked = half.peer.requests.answer_read(stag, to, frame, time)
+        if asked is not None:
+            self._store.answer(asked.number, (first_frame, frame, first_time, time, octets))
+
+    def _look_at_send(self, half: MessageHalf, there: _Open) -> tuple[dict[str, object], str] | None:
+        """The upper layer's header in a Send, with what it has to do with others."""
+        header = half.connection.upper.see_send(there.head, there.length, half.is_initiator)
+        if header is None:
+            return None
+        values, text = header.as_dict(), header.text
+        first_frame, time = there.first.first_frame, there.last_time
+        call, is_reply = half.connection.call(header, half.is_initiator, first_frame, time)
+        if header.protocol == "RPC-over-RDMA" and header.call is not None:
+            values["rpc"] = "reply" if is_reply else "call"
+        if is_reply and call is not None:
+            values.update(call.as_dict(time))
+            text += _reply_text(call, time)
+        if header.named:
+            half.memories.name(header.named, Named(first_frame, None if is_reply else call))
+        return values, text
+
+
+def _goes_on(there: _Open, opcode: int, header: tuple[int, ...]) -> tuple[bool, str | None]:
+    """Whether a segment is the next one of a message, and what is odd about it."""
+    if len(header) == 2:
+        stag, to = there.header
+        return (opcode, *header) == (there.opcode, stag, to + there.length & _LAST_TO), None
+    _, _, msn, mo = header
+    if msn != there.header[2]:
+        return False, None
+    if mo == there.next:
+        return True, None
+    # SoftUiWarp's MO is in the byte order of its host.
+    if int.from_bytes(mo.to_bytes(4, "big"), "little") == there.next:
+        return True, "MO in little-endian order"
+    return False, None
+
+
+def _reply_text(call: Call, time: int) -> str:
+    """What was done for a call, for people."""
+    said = [
+        f"{count} RDMA {name}{'s' if count > 1 else ''} of {octets} octets"
+        for count, name, octets in ((call.reads, "Read", call.read_octets), (call.writes, "Write", call.write_octets))
+        if count
+    ]
+    return ", ".join([f" to the call of frame {call.first_frame}, {(time - call.time) / 1e6:.3f} ms", *said])

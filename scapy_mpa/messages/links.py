@@ -1,0 +1,252 @@
+"""What messages of a connection have to do with each other.
+
+A Read Response and its Request have the sink in common (RFC 5040 §4.4), an Atomic Response names its Request (RFC 7306
+§5.3). A message may name memory of its sender to the peer: the Read Request its sink, an upper layer's header what the
+peer is to read or to write. Whoever then names that STag was asked to by that message.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from scapy_mpa.ulp.header import NamedMemory
+
+#: Of each half connection: requests without an answer, STags, calls without a reply that are remembered.
+MOST_REQUESTS, MOST_STAGS, MOST_CALLS = 1 << 16, 1 << 13, 1 << 12
+#: Different numbers of RDMA Reads under way that are told apart, and times at the limit that are kept.
+_MOST_LEVELS, MOST_TIMES = 1 << 12, 16
+
+_BODY = Struct(">IQIIQ")
+_HOST_BODY = Struct("<IQIIQ")
+#: As C lays the fields out in the memory of a host.
+_PADDED_BODY = Struct("<I4xQIIQ")
+_REQUEST_ID_AT = 4
+_WORD = Struct(">I")
+
+
+class ReadRequest(NamedTuple):
+    """What a Read Request says (RFC 5040 §4.4); ``size`` in octets."""
+
+    sink_stag: int
+    sink_to: int
+    size: int
+    source_stag: int
+    source_to: int
+
+
+def read_requests(body: bytes) -> list[ReadRequest]:
+    """What the body of a Read Request says: first as RFC 5040 has it, then as senders in host order write it."""
+    if len(body) == _PADDED_BODY.size:
+        return [ReadRequest(*_PADDED_BODY.unpack(body))]
+    if len(body) != _BODY.size:
+        return []
+    return [ReadRequest(*_BODY.unpack(body)), ReadRequest(*_HOST_BODY.unpack(body))]
+
+
+def atomic_request_id(body: bytes) -> int | None:
+    """The Request ID of an Atomic Request (RFC 7306 §5.2)."""
+    return int(_WORD.unpack_from(body, _REQUEST_ID_AT)[0]) if len(body) >= _REQUEST_ID_AT + _WORD.size else None
+
+
+def original_request_id(body: bytes) -> int | None:
+    """The Original Request ID of an Atomic Response (RFC 7306 §5.3)."""
+    return int(_WORD.unpack_from(body)[0]) if len(body) >= _WORD.size else None
+
+
+class Call:
+    """A call of the upper layer, and what RDMA was done for it."""
+
+    __slots__ = ("first_frame", "read_octets", "reads", "time", "write_octets", "writes")
+
+    def __init__(self, first_frame: int, time: int) -> None:
+        self.first_frame = first_frame
+        self.time = time
+        self.writes = self.write_octets = self.reads = self.read_octets = 0
+
+    def take_write(self, octets: int) -> None:
+        """An RDMA Write of so many octets into memory that it named."""
+        self.writes += 1
+        self.write_octets += octets
+
+    def take_read(self, octets: int) -> None:
+        """An RDMA Read of so many octets from memory that it named."""
+        self.reads += 1
+        self.read_octets += octets
+
+    def as_dict(self, time: int) -> dict[str, int | float]:
+        """The keys that its reply has, which came at a time (nanoseconds)."""
+        return {
+            "call_frame": self.first_frame,
+            "latency": (time - self.time) / 1_000_000_000,
+            "rdma_writes": self.writes,
+            "rdma_write_octets": self.write_octets,
+            "rdma_reads": self.reads,
+            "rdma_read_octets": self.read_octets,
+        }
+
+
+class Named(NamedTuple):
+    """The message that named an STag: its first frame, and the call that it is, if it is one."""
+
+    first_frame: int
+    call: Call | None
+
+
+class NamedMemories:
+    """The memory that one side named to its peer, by STag; the last naming counts."""
+
+    def __init__(self) -> None:
+        self._by_stag: OrderedDict[int, Named] = OrderedDict()
+        self.get = self._by_stag.get
+
+    def name(self, memories: Iterable[NamedMemory], named: Named) -> None:
+        """A message names memory."""
+        for memory in memories:
+            self.name_stag(memory.stag, named)
+
+    def name_stag(self, stag: int, named: Named) -> None:
+        """A message names an STag."""
+        self._by_stag.pop(stag, None)
+        self._by_stag[stag] = named
+        if len(self._by_stag) > MOST_STAGS:
+            self._by_stag.popitem(last=False)
+
+    def invalidate(self, stag: int) -> None:
+        """The peer's Send invalidates an STag."""
+        self._by_stag.pop(stag, None)
+
+
+class Pending(NamedTuple):
+    """A Request that waits for its answer: its number among all messages, and when it came."""
+
+    number: int
+    time: int
+
+
+class WaitingRequests:
+    """Requests in their order, by what their answers say of them."""
+
+    def __init__(self) -> None:
+        self._first = self._next = 0
+        self._requests: dict[int, tuple[Pending, tuple[Hashable, ...]]] = {}
+        #: The numbers of those with a key, the oldest first.
+        self._by_key: dict[Hashable, deque[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, keys: tuple[Hashable, ...], pending: Pending) -> None:
+        """A Request was sent; its answer has one of these keys."""
+        self._requests[self._next] = pending, keys
+        for key in keys:
+            self._by_key.setdefault(key, deque()).append(self._next)
+        self._next += 1
+        if len(self._requests) > MOST_REQUESTS:
+            self._drop()
+
+    def take(self, key: Hashable) -> Pending | None:
+        """The oldest Request with a key; those before it, which were never answered, go with it."""
+        numbers = self._by_key.get(key)
+        if numbers is None:
+            return None
+        number = numbers[0]
+        while self._first < number:
+            self._drop()
+        return self._drop()
+
+    def _drop(self) -> Pending:
+        pending, keys = self._requests.pop(self._first)
+        self._first += 1
+        for key in keys:
+            numbers = self._by_key[key]
+            numbers.popleft()
+            if not numbers:
+                del self._by_key[key]
+        return pending
+
+
+class UnderWay:
+    """How many RDMA Reads and Atomics one side has under way, over time.
+
+    Attributes:
+        limit: the most that there may be, its ORD after negotiation; None if that is not known.
+        now: how many there are.
+        most: how many there were at most, from ``most_frame`` on.
+        levels: nanoseconds for which there were so many.
+        full: nanoseconds at the limit; ``full_times`` says from which frame on and for how many, the first times only.
+        times: how often the limit was reached.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.now = self.most = self.most_frame = self.full = self.times = 0
+        self.levels: dict[int, int] = {}
+        self.full_times: list[tuple[int, int]] = []
+        self._since: int | None = None
+        self._full_since: tuple[int, int] | None = None
+
+    def change(self, now: int, frame: int, time: int) -> None:
+        """There are so many now."""
+        if self._since is not None:
+            level = min(self.now, _MOST_LEVELS)
+            self.levels[level] = self.levels.get(level, 0) + max(0, time - self._since)
+        self._since, self.now = time, now
+        if now > self.most:
+            self.most, self.most_frame = now, frame
+        if self.limit is None or not self.limit:
+            return
+        if now >= self.limit and self._full_since is None:
+            self._full_since = frame, time
+        elif now < self.limit and self._full_since is not None:
+            self._leave_limit(time)
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        if self._full_since is not None and self._since is not None:
+            self._leave_limit(self._since)
+
+    def _leave_limit(self, time: int) -> None:
+        assert self._full_since is not None
+        frame, since = self._full_since
+        self._full_since = None
+        self.times += 1
+        self.full += max(0, time - since)
+        if len(self.full_times) < MOST_TIMES:
+            self.full_times.append((frame, max(0, time - since)))
+
+
+class Requests:
+    """The Requests of one side, until their answers come: Reads and Atomics, each in their order (RFC 5040 §5.5)."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._reads, self._atomics = WaitingRequests(), WaitingRequests()
+        self.under_way = UnderWay(limit)
+
+    def ask_read(self, said: Iterable[ReadRequest], pending: Pending, frame: int) -> None:
+        """A Read Request was sent; ``said`` is what it may mean."""
+        self._reads.add(tuple({(one.sink_stag, one.sink_to): None for one in said}), pending)
+        self._count(frame, pending.time)
+
+    def ask_atomic(self, request_id: int, pending: Pending, frame: int) -> None:
+        """An Atomic Request was sent."""
+        self._atomics.add((request_id,), pending)
+        self._count(frame, pending.time)
+
+    def answer_read(self, stag: int, to: int, frame: int, time: int) -> Pending | None:
+        """A Read Response to this sink came; returns the Request that it answers."""
+        return self._answered(self._reads.take((stag, to)), frame, time)
+
+    def answer_atomic(self, request_id: int, frame: int, time: int) -> Pending | None:
+        """An Atomic Response to this Request came; returns the Request."""
+        return self._answered(self._atomics.take(request_id), frame, time)
+
+    def _answered(self, pending: Pending | None, frame: int, time: int) -> Pending | None:
+        if pending is not None:
+            self._count(frame, time)
+        return pending
+
+    def _count(self, frame: int, time: int) -> None:
+        self.under_way.change(len(self._reads) + len(self._atomics), frame, time)

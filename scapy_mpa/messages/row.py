@@ -1,0 +1,205 @@
+"""One row an RDMAP message: what is kept of it while a capture is read, and what callers see (RFC 5040, RFC 5041)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from scapy_mpa.framing.ddp import OPCODE_NAMES
+from scapy_mpa.tcp.half import Direction
+
+#: No message: a ULPDU without a DDP header, or with an opcode that has no name.
+NO_MESSAGE = 15
+_SECOND = 1_000_000_000
+
+#: The answer to a Request: frame of its first octet, of its last, their times in nanoseconds since the epoch, octets.
+AnswerValues: TypeAlias = "tuple[int, int, int, int, int]"
+
+
+class MessageValues(NamedTuple):
+    """A message as it is kept, with nothing but what :mod:`marshal` knows; frames are 0 where there is none.
+
+    ``half`` is twice the number of its connection while the capture is read, and one more for the Responder's. Times
+    are in nanoseconds since the epoch. ``ulp`` has the values of the upper layer's header, and a text for people.
+    ``payload`` is the place and the number of the octets that were kept.
+    """
+
+    half: int
+    opcode: int
+    stag: int | None
+    to: int | None
+    qn: int | None
+    msn: int | None
+    invalidate_stag: int | None
+    offset: int
+    last: bool
+    octets: int
+    segments: int
+    first_frame: int
+    last_frame: int
+    placed_frame: int
+    delivered_frame: int
+    first_time: int
+    time: int
+    after_error: bool
+    ulp: tuple[dict[str, Any], str] | None
+    named_by: int | None
+    note: str | None
+    payload: tuple[int, int] | None = None
+    answer: AnswerValues | None = None
+
+
+class Answer(NamedTuple):
+    """What answered a Request: its frames, nanoseconds since the Request was whole, octets of payload."""
+
+    first_frame: int
+    frame: int
+    latency_ns: int
+    octets: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return {
+            "first_frame": self.first_frame,
+            "frame": self.frame,
+            "latency": self.latency_ns / _SECOND,
+            "octets": self.octets,
+        }
+
+
+class MessageRow(NamedTuple):
+    """A message, or a part of one.
+
+    Attributes:
+        connection: its number in the report.
+        direction: who sent it.
+        message: its name, None for a ULPDU without any.
+        stag: with ``to`` where its first octet goes; None if it is untagged.
+        to: see ``stag``.
+        qn: its queue, None if it is tagged.
+        msn: its number in the queue, None if it is tagged.
+        invalidate_stag: the STag that a Send invalidates, else None.
+        octets: of payload, without DDP and RDMAP headers of DDP Segments.
+        segments: DDP Segments.
+        offset: which octet of the message is the first.
+        last: whether it goes to the end of the message.
+        first_frame: brought the first octet.
+        last_frame: brought the last octet that was missing.
+        placed_frame: of the last segment.
+        delivered_frame: of the last segment, None if that was never delivered.
+        first_time_ns: of ``first_frame``, nanoseconds since the epoch.
+        time_ns: of ``last_frame``.
+        after_error: it ends after the half connection's first error.
+        answer: of a Read or Atomic Request, None if there is none.
+        ulp: the upper layer's protocol and the values of its header, None where there is none.
+        text: the same in words.
+        named_by: the first frame of the message that named the STag to the peer, or None.
+        note: what is odd.
+        payload: its octets, None if they were not kept.
+    """
+
+    connection: int
+    direction: Direction
+    message: str | None
+    stag: int | None
+    to: int | None
+    qn: int | None
+    msn: int | None
+    invalidate_stag: int | None
+    octets: int
+    segments: int
+    offset: int
+    last: bool
+    first_frame: int
+    last_frame: int
+    placed_frame: int
+    delivered_frame: int | None
+    first_time_ns: int
+    time_ns: int
+    after_error: bool
+    answer: Answer | None
+    ulp: dict[str, Any] | None
+    text: str
+    named_by: int | None
+    note: str | None
+    payload: bytes | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is all of the message, as far as that can be told: tagged data do not say where they began."""
+        return self.last and not self.offset
+
+    @property
+    def duration_ns(self) -> int:
+        """Nanoseconds between its first frame and its last."""
+        return self.time_ns - self.first_time_ns
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON lines; ``payload`` in hexadecimal, if there is one."""
+        values: dict[str, Any] = {
+            "connection": self.connection,
+            "direction": self.direction,
+            "message": self.message,
+            "stag": self.stag,
+            "to": self.to,
+            "qn": self.qn,
+            "msn": self.msn,
+            "invalidate_stag": self.invalidate_stag,
+            "octets": self.octets,
+            "segments": self.segments,
+            "complete": self.complete,
+            "offset": self.offset,
+            "last": self.last,
+            "first_frame": self.first_frame,
+            "last_frame": self.last_frame,
+            "placed_frame": self.placed_frame,
+            "delivered_frame": self.delivered_frame,
+            "first_time": self.first_time_ns / _SECOND,
+            "time": self.time_ns / _SECOND,
+            "duration": self.duration_ns / _SECOND,
+            "answer": self.answer.as_dict() if self.answer is not None else None,
+            "after_error": self.after_error,
+            "ulp": self.ulp,
+            "named_by": self.named_by,
+            "note": self.note,
+        }
+        if self.payload is not None:
+            values["payload"] = self.payload.hex()
+        return values
+
+
+def row_of(
+    values: MessageValues, connection: int, direction: Direction, error_frame: int | None, payload: bytes | None
+) -> MessageRow:
+    """What callers see of a message; ``error_frame`` is that of the half connection's first error."""
+    answer = None
+    if values.answer is not None:
+        first, last, _, time, octets = values.answer
+        answer = Answer(first, last, time - values.time, octets)
+    after_error = values.after_error or (error_frame is not None and values.placed_frame > error_frame)
+    return MessageRow(
+        connection,
+        direction,
+        OPCODE_NAMES[values.opcode],
+        values.stag,
+        values.to,
+        values.qn,
+        values.msn,
+        values.invalidate_stag,
+        values.octets,
+        values.segments,
+        values.offset,
+        values.last,
+        values.first_frame,
+        values.last_frame,
+        values.placed_frame,
+        values.delivered_frame or None,
+        values.first_time,
+        values.time,
+        after_error,
+        answer,
+        values.ulp[0] if values.ulp is not None else None,
+        values.ulp[1] if values.ulp is not None else "",
+        values.named_by,
+        values.note,
+        payload,
+    )

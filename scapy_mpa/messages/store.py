@@ -1,0 +1,153 @@
+"""Messages in the order in which they are delivered, in memory that does not follow the capture.
+
+Most come in that order: those are written one behind the other. What comes late, because it was never delivered or its
+end was never captured, is sorted and merged with them. The answer to a Request comes behind it: while the Request is
+among the last ones it is put there at once, else it waits in a file of its own until rows are read.
+"""
+
+from __future__ import annotations
+
+import marshal
+from array import array
+from collections.abc import Iterator
+from heapq import merge
+from typing import IO, TypeAlias
+
+from scapy_mpa.messages.row import AnswerValues, MessageValues
+from scapy_mpa.system.temporary import temporary_file
+from scapy_mpa.wireshark.spill import Sorted
+
+#: Rows that are written at a time, and how many of such chunks stay in memory.
+_CHUNK, _CHUNKS = 2048, 4
+_DELIVERED = MessageValues._fields.index("delivered_frame")
+_NEVER = 1 << 63
+
+_Row: TypeAlias = "tuple[object, ...]"
+#: What is sorted by: the frame of delivery; of those never delivered connection and last frame; then as they came.
+_Key: TypeAlias = "tuple[int, int, int, int]"
+
+
+class _Rows:
+    """Rows one behind the other, as tuples without the names of their fields."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        #: How many octets each chunk in the file has: marshal reads much faster from octets than from a file.
+        self._lengths = array("Q")
+        self._chunks: list[list[_Row]] = [[]]
+        #: The number of the first row in memory, and of the next one.
+        self._first = self.count = 0
+        self._answers: Sorted[tuple[int, AnswerValues]] = Sorted()
+
+    def add(self, row: _Row) -> int:
+        """Keep a row; returns its number."""
+        last = self._chunks[-1]
+        last.append(row)
+        number = self.count
+        self.count = number + 1
+        if len(last) == _CHUNK:
+            if len(self._chunks) == _CHUNKS:
+                if self._file is None:
+                    self._file = temporary_file()
+                octets = marshal.dumps(self._chunks.pop(0))
+                self._file.write(octets)
+                self._lengths.append(len(octets))
+                self._first += _CHUNK
+            self._chunks.append([])
+        return number
+
+    def answer(self, number: int, answer: AnswerValues) -> None:
+        """A row is answered, for the first time."""
+        if number < self._first:
+            self._answers.add((number, answer))
+            return
+        chunk, index = divmod(number - self._first, _CHUNK)
+        self._chunks[chunk][index] = (*self._chunks[chunk][index][:-1], answer)
+
+    def __iter__(self) -> Iterator[_Row]:
+        answers = iter(self._answers)
+        answered, answer = next(answers, (-1, None))
+        number = 0
+        for chunk in self._all():
+            if not number <= answered < number + len(chunk):
+                yield from chunk
+                number += len(chunk)
+                continue
+            for row in chunk:
+                if number == answered:
+                    row = (*row[:-1], answer)
+                    answered, answer = next(answers, (-1, None))
+                yield row
+                number += 1
+
+    def _all(self) -> Iterator[list[_Row]]:
+        place = 0
+        for length in self._lengths:
+            assert self._file is not None
+            self._file.seek(place)
+            place += length
+            yield marshal.loads(self._file.read(length))
+        yield from self._chunks
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._chunks = [[]]
+        self._answers.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class MessageStore:
+    """Takes messages, and yields them in order."""
+
+    def __init__(self) -> None:
+        self._in_order, self._late = _Rows(), _Rows()
+        self._delivered = 0
+
+    def add(self, row: _Row) -> int:
+        """Keep the values of a message; returns what :meth:`answer` wants to know of it."""
+        delivered = row[_DELIVERED]
+        if delivered >= self._delivered:  # type: ignore[operator]
+            self._delivered = delivered  # type: ignore[assignment]
+            return self._in_order.add(row)
+        return ~self._late.add(row)
+
+    def answer(self, number: int, answer: AnswerValues) -> None:
+        """A message that was kept is answered, for the first time."""
+        if number < 0:
+            self._late.answer(~number, answer)
+        else:
+            self._in_order.answer(number, answer)
+
+    def __iter__(self) -> Iterator[MessageValues]:
+        """Yield all messages by the frame of their delivery, then those never delivered by their last frame."""
+        make = MessageValues._make
+        if not self._late.count:
+            yield from map(make, self._in_order)
+            return
+        late: Sorted[tuple[int, int, int, int, _Row]] = Sorted()
+        try:
+            for number, row in enumerate(self._late):
+                late.add((*_key(MessageValues._make(row), number), row))
+            behind = ((one[:4], one[4]) for one in late)
+            before = ((_key(make(row), -1), row) for row in self._in_order)
+            for _, row in merge(before, behind, key=_first):
+                yield make(row)
+        finally:
+            late.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._in_order.close()
+        self._late.close()
+
+
+def _key(row: MessageValues, number: int) -> _Key:
+    if row.delivered_frame:
+        return row.delivered_frame, 0, 0, number
+    return _NEVER, row.half // 2, row.last_frame, number
+
+
+def _first(item: tuple[_Key, _Row]) -> _Key:
+    return item[0]

@@ -1,0 +1,196 @@
+"""Messages summed up: of each connection and kind how many, how large, how fast; RDMA Reads under way against ORD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from scapy_mpa.messages.assembly import ConnectionMessages
+from scapy_mpa.messages.lines import ms
+from scapy_mpa.messages.links import UnderWay
+from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.messages.spread import Spread
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.words import plural
+from scapy_mpa.tcp.half import Direction
+
+_SECOND = 1_000_000_000
+#: Numbers of RDMA Reads under way that the text lists.
+_LEVELS = 8
+
+
+class _Kind:
+    """The messages of one kind that one side sent."""
+
+    __slots__ = ("answers", "count", "durations", "first", "incomplete", "last", "octets")
+
+    def __init__(self) -> None:
+        self.count = self.incomplete = self.octets = 0
+        self.first = self.last = 0
+        self.answers, self.durations = Spread(), Spread()
+
+    def take(self, row: MessageRow) -> None:
+        """One more, or a part of one."""
+        if not self.count or row.first_time_ns < self.first:
+            self.first = row.first_time_ns
+        self.last = max(self.last, row.time_ns)
+        self.count += 1
+        self.incomplete += not row.complete
+        self.octets += row.octets
+        self.durations.add(row.duration_ns)
+        if row.answer is not None:
+            self.answers.add(row.answer.latency_ns)
+
+
+class Summary(NamedTuple):
+    """The messages of one connection, summed up."""
+
+    connection: Connection
+    messages: ConnectionMessages
+    kinds: dict[tuple[Direction, str | None], _Kind]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON lines."""
+        upper = self.messages.upper
+        limits = upper.limits
+        return {
+            "connection": self.connection.number,
+            "initiator": self.connection.initiator.endpoint,
+            "responder": self.connection.responder.endpoint,
+            "ulp": {
+                "protocol": upper.name,
+                "grounds": upper.grounds,
+                "smb_direct": None if limits is None else limits._asdict(),
+                "calls": self.messages.calls,
+                "replies": self.messages.replies,
+                "latency": _spread_as_dict(self.messages.latencies),
+            },
+            "messages": [
+                {
+                    "direction": direction,
+                    "message": message,
+                    "count": kind.count,
+                    "incomplete": kind.incomplete,
+                    "octets": kind.octets,
+                    "first_time": kind.first / _SECOND,
+                    "time": kind.last / _SECOND,
+                    "octets_per_second": _rate(kind),
+                    "answered": kind.answers.count,
+                    "latency": _spread_as_dict(kind.answers),
+                    "duration": _spread_as_dict(kind.durations),
+                }
+                for (direction, message), kind in sorted(self.kinds.items(), key=_order)
+            ],
+            "reads_under_way": {
+                direction: _under_way_as_dict(half.requests.under_way, self._peer_ird(direction))
+                for direction, half in zip(DIRECTIONS, self.messages.halves, strict=True)
+            },
+        }
+
+    def _peer_ird(self, direction: Direction) -> int | None:
+        depths = self.connection.depths
+        if depths is None:
+            return None
+        return depths.responder_ird if direction == "initiator" else depths.initiator_ird
+
+    def lines(self) -> Iterator[str]:
+        """The text for people."""
+        connection, upper = self.connection, self.messages.upper
+        grounds = f" (by {', '.join(upper.grounds)})" if upper.grounds else ""
+        yield f"#{connection.number} {connection.initiator.endpoint} > {connection.responder.endpoint}: "
+        yield f"{upper.name}{grounds}\n"
+        heading = f"  {'sent by':<9} {'message':<27} {'count':>8} {'octets':>12} {'MB/s':>8}"
+        yield f"{heading}   {'least':>9} {'median':>9} {'99 %':>9} {'most':>9} ms to the answer\n"
+        for (direction, message), kind in sorted(self.kinds.items(), key=_order):
+            rate = _rate(kind)
+            speed = "-" if rate is None else f"{rate / 1e6:.1f}"
+            line = f"  {direction:<9} {message or 'no message':<27} {kind.count:>8} {kind.octets:>12} {speed:>8}"
+            yield f"{line}   {_spread_text(kind.answers)}".rstrip() + "\n"
+            if kind.incomplete:
+                yield f"    of these {kind.incomplete} not complete\n"
+        if upper.limits is not None:
+            limits = upper.limits
+            yield "  SMB Direct agreed on: Sends to the Initiator of at most "
+            yield f"{limits.to_initiator} octets, to the Responder of {limits.to_responder}; "
+            yield f"RDMA of at most {limits.max_readwrite_size}\n"
+        if self.messages.calls:
+            yield f"  {plural(self.messages.calls, 'call')}, {self.messages.replies} answered"
+            yield f"; ms to the reply: {_spread_words(self.messages.latencies)}\n" if self.messages.replies else "\n"
+        for direction, half in zip(DIRECTIONS, self.messages.halves, strict=True):
+            if half.requests.under_way.most:
+                yield from self._reads(direction, half.requests.under_way)
+
+    def _reads(self, direction: Direction, under_way: UnderWay) -> Iterator[str]:
+        peer = "responder" if direction == "initiator" else "initiator"
+        of = "" if under_way.limit is None else f" of {under_way.limit} (its ORD)"
+        ird = self._peer_ird(direction)
+        if ird is not None:
+            of += f", the {peer}'s IRD is {ird}"
+        yield f"  RDMA Reads of the {direction}: at most {under_way.most} under way{of}, "
+        yield f"first at frame {under_way.most_frame}\n"
+        total = sum(under_way.levels.values())
+        if total:
+            levels = sorted(under_way.levels.items(), key=lambda item: -item[1])
+            said = ", ".join(f"{level} for {100 * time / total:.1f} %" for level, time in sorted(levels[:_LEVELS]))
+            yield f"    under way: {said} of the time\n"
+        if under_way.times:
+            first = ", ".join(f"frame {frame} for {ms(time)}" for frame, time in under_way.full_times)
+            more = ", ..." if under_way.times > len(under_way.full_times) else ""
+            yield f"    at the limit {plural(under_way.times, 'time')}, {ms(under_way.full)} in all: {first}{more}\n"
+
+
+def summaries(rows: Iterable[MessageRow], shown: Iterable[tuple[Connection, ConnectionMessages]]) -> list[Summary]:
+    """Sum messages up, by connection."""
+    found = {connection.number: Summary(connection, messages, {}) for connection, messages in shown}
+    for row in rows:
+        found[row.connection].kinds.setdefault((row.direction, row.message), _Kind()).take(row)
+    return [*found.values()]
+
+
+def _order(item: tuple[tuple[Direction, str | None], _Kind]) -> tuple[bool, str]:
+    (direction, message), _ = item
+    return direction != "initiator", message or ""
+
+
+def _rate(kind: _Kind) -> float | None:
+    """Octets a second, from the first octet to the last; None where no time passed."""
+    return kind.octets * _SECOND / (kind.last - kind.first) if kind.last > kind.first else None
+
+
+def _spread_as_dict(spread: Spread) -> dict[str, float] | None:
+    if not spread.count:
+        return None
+    return {
+        "least": spread.least / _SECOND,
+        "median": spread.percentile(50) / _SECOND,
+        "percentile_99": spread.percentile(99) / _SECOND,
+        "most": spread.most / _SECOND,
+    }
+
+
+def _spread_text(spread: Spread) -> str:
+    if not spread.count:
+        return ""
+    values = spread.least, spread.percentile(50), spread.percentile(99), spread.most
+    return " ".join(f"{value / 1e6:>9.3f}" for value in values)
+
+
+def _spread_words(spread: Spread) -> str:
+    return (
+        f"least {spread.least / 1e6:.3f}, median {spread.percentile(50) / 1e6:.3f}, "
+        f"99 % {spread.percentile(99) / 1e6:.3f}, most {spread.most / 1e6:.3f}"
+    )
+
+
+def _under_way_as_dict(under_way: UnderWay, ird: int | None) -> dict[str, Any]:
+    return {
+        "ord": under_way.limit,
+        "peer_ird": ird,
+        "most": under_way.most,
+        "most_frame": under_way.most_frame or None,
+        "seconds_by_number": {str(level): time / _SECOND for level, time in sorted(under_way.levels.items())},
+        "times_at_limit": under_way.times,
+        "seconds_at_limit": under_way.full / _SECOND,
+        "at_limit": [{"frame": frame, "seconds": time / _SECOND} for frame, time in under_way.full_times],
+    }

@@ -1,0 +1,55 @@
+"""When each frame of a capture was captured: looked up by number, in memory as long as it is recent, else in a file."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from scapy_mpa.system.temporary import MemoryFirst
+from scapy_mpa.values.segment import Segment
+
+#: Times in memory: of so many frames at least, and of twice as many at most.
+_RECENT = 1 << 16
+#: Octets kept in memory before the others go into a file.
+_HELD_OCTETS = 1 << 20
+_OCTETS = array("q").itemsize
+
+
+class FrameTimes:
+    """The times of frames, in nanoseconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._file = MemoryFirst(max_size=_HELD_OCTETS)
+        #: Of the frames from ``_first`` on; 0 where nothing of a frame is known.
+        self._times = array("q")
+        self._first = 1
+
+    def see(self, segments: Sequence[Segment]) -> None:
+        """Segments were captured, in the order of their frames."""
+        times, end = self._times, self._first + len(self._times)
+        for seg in segments:
+            frame = seg[0]
+            if frame >= end:
+                if frame > end:
+                    times.frombytes(bytes(_OCTETS * (frame - end)))
+                times.append(seg[1])
+                end = frame + 1
+        if len(times) > 2 * _RECENT:
+            self._file.seek(_OCTETS * (self._first - 1))
+            self._file.write(times[:-_RECENT].tobytes())
+            self._first = end - _RECENT
+            del times[:-_RECENT]
+
+    def at(self, frame: int) -> int:
+        """The time of a frame that was seen; 0 for any other."""
+        index = frame - self._first
+        if index >= 0:
+            return self._times[index] if index < len(self._times) else 0
+        self._file.seek(_OCTETS * (frame - 1))
+        found = array("q")
+        found.frombytes(self._file.read(_OCTETS))
+        return found[0]
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._file.close()

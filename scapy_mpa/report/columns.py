@@ -1,0 +1,97 @@
+"""Rows as a Parquet file, by pyarrow: a fixed schema, unsigned where nothing is negative, times in nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+from scapy_mpa.errors import MPAError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+#: Rows of a row group.
+_GROUP = 1 << 16
+
+
+class Column(NamedTuple):
+    """A column: its name, and its type as pyarrow's functions are called ("timestamp": nanoseconds since the epoch)."""
+
+    name: str
+    kind: str
+
+
+def _type(kind: str) -> Any:
+    import pyarrow
+
+    if kind == "timestamp":
+        return pyarrow.timestamp("ns")
+    if kind == "frames":
+        return pyarrow.list_(pyarrow.uint64())
+    if kind == "word":  # one of a few
+        return pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    return getattr(pyarrow, kind)()
+
+
+def schema_of(columns: Sequence[Column]) -> pyarrow.Schema:
+    """The schema of columns. Raises MPAError without pyarrow."""
+    check_pyarrow()
+    import pyarrow
+
+    return pyarrow.schema([pyarrow.field(column.name, _type(column.kind)) for column in columns])
+
+
+def check_pyarrow() -> None:
+    """Raise MPAError, with the way to install it, if pyarrow is not there."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise MPAError(
+            "Parquet is written by pyarrow, which is not installed: pip install 'scapy-mpa[parquet]'"
+        ) from None
+
+
+def write_parquet(
+    columns: Sequence[Column], rows: Iterable[Any], values: Callable[[Any], Sequence[Any]], file: BinaryIO
+) -> None:
+    """Write rows, of each of which ``values`` has those of all columns. Raises OSError if that cannot be done."""
+    schema = schema_of(columns)
+    import pyarrow
+    from pyarrow import parquet
+
+    left = iter(rows)
+    with parquet.ParquetWriter(_Sink(file), schema) as writer:
+        while group := [values(row) for row in islice(left, _GROUP)]:
+            arrays = [
+                pyarrow.array(column, type=field.type)
+                for column, field in zip(zip(*group, strict=True), schema, strict=True)
+            ]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+class _Sink:
+    """A file that can only be written, such as a pipe: what pyarrow asks for beside that is where it is."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = 0
+
+    def write(self, octets: Any) -> int:
+        """Write octets; returns how many."""
+        octets = bytes(octets)
+        self._file.write(octets)
+        self._at += len(octets)
+        return len(octets)
+
+    def tell(self) -> int:
+        """How many octets were written."""
+        return self._at
+
+    def flush(self) -> None:
+        """Nothing is kept here."""
+
+    def close(self) -> None:
+        """Whoever opened the file closes it."""

@@ -1,0 +1,41 @@
+"""What all headers of upper layers have in common: named values, and the memory that they name to the peer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+#: The protocols that are known, by the names in reports.
+Protocol: TypeAlias = Literal["SMB Direct", "RPC-over-RDMA", "NVMe-oF", "iSER", "rping", "perftest"]
+UNKNOWN = "unknown"
+
+
+class NamedMemory(NamedTuple):
+    """Memory that a message offers to the peer: STag, TO and octets, and what for ("read", "write", "reply")."""
+
+    stag: int
+    to: int
+    length: int
+    use: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return self._asdict()
+
+
+class UpperHeader(NamedTuple):
+    """The header of a message: its protocol, its values by name, the memory it names, a word or two for people.
+
+    ``call`` is what a call and its reply have in common, None where the protocol knows no calls; ``is_reply`` is which
+    of the two it is, None if the header does not say it.
+    """
+
+    protocol: Protocol
+    values: dict[str, Any]
+    named: tuple[NamedMemory, ...] = ()
+    text: str = ""
+    call: int | None = None
+    is_reply: bool | None = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return {"protocol": self.protocol, **self.values}

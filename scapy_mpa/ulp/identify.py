@@ -1,0 +1,152 @@
+"""Which upper layer a connection carries: by Private Data, by port, and by headers that agree.
+
+A candidate that Private Data or the port names is confirmed by the first Send that fits it, and dropped by one that
+cannot be its own. Without a candidate, headers decide that no other protocol's look like: those of SMB Direct's
+negotiation, of an RPC message behind its transport header, perftest's version, rping's memory once the peer uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from scapy_mpa.framing.legacy import SMB_DIRECT_PORT
+from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, StartupFrame
+from scapy_mpa.ulp import iser, nvme, rpcrdma, smbdirect
+from scapy_mpa.ulp.header import UNKNOWN, NamedMemory, Protocol, UpperHeader
+from scapy_mpa.ulp.privatedata import ISER_PORT, NFS_PORT, NVME_PORT, private_data_parts
+from scapy_mpa.ulp.smbdirect import SmbDirectLimits, limits_of, negotiate_request, negotiate_response
+from scapy_mpa.ulp.tools import PERFTEST_PORT, RPING_PORT, is_perftest_version, perftest_header, rping_header
+
+PORTS: dict[int, Protocol] = {
+    SMB_DIRECT_PORT: "SMB Direct",
+    NFS_PORT: "RPC-over-RDMA",
+    NVME_PORT: "NVMe-oF",
+    ISER_PORT: "iSER",
+    RPING_PORT: "rping",
+    PERFTEST_PORT: "perftest",
+}
+#: What the Sends of these hold besides their first ones says nothing.
+_WITHOUT_HEADERS = ("perftest",)
+#: All that can be asked for by name.
+PROTOCOLS = tuple(PORTS.values())
+#: Octets of a Send that are looked at.
+LOOKED_AT = 4096
+
+_Parse: TypeAlias = Callable[[bytes, int, bool, bool], UpperHeader | None]
+
+_PARSERS: dict[Protocol, _Parse] = {
+    "SMB Direct": smbdirect.header,
+    "RPC-over-RDMA": lambda octets, length, _from, _first: rpcrdma.header(octets, length),
+    "NVMe-oF": lambda octets, length, from_initiator, _first: nvme.header(octets, length, from_initiator),
+    "iSER": lambda octets, length, _from, _first: iser.header(octets, length),
+    "rping": lambda octets, length, _from, _first: rping_header(octets, length),
+    "perftest": lambda octets, length, _from, _first: perftest_header(octets, length),
+}
+
+
+class UpperLayer:
+    """The upper layer of one connection; either startup frame may be missing.
+
+    Attributes:
+        protocol: its name, "unknown" if nothing says it.
+        grounds: what says so: "Private Data", "port", "headers".
+        limits: what SMB Direct's negotiation came to, None if there was none.
+    """
+
+    __slots__ = ("_by_port", "_by_private", "_confirmed", "_offered", "_request", "_sent", "_stated", "limits")
+
+    def __init__(self, request: StartupFrame | None, reply: StartupFrame | None, responder_port: int) -> None:
+        self._by_port = PORTS.get(responder_port)
+        self._by_private = _by_private_data((request, reply), responder_port)
+        self._confirmed: Protocol | None = None
+        #: Memory that the first message names, if it is rping's, until the peer uses it.
+        self._offered: NamedMemory | None = None
+        self._request: smbdirect.NegotiateRequest | None = None
+        #: Sends of the Initiator, of the Responder.
+        self._sent = [0, 0]
+        #: Whether the candidate still stands.
+        self._stated = True
+        self.limits: SmbDirectLimits | None = None
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol, None if it is not known."""
+        return self._confirmed or (self._by_private or self._by_port if self._stated else self._by_private)
+
+    @property
+    def name(self) -> str:
+        """Its name, or "unknown"."""
+        return self.protocol or UNKNOWN
+
+    @property
+    def grounds(self) -> list[str]:
+        """What says so."""
+        protocol = self.protocol
+        said = (self._by_private, "Private Data"), (self._by_port, "port"), (self._confirmed, "headers")
+        return [ground for named, ground in said if protocol is not None and named == protocol]
+
+    def see_send(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
+        """A whole Send of ``length`` octets, which begins with these; returns its header if it is one of this layer."""
+        side = 0 if is_from_initiator else 1
+        is_first = not self._sent[side]
+        self._sent[side] += 1
+        if not length:
+            self._sent[side] -= is_first  # a ready-to-receive message (RFC 6581 §9.2)
+            return None
+        protocol = self.protocol
+        if protocol is not None:
+            header = _PARSERS[protocol](octets, length, is_from_initiator, is_first)
+            if header is not None:
+                self._confirm(protocol, octets, length, is_from_initiator, is_first)
+                return header
+            if self._confirmed is not None or protocol in _WITHOUT_HEADERS or not is_first:
+                return None
+            self._stated = False
+        if self._by_private is not None or self._confirmed is not None or not is_first:
+            return None
+        return self._recognise(octets, length, is_from_initiator)
+
+    def _confirm(self, protocol: Protocol, octets: bytes, length: int, is_from_initiator: bool, is_first: bool) -> None:
+        self._confirmed = protocol
+        if protocol == "SMB Direct" and is_first and self.limits is None:
+            if is_from_initiator:
+                self._request = negotiate_request(octets[:length])
+            elif self._request is not None:
+                response = negotiate_response(octets[:length])
+                self.limits = limits_of(self._request, response) if response is not None else None
+
+    def _recognise(self, octets: bytes, length: int, is_from_initiator: bool) -> UpperHeader | None:
+        """The header of a first Send, if nobody but one protocol sends such."""
+        found = smbdirect.header(octets, length, is_from_initiator, True)
+        if found is None and is_perftest_version(octets, length):
+            found = perftest_header(octets, length)
+        if found is None:
+            rpc = rpcrdma.header(octets, length)
+            found = rpc if rpc is not None and rpc.values["rpc"] is not None else None
+        if found is not None:
+            self._confirm(found.protocol, octets, length, is_from_initiator, True)
+            return found
+        rping = rping_header(octets, length) if is_from_initiator else None
+        if rping is not None and rping.named:
+            self._offered = rping.named[0]
+            return rping
+        return None
+
+    def see_use(self, stag: int, to: int) -> None:
+        """The peer of the Initiator reads or writes memory: what an rping's first message named?"""
+        offered = self._offered
+        if offered is not None and self._confirmed is None:
+            if (offered.stag, offered.to) == (stag, to):
+                self._confirmed = "rping"
+            self._offered = None
+
+
+def _by_private_data(frames: tuple[StartupFrame | None, ...], responder_port: int) -> Protocol | None:
+    for frame in frames:
+        if frame is None or len(frame.private_data) < ENHANCED_DATA_LENGTH:
+            continue
+        for part in private_data_parts(frame, responder_port):
+            if part.protocol is not None:
+                return part.protocol
+    return None

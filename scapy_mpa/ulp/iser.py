@@ -1,0 +1,35 @@
+"""iSER (RFC 7145 §9): the header of an iSCSI PDU, with the STags of the Initiator's buffers; Hello messages."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from scapy_mpa.ulp.header import NamedMemory, UpperHeader
+
+_CONTROL = Struct(">B3xIQIQ")
+#: Opcode in the high four bits; W and R say which STag is there.
+_CONTROL_TYPE, _HELLO, _HELLO_REPLY = 1, 2, 3
+_W, _R = 0x08, 0x04
+_HELLO_LENGTH = 28
+#: An iSCSI PDU begins with a Basic Header Segment of so many octets (RFC 7143 §11.2).
+_BASIC_HEADER_LENGTH = 48
+
+
+def header(octets: bytes, length: int) -> UpperHeader | None:
+    """The iSER header at the beginning of a Send of ``length`` octets, None if there is none."""
+    if len(octets) < _CONTROL.size:
+        return None
+    flags, write_stag, write_to, read_stag, read_to = _CONTROL.unpack_from(octets)
+    opcode = flags >> 4
+    if opcode in (_HELLO, _HELLO_REPLY) and length == _HELLO_LENGTH:
+        name = "Hello" if opcode == _HELLO else "HelloReply"
+        return UpperHeader("iSER", {"message": name}, text=name)
+    if opcode != _CONTROL_TYPE or length < _CONTROL.size + _BASIC_HEADER_LENGTH or any(octets[1:4]):
+        return None
+    named = []
+    if flags & _W and write_stag:
+        named.append(NamedMemory(write_stag, write_to, 0, "read"))
+    if flags & _R and read_stag:
+        named.append(NamedMemory(read_stag, read_to, 0, "write"))
+    values = {"message": "iSCSI control-type PDU", "named": [one.as_dict() for one in named]}
+    return UpperHeader("iSER", values, tuple(named), "iSCSI PDU")

@@ -1,0 +1,149 @@
+"""SMB Direct (MS-SMBD §2.2), fields little-endian: Negotiate Request and Response, Data Transfer.
+
+The first Send of either side is a Negotiate message; all that follow are Data Transfers.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from scapy_mpa.ulp.header import UpperHeader
+
+_REQUEST = Struct("<HHHHIII")
+_RESPONSE = Struct("<HHHHHHIIIII")
+_TRANSFER = Struct("<HHHHIII")
+_VERSION = 0x0100
+#: A Data Transfer's data begins at a multiple of 8 octets (MS-SMBD §2.2.3).
+_ALIGNMENT = 8
+
+
+class NegotiateRequest(NamedTuple):
+    """What the Initiator asks for; sizes in octets."""
+
+    min_version: int
+    max_version: int
+    reserved: int
+    credits_requested: int
+    preferred_send_size: int
+    max_receive_size: int
+    max_fragmented_size: int
+
+    def encode(self) -> bytes:
+        """The 20 octets."""
+        return _REQUEST.pack(*self)
+
+
+class NegotiateResponse(NamedTuple):
+    """What the Responder answers; sizes in octets."""
+
+    min_version: int
+    max_version: int
+    negotiated_version: int
+    reserved: int
+    credits_requested: int
+    credits_granted: int
+    status: int
+    max_readwrite_size: int
+    preferred_send_size: int
+    max_receive_size: int
+    max_fragmented_size: int
+
+    def encode(self) -> bytes:
+        """The 32 octets."""
+        return _RESPONSE.pack(*self)
+
+
+class DataTransfer(NamedTuple):
+    """The header of a message with data, or with credits alone."""
+
+    credits_requested: int
+    credits_granted: int
+    flags: int
+    reserved: int
+    remaining_data_length: int
+    data_offset: int
+    data_length: int
+
+    def encode(self) -> bytes:
+        """The 20 octets."""
+        return _TRANSFER.pack(*self)
+
+
+class SmbDirectLimits(NamedTuple):
+    """What both sides agreed on, in octets: how large a Send to each of them may be at most (MS-SMBD §3.1.5).
+
+    A side's Sends are no longer than what its peer can receive, whatever it prefers.
+    """
+
+    to_initiator: int
+    to_responder: int
+    max_readwrite_size: int
+    max_fragmented_to_initiator: int
+    max_fragmented_to_responder: int
+
+    def most_received(self, direction: str) -> int:
+        """How many octets a Send of this direction ("initiator": sent by the Initiator) may have."""
+        return self.to_responder if direction == "initiator" else self.to_initiator
+
+
+def negotiate_request(octets: bytes) -> NegotiateRequest | None:
+    """A Negotiate Request, or None if these octets are none."""
+    if len(octets) != _REQUEST.size:
+        return None
+    found = NegotiateRequest(*_REQUEST.unpack(octets))
+    is_one = found.min_version == _VERSION <= found.max_version and not found.reserved and found.max_receive_size
+    return found if is_one else None
+
+
+def negotiate_response(octets: bytes) -> NegotiateResponse | None:
+    """A Negotiate Response, or None if these octets are none."""
+    if len(octets) != _RESPONSE.size:
+        return None
+    found = NegotiateResponse(*_RESPONSE.unpack(octets))
+    is_one = found.min_version <= found.negotiated_version <= found.max_version and not found.reserved
+    return found if is_one and found.max_version >= _VERSION else None
+
+
+def data_transfer(octets: bytes, length: int) -> DataTransfer | None:
+    """The Data Transfer that begins with ``octets`` and has ``length`` octets, or None if it is none."""
+    if len(octets) < _TRANSFER.size:
+        return None
+    found = DataTransfer(*_TRANSFER.unpack_from(octets))
+    if found.reserved or found.flags > 1:
+        return None
+    if not found.data_length:
+        return found if not found.data_offset else None
+    fits = found.data_offset % _ALIGNMENT == 0 and found.data_offset + found.data_length <= length
+    return found if fits and found.data_offset >= _TRANSFER.size else None
+
+
+def limits_of(request: NegotiateRequest, response: NegotiateResponse) -> SmbDirectLimits:
+    """What a Request and its Response come to."""
+    return SmbDirectLimits(
+        request.max_receive_size,
+        response.max_receive_size,
+        response.max_readwrite_size,
+        request.max_fragmented_size,
+        response.max_fragmented_size,
+    )
+
+
+def header(octets: bytes, length: int, is_from_initiator: bool, is_first: bool) -> UpperHeader | None:
+    """The SMB Direct header at the beginning of a Send of ``length`` octets, None if there is none."""
+    if is_first:
+        request = negotiate_request(octets[:length]) if is_from_initiator else None
+        response = negotiate_response(octets[:length]) if not is_from_initiator else None
+        negotiate = request or response
+        if negotiate is None:
+            return None
+        kind = "Negotiate Request" if request is not None else "Negotiate Response"
+        text = f"{kind}: at most {negotiate.max_receive_size} octets received"
+        return UpperHeader("SMB Direct", {"message": kind, **negotiate._asdict()}, text=text)
+    found = data_transfer(octets, length)
+    if found is None:
+        return None
+    text = f"Data Transfer of {found.data_length} octets, credits {found.credits_granted} granted"
+    if found.remaining_data_length:
+        text += f", {found.remaining_data_length} octets to come"
+    return UpperHeader("SMB Direct", {"message": "Data Transfer", **found._asdict()}, text=text)

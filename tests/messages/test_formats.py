@@ -1,0 +1,229 @@
+"""The forms in which messages come: JSON lines by their schema, CSV, Parquet for DuckDB and pandas, summaries."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import UsageError
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from scapy_mpa import analyze
+from scapy_mpa.cli import cli
+from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
+from scapy_mpa.craft.pcapfile import PcapWriter
+from scapy_mpa.messages.lines import CSV_COLUMNS, json_line
+from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.messages.spread import Spread
+from tests.conftest import PCAPS, REPO, captures, is_sampled
+
+RPING = PCAPS / "siw-rping.pcap"
+ALL = captures()
+
+
+def invoke(*arguments: object) -> str:
+    words = [*map(str, arguments)]
+    return CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False).output
+
+
+def rows(capture: Path, *options: object) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in invoke("messages", capture, "--format", "jsonl", *options).splitlines()]
+
+
+def closed(path: Path) -> Draft202012Validator:
+    text = path.read_text().replace('"additionalProperties": true', '"additionalProperties": false')
+    Draft202012Validator.check_schema(json.loads(text))
+    return Draft202012Validator(json.loads(text))
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_json_lines_are_the_rows_and_follow_the_schema(path: Path) -> None:
+    validator = closed(REPO / "scapy_mpa" / "messages" / "messages.schema.json")
+    with CapturedMessages(str(path), payload=True) as found:
+        for row in found:
+            assert row.payload is not None
+            values = json.loads(json_line(row, row.payload.hex()))
+            assert values == row.as_dict() and list(values) == list(row.as_dict())
+            validator.validate(values)
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_rows_come_in_the_order_of_delivery(path: Path) -> None:
+    with CapturedMessages(str(path)) as found:
+        keys = [
+            (0, row.delivered_frame, 0) if row.delivered_frame else (1, row.connection, row.last_frame) for row in found
+        ]
+        segments = sum(row.segments for row in found)
+        placed = sum(half.counts.placed for one in found.report.connections for half in (one.initiator, one.responder))
+    assert keys == sorted(keys)
+    assert segments == placed
+
+
+def test_csv_has_the_same_values() -> None:
+    lines = list(csv.DictReader(io.StringIO(invoke("messages", RPING, "--format", "csv", "--payload"))))
+    assert lines and tuple(lines[0]) == CSV_COLUMNS
+    for line, row in zip(lines, rows(RPING, "--payload"), strict=True):
+        answer = row["answer"] or {}
+        for key in ("connection", "direction", "message", "stag", "to", "msn", "octets", "last_frame", "named_by"):
+            assert line[key] == ("" if row[key] is None else str(row[key]))
+        assert line["complete"] == str(row["complete"]).lower() and float(line["time"]) == row["time"]
+        assert line["answer_frame"] == str(answer.get("frame", ""))
+        assert line["ulp"] == (row["ulp"] or {"protocol": ""})["protocol"]
+        assert line["payload"] == row["payload"]
+
+
+def test_what_does_not_go_together() -> None:
+    for options in (
+        ("--summary", "--format", "csv"),
+        ("--summary", "--payload"),
+        ("--held", "5"),
+        ("--payload", "-d", "x"),
+        ("-o", str(RPING)),
+    ):
+        with pytest.raises(UsageError):
+            invoke("messages", RPING, *options)
+
+
+def test_selections(pcap: Callable[[str], Path]) -> None:
+    assert rows(RPING, "--ulp", "rping") == rows(RPING) and not rows(RPING, "--ulp", "NVMe-oF")
+    assert {row["direction"] for row in rows(RPING, "--direction", "responder")} == {"responder"}
+    # An answer is there though its own rows are not shown.
+    assert all(row["answer"] for row in rows(RPING, "--direction", "responder") if "Request" in row["message"])
+
+
+def test_output_goes_into_a_file(tmp_path: Path) -> None:
+    for command in ("messages", "fpdus"):
+        for form in ("text", "jsonl", "csv"):
+            out = tmp_path / f"{command}.{form}"
+            assert invoke(command, RPING, "--format", form, "-o", out) == ""
+            assert out.read_text() == invoke(command, RPING, "--format", form)
+
+
+# --- Parquet ---
+
+
+def test_parquet_is_read_by_duckdb_and_pandas(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / "messages.parquet"
+    invoke("messages", RPING, "--format", "parquet", "--payload", "-o", path)
+    want = rows(RPING, "--payload")
+    query = f"select message, count(*), sum(octets), min(answer_latency_ns) from '{path}' group by message order by 1"
+    found = {name: (count, octets, least) for name, count, octets, least in duckdb.sql(query).fetchall()}
+    for name in {row["message"] for row in want}:
+        some = [row for row in want if row["message"] == name]
+        latencies = [round(row["answer"]["latency"] * 1e9) for row in some if row["answer"]]
+        assert found[name] == (len(some), sum(row["octets"] for row in some), min(latencies, default=None))
+    types = {name: kind for name, kind, *_ in duckdb.sql(f"describe select * from '{path}'").fetchall()}
+    assert (types["stag"], types["to"], types["time"]) == ("UINTEGER", "UBIGINT", "TIMESTAMP_NS")
+    frame = pandas.read_parquet(path)
+    assert [*frame["payload"]] == [bytes.fromhex(row["payload"]) for row in want]
+    assert [*frame["first_frame"]] == [row["first_frame"] for row in want]
+    assert frame["time"].astype("int64").iloc[0] == round(want[0]["time"] * 1e6) * 1000
+    assert str(frame.dtypes["octets"]) == "uint64"
+
+
+def test_fpdus_as_parquet(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    for capture in (RPING, PCAPS / "markers-reordered.pcap"):
+        for order in ("stream", "placed"):
+            path = tmp_path / f"{capture.stem}-{order}.parquet"
+            invoke("fpdus", capture, "--format", "parquet", "--order", order, "-o", path)
+            want = [
+                json.loads(line)
+                for line in invoke("fpdus", capture, "--format", "jsonl", "--order", order).splitlines()
+            ]
+            frame = pandas.read_parquet(path)
+            for key in ("seq", "wire_length", "crc", "located_by", "opcode", "markers"):
+                assert [*frame[key]] == [row[key] for row in want]
+            assert [[*frames] for frames in frame["frames"]] == [row["frames"] for row in want]
+            delivered = [None if math.isnan(value) else int(value) for value in frame["delivered_frame"]]
+            assert delivered == [row["delivered_frame"] for row in want]
+
+
+def test_many_rows(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """More rows than a chunk, a row group or the memory of answers holds; with --all as many as 100 MB have."""
+    duckdb = pytest.importorskip("duckdb")
+    capture, out = tmp_path / "a.pcap", tmp_path / "a.parquet"
+    rounds = 120 if is_sampled(request.config) else 954
+    plan = BulkPlan(segmentation="packed", write_octets=38, write_spread=16)
+    bulk = BulkConnection(plan, clock=iter(range(10**18, 1 << 62, 12000)), seed=1)
+    with open(capture, "wb") as file:
+        PcapWriter(file).write(bulk.packets(rounds))
+    invoke("messages", capture, "--format", "parquet", "-o", out)
+    query = f"select direction, count(*), sum(octets) from '{out}' group by direction order by 1"
+    (_, sent, octets), (_, answered, _) = duckdb.sql(query).fetchall()
+    assert (sent, answered) == (bulk.fpdus["initiator"], bulk.fpdus["responder"])
+    halves = analyze(capture, fpdus=False).connections[0].initiator.counts
+    assert octets == halves.ulpdu_octets - 14 * (sent - rounds) - 18 * rounds
+
+
+# --- summaries ---
+
+
+def test_summary_counts_what_is_listed(pcap: Callable[[str], Path]) -> None:
+    for name in ("siw-rping", "siw-nfs4", "markers-reordered"):
+        capture = pcap(name)
+        listed = rows(capture)
+        for line in invoke("messages", capture, "--summary", "--format", "jsonl").splitlines():
+            summary = json.loads(line)
+            for kind in summary["messages"]:
+                some = [
+                    row
+                    for row in listed
+                    if (row["connection"], row["direction"], row["message"])
+                    == (summary["connection"], kind["direction"], kind["message"])
+                ]
+                assert (kind["count"], kind["octets"]) == (len(some), sum(row["octets"] for row in some))
+                latencies = sorted(row["answer"]["latency"] for row in some if row["answer"])
+                assert kind["answered"] == len(latencies)
+                if latencies:
+                    ranks = [math.ceil(len(latencies) * part) - 1 for part in (0.5, 0.99)]
+                    want = latencies[0], *(latencies[rank] for rank in ranks), latencies[-1]
+                    assert tuple(kind["latency"].values()) == pytest.approx(want)
+
+
+def test_reads_under_way_reach_the_limit(pcap: Callable[[str], Path]) -> None:
+    (summary,) = (json.loads(line) for line in invoke("messages", RPING, "--summary", "--format", "jsonl").splitlines())
+    reads = summary["reads_under_way"]["responder"]
+    # rping reads once at a time, and has an ORD of 1.
+    asked = [row["answer"]["latency"] for row in rows(RPING) if row["message"] == "RDMA Read Request"]
+    assert (reads["ord"], reads["peer_ird"], reads["most"], reads["times_at_limit"]) == (1, 1, 1, len(asked))
+    assert reads["seconds_at_limit"] == reads["seconds_by_number"]["1"] == pytest.approx(sum(asked))
+    text = invoke("messages", RPING, "--summary")
+    assert "at most 1 under way of 1 (its ORD), the initiator's IRD is 1" in text and "at the limit 5 times" in text
+
+
+def test_percentiles() -> None:
+    rng = random.Random(4)
+    for count in (1, 2, 99, 100, 40_000):
+        values = [int(10 ** (9 * rng.random())) for _ in range(count)]
+        spread = Spread()
+        for value in values:
+            spread.add(value)
+        values.sort()
+        assert (spread.least, spread.most, spread.count, spread.total) == (values[0], values[-1], count, sum(values))
+        for percent in (1, 50, 99, 100):
+            want = values[math.ceil(count * percent / 100) - 1]
+            assert want * (1 - 1 / 1024) <= spread.percentile(percent) <= want
+            assert count > 1 << 15 or spread.percentile(percent) == want
+    assert Spread().percentile(50) == 0
+
+
+def test_request_of_a_host_that_does_not_swap() -> None:
+    from scapy_mpa.messages.links import ReadRequest, read_requests
+
+    want = ReadRequest(0x11223344, 0x55, 64, 0x66778899, 0xAA)
+    assert want in read_requests(struct.pack("<IQIIQ", *want))
+    assert want in read_requests(struct.pack(">IQIIQ", *want))
+    assert read_requests(struct.pack("<I4xQIIQ", *want)) == [want]
+    assert read_requests(b"short") == []
