@@ -43,7 +43,7 @@ class _Kind:
             self.answers.add(row.answer.latency_ns)
 
 
-class Summary(NamedTuple):
+class ConnectionSummary(NamedTuple):
     """The messages of one connection, summed up."""
 
     connection: Connection
@@ -140,9 +140,11 @@ class Summary(NamedTuple):
             yield f"    at the limit {plural(under_way.times, 'time')}, {ms(under_way.full)} in all: {first}{more}\n"
 
 
-def summaries(rows: Iterable[MessageRow], shown: Iterable[tuple[Connection, ConnectionMessages]]) -> list[Summary]:
+def summaries(
+    rows: Iterable[MessageRow], shown: Iterable[tuple[Connection, ConnectionMessages]]
+) -> list[ConnectionSummary]:
     """Sum messages up, by connection."""
-    found = {connection.number: Summary(connection, messages, {}) for connection, messages in shown}
+    found = {connection.number: ConnectionSummary(connection, messages, {}) for connection, messages in shown}
     for row in rows:
         found[row.connection].kinds.setdefault((row.direction, row.message), _Kind()).take(row)
     return [*found.values()]

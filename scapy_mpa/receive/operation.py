@@ -8,6 +8,7 @@ break). This module hands segments and results from one to the other; each of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.dialect import Dialect
@@ -32,7 +33,6 @@ from scapy_mpa.tcp.acceptance import Range
 from scapy_mpa.tcp.half import Direction, Half, Moment
 from scapy_mpa.values.records import FPDULog, FPDURow
 from scapy_mpa.values.segment import Segment
-from scapy_mpa.watch.conflicts import conflict_of
 from scapy_mpa.watch.ddp import DDPWatch
 from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
 from scapy_mpa.watch.opening import Opening
@@ -113,7 +113,6 @@ class FullOperation:
         "_reader",
         "_refuses",
         "_report_to",
-        "_rivals",
         "_segments",
         "_sink",
         "_touched",
@@ -166,16 +165,16 @@ class FullOperation:
         self._segments = SegmentWatches(half)
         self.opening = Opening(layout)
         sent, rivals = SentOctets(half, reassembly), RivalCopies(self._reader)
-        self._rivals = rivals
         self.chain: Recovery | DeviatingChain = deviating or Recovery(
             self._reader, floor, observer is not None, begins_at, may_search, rivals, sent.is_acknowledged
         )
         self._report_to = HalfFindings(mpa.findings, direction, reassembly)
         looks_into = begins_at == 0 and deviating is None
         agreed = Dialect(layout.markers, layout.crc, mpa.profile.fpduptr_origin)
+        bases = partial(_bases, mpa, half, direction, reassembly)
         # An observer has had the octets: none is received anew.
         may_look_again = observer is None
-        self.inquiry = Inquiry(half, self._reader, self.chain, context, agreed, self._bases, looks_into, may_look_again)
+        self.inquiry = Inquiry(half, self._reader, self.chain, context, agreed, bases, looks_into, may_look_again)
         self.is_replaced = False
         #: Whether the receiver knows that there is something to release.
         self._touched = False
@@ -282,7 +281,7 @@ class FullOperation:
     @property
     def may_have_dropped(self) -> bool:
         """Whether its receiver may have dropped a segment without a word (RFC 5044 §8)."""
-        return self._rivals.has_kept
+        return self._any_order.may_have_dropped
 
     def is_before(self, seg: Segment) -> bool:
         """Whether a segment has octets of the Startup Phase."""
@@ -298,13 +297,7 @@ class FullOperation:
 
     def repeats(self, seg: Segment) -> bool:
         """Whether a segment brings only octets that were captured before, as far as is known, or came damaged."""
-        reassembly = self.reassembly
-        start = reassembly.offset_of(seg.seq)
-        end = start + seg.end - seg.start
-        if start < 0 or reassembly.missing(start, end):
-            return False
-        conflict = conflict_of(reassembly, seg, start, end)
-        return conflict is None or conflict.has_damaged
+        return self._any_order.repeats(seg)
 
     def drop_damaged(self) -> bool:
         """Drop octets of an FPDU that is not complete, and whose TCP checksum is wrong; False if there are none."""
@@ -431,13 +424,6 @@ class FullOperation:
         """The rules that were found broken."""
         return self._report_to.broken
 
-    def _bases(self) -> Bases:
-        """From where else than the first octet of Full Operation a sender may count Markers."""
-        origin = self.half.origin
-        # The SYN has the number before that of the first octet.
-        behind_syn = (self.reassembly.origin - origin + 1) & SEQ_MASK if origin is not None else None
-        return Bases(behind_syn, self.mpa.startup_length(self.direction))
-
     def diagnosed(self, at_end: bool) -> tuple[Diagnosis, Suspicion] | None:
         """What is known of its sender if that deviates, once: another operation has to read its octets anew.
 
@@ -489,6 +475,14 @@ class FullOperation:
         for breach in breaches:
             self.inquiry.notice(breach)
             self._report_to.add(breach)
+
+
+def _bases(mpa: Owner, half: Half, direction: Direction, reassembly: Reassembly) -> Bases:
+    """From where else than the first octet of Full Operation a sender may count Markers."""
+    origin = half.origin
+    # The SYN has the number before that of the first octet.
+    behind_syn = (reassembly.origin - origin + 1) & SEQ_MASK if origin is not None else None
+    return Bases(behind_syn, mpa.startup_length(direction))
 
 
 class HalfFindings:
