@@ -19,7 +19,7 @@ from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
-from scapy_mpa.watch.conflicts import conflict_of
+from scapy_mpa.watch.conflicts import is_repeat
 from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
@@ -156,13 +156,7 @@ class AnyOrder:
 
     def repeats(self, seg: Segment) -> bool:
         """Whether a segment brings only octets that were captured before, as far as is known, or came damaged."""
-        reassembly = self._reassembly
-        start = reassembly.offset_of(seg.seq)
-        end = start + seg.end - seg.start
-        if start < 0 or reassembly.missing(start, end):
-            return False
-        conflict = conflict_of(reassembly, seg, start, end)
-        return conflict is None or conflict.has_damaged
+        return is_repeat(self._reassembly, seg)
 
     def drop_damaged(self) -> None:
         """Drop octets in order whose TCP checksum is wrong."""

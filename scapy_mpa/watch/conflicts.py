@@ -116,6 +116,16 @@ def conflict_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -> C
     return Conflict(reassembly, consumed, runs) if consumed or runs else None
 
 
+def is_repeat(reassembly: Reassembly, seg: Segment) -> bool:
+    """Whether ``seg`` brings only octets that were captured before, as far as is known, or came damaged."""
+    start = reassembly.offset_of(seg.seq)
+    end = start + seg.end - seg.start
+    if start < 0 or reassembly.missing(start, end):
+        return False
+    conflict = conflict_of(reassembly, seg, start, end)
+    return conflict is None or conflict.has_damaged
+
+
 def _differing_runs(reassembly: Reassembly, seg: Segment, start: int, low: int, end: int) -> list[_Run]:
     """Where [low, end) of a segment that begins at ``start`` differs from what is held."""
     ranges, at = [], low
