@@ -104,7 +104,8 @@ class Half:
         self._open_window(seg)
         stamps = timestamps_of(seg)
         if stamps is not None:
-            self.stamp, self.echo = stamps
+            self.stamp = stamps[0]
+            self._hear_echo(stamps[1])
         for first, last in sacked_by(seg):
             self._sack(first, last)
 
@@ -124,6 +125,14 @@ class Half:
         """A segment with octets was taken: it may say again what it acknowledges, and offer more."""
         if seg.ack == self.ack and seg.flags & ACK_FLAG:
             self._open_window(seg)
+        stamps = timestamps_of(seg)
+        if stamps is not None:
+            self._hear_echo(stamps[1])
+
+    def _hear_echo(self, echo: int) -> None:
+        """A timestamp is echoed; what is looked at last need not have been sent last."""
+        if self.echo < 0 or seq_diff(echo, self.echo) > 0:
+            self.echo = echo
 
     def _open_window(self, seg: Segment) -> None:
         window = window_of(seg)

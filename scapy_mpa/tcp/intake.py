@@ -273,8 +273,6 @@ class Intake:
         """Take a segment in Full Operation whose timestamp, checksum or acknowledgement may tell something."""
         operation = self._operation
         assert operation is not None
-        if operation.may_have_dropped:
-            self.segments.doubt_order()
         checks = self._checks(operation)
         is_usual = seg.seq == operation.in_order.next_seq and not checks and not self._acks.is_doubtful
         if is_usual and not self.segments.waiting and self.segments.goes_on(seg):
@@ -297,6 +295,8 @@ class Intake:
             if self.segments.doubtful:
                 self._receive_all(self.segments.take_doubtful())
             operation.take(seg)
+        if operation.may_have_dropped:
+            self.segments.doubt_order()
 
     def _passes_timestamp(self, seg: Segment) -> bool:
         """Whether a segment is to be taken, by its timestamp; if not, it was dealt with."""
@@ -385,6 +385,8 @@ class Intake:
 
     def may_close(self, seg: Segment) -> bool:
         """Whether a segment with a FIN came undamaged, and is not too old; if not, it waits or was dealt with."""
+        self.look()
+        self.peer.look()
         if not self._passes_timestamp(seg):
             return False
         found = self.segments.check(seg)

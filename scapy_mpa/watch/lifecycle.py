@@ -106,6 +106,8 @@ def _end_of(mpa: CapturedConnection, role: Direction, peer_last: int, sent: Rang
 def _unacknowledged(half: Half, end: int) -> int:
     """Octets below a sequence number of which the peer never said that it has them; 0 if it never said so of any."""
     ack = half.peer.ack
+    if half.fin is not None and seq_diff(end, half.fin[0]) > 0:
+        end = half.fin[0]  # what came behind it is nobody's
     octets = max(0, seq_diff(end, ack & SEQ_MASK)) if ack > 0 else 0
     return max(0, octets - sum(seq_diff(last, first) for first, last in half.peer.sacked)) if octets else 0
 

@@ -81,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]
 MOST: dict[str, tuple[float, float]] = {
     "plain": (27, 118),
     "markers": (27.3, 119),
-    "reordered": (42, 138),
+    "reordered": (43.7, 140.5),
     "small": (80.5, 454),
     "fifty": (37.6, 146),
 }
