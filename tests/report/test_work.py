@@ -98,17 +98,20 @@ def extra(run: Callable[[Path], int], small: Path, large: Path) -> tuple[float, 
     return (other.calls - one.calls) / (many - few), (other.lines - one.lines) / (many - few)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("scenario", MOST)
 def test_work_for_a_packet(scenario: str, made: Callable[[str, int], Path]) -> None:
     calls, lines = extra(analysis, made(scenario, SIZES[scenario]), made(scenario, 2 * SIZES[scenario]))
     assert calls <= MOST[scenario][0] and lines <= MOST[scenario][1], (calls, lines)
 
 
+@pytest.mark.uncompiled
 def test_work_for_a_line_of_fpdus(made: Callable[[str, int], Path]) -> None:
     calls, lines = extra(listing, made("small", SIZES["small"]), made("small", 2 * SIZES["small"]))
     assert calls <= MOST_FOR_A_LINE[0] and lines <= MOST_FOR_A_LINE[1], (calls, lines)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("scenario", ["plain", "reordered"])
 def test_work_is_linear(scenario: str, made: Callable[[str, int], Path]) -> None:
     first, second, third = (made(scenario, SIZES[scenario] * size) for size in (1, 2, 4))
