@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from importlib.util import module_from_spec, spec_from_file_location
+from multiprocessing import get_start_method
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,10 @@ def hot_modules() -> list[Extension]:
                 extra_link_args=linked,
             )
         )
+    # Other ways to start a process than by fork would run this file again.
+    processes = os.cpu_count() or 1 if get_start_method() == "fork" else 0
     made: list[Extension] = cythonize(
-        found, build_dir="build/cython", compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1, quiet=True
+        found, build_dir="build/cython", compiler_directives=DIRECTIVES, nthreads=processes, quiet=True
     )
     return made
 

@@ -1,4 +1,5 @@
 cimport cython
+from scapy_mpa.framing.sequence cimport unwrap, wrap
 
 cdef class Reassembly:
     cdef public long long base, captured, first, held, highest, next, origin
