@@ -11,6 +11,11 @@ PYTEST_ARGS ?= --numprocesses auto
 FUZZ_ARGS ?= --count 1000000 --keep fuzz
 CASES_ARGS ?= --count 100000
 ATHERIS_ARGS ?= -max_total_time=600
+SANITIZE_ARGS ?= --count 100000
+
+# What is compiled: modules beside which a file of types lies, and what is written for Cython alone.
+HOT := $(shell find scapy_mpa -name '*.pxd' -o -name '*.pyx' -o -name '*.h')
+HOT += setup.py scapy_mpa/compiled.py $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(HOT))))
 
 # A plain path entry in place of setuptools' import hook, which costs every start of the command some 10 ms.
 EDITABLE := --config-settings editable_mode=compat --editable
@@ -18,6 +23,10 @@ EDITABLE := --config-settings editable_mode=compat --editable
 CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
+IS_COMPILED := $(BIN)/python -c 'import sys; from scapy_mpa.compiled import is_compiled; sys.exit(not is_compiled())'
+
+SANITIZED := build/sanitized
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 
 # $(call provide,a command that succeeds if it is there,the Debian packages that bring it)
 define provide
@@ -32,9 +41,23 @@ fi; \
 present || { echo "$(2) is missing: install it first (apt-get install $(2))" >&2; exit 1; }
 endef
 
+# What compiles hot modules is installed if root runs make; without, everything works more slowly.
+CAN_COMPILE := cc --version && test -e "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h"
+define provide_compiler
+@present() { ($(CAN_COMPILE)) >/dev/null 2>&1; }; \
+if [ "$${SCAPY_MPA_PURE:-0}" = 0 ] && ! present && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo "installing gcc python3-dev"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq </dev/null; \
+	apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends gcc libc6-dev python3-dev </dev/null; \
+fi; \
+present || echo "no C compiler, or no headers of $(PYTHON): nothing is compiled, everything works more slowly" \
+	"(apt-get install gcc python3-dev)" >&2
+endef
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint benchmark fuzz cases atheris clean
+.PHONY: help demo test test-all lint benchmark fuzz cases atheris sanitize clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -47,9 +70,12 @@ demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FP
 
 test: lint ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@# What counts lines counts those of the source; where nothing is compiled, it has run.
+	! $(IS_COMPILED) || SCAPY_MPA_PURE=1 $(BIN)/python -m pytest -m uncompiled $(PYTEST_ARGS)
 
-test-all: lint ## ruff, mypy, then every case of every test with its coverage
-	$(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
+test-all: lint ## ruff, mypy, then every case of every test: compiled, and with its coverage uncompiled
+	! $(IS_COMPILED) || $(BIN)/python -m pytest --all $(PYTEST_ARGS)
+	SCAPY_MPA_PURE=1 $(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
 
 lint: $(INSTALLED_TEST) ## ruff and mypy alone
 	$(BIN)/ruff check .
@@ -71,9 +97,17 @@ atheris: $(INSTALLED_TEST) ## let coverage guide the search for captures that br
 	@mkdir -p fuzz
 	$(BIN)/python -m scripts.atheris_target fuzz/corpus -artifact_prefix=fuzz/ $(ATHERIS_ARGS)
 
+sanitize: $(INSTALLED_TEST) ## 100,000 mutated captures under ASAN and UBSAN (SANITIZE_ARGS="--count 2000")
+	SCAPY_MPA_CFLAGS="$(SANITIZERS)" $(BIN)/python setup.py -q build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
+	@for folder in scripts tests pcaps; do ln -sfn $(CURDIR)/$$folder $(SANITIZED)/lib/$$folder; done
+	cd $(SANITIZED)/lib && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+		PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		$(abspath $(BIN))/python -m scripts.fuzz_captures $(SANITIZE_ARGS)
+
 clean: ## remove what was made
 	rm -rf .venv build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis fuzz
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
+	find scapy_mpa -name '*.so' -delete
 	find scapy_mpa scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CREATED):
@@ -82,11 +116,13 @@ $(CREATED):
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(INSTALLED): pyproject.toml $(CREATED)
+$(INSTALLED): pyproject.toml $(HOT) $(CREATED)
+	$(provide_compiler)
 	$(PIP) install --quiet $(EDITABLE) .
 	@touch $@
 
-$(INSTALLED_TEST): pyproject.toml $(CREATED)
+$(INSTALLED_TEST): pyproject.toml $(HOT) $(CREATED)
+	$(provide_compiler)
 	$(call provide,command -v tshark,tshark)
 	$(PIP) install --quiet $(EDITABLE) '.[test]'
 	@touch $(INSTALLED) $@

@@ -6,6 +6,7 @@ only imported by what needs it.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,11 @@ if TYPE_CHECKING:
     from scapy_mpa.wireshark.enrich import enrich as enrich
 
 __version__ = "0.1.0"
+
+if os.environ.get("SCAPY_MPA_PURE", "0") not in ("", "0"):
+    from scapy_mpa.compiled import prefer_source
+
+    prefer_source()
 
 _WHERE = {
     "Assumptions": "scapy_mpa.values.assumptions",

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from scapy_mpa.compiled import PURE, is_compiled
 from tests.sampling import EXAMPLES, sample
 
 REPO = Path(__file__).resolve().parent.parent
@@ -63,16 +64,23 @@ def is_sampled(config: pytest.Config) -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Say what part is run."""
+    """Say what part is run, and of what."""
     seed = config.getoption("sample_seed")
-    return f"sampled: part {seed} of the cases (--sample-seed); --all for all" if is_sampled(config) else "all cases"
+    part = f"sampled: part {seed} of the cases (--sample-seed); --all for all" if is_sampled(config) else "all cases"
+    left = f"compiled; what counts lines is left to {PURE}=1 pytest -m uncompiled" if is_compiled() else "not compiled"
+    return f"{part}; {left}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not in the sample, and say where pytest-cov counts lines.
 
-    That is in the first cases of each table alone, and in nothing that is long.
+    That is in the first cases of each table alone, and in nothing that is long.  Where modules are compiled, tests that
+    count lines or replace what is compiled are left to a run without.
     """
+    if is_compiled():
+        left = [item for item in items if item.get_closest_marker("uncompiled")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from scapy_mpa.compiled import is_compiled
+
 
 def lines_run(function: Callable[[], object]) -> int:
-    """How many lines of Python ``function`` runs."""
+    """How many lines of Python ``function`` runs; RuntimeError where compiled modules run, whose lines do not count."""
+    if is_compiled():
+        raise RuntimeError("lines are counted with SCAPY_MPA_PURE=1 alone: mark the test `uncompiled`")
     lines = 0
 
     def in_frame(_frame: FrameType, event: str, _arg: Any) -> Callable[..., Any]:

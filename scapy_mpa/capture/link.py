@@ -33,6 +33,8 @@ LINK_TYPES = frozenset((NULL, ETHERNET, PPP, PPP_HDLC, PPP_ETHER, LOOP, SLL, IPV
 #: Where the network layer begins and a struct format that yields the EtherType before it, for the link types
 #: whose header has one length: what the reader's fast path is built from.
 FIXED_HEADERS = {ETHERNET: (14, "12xH"), SLL: (16, "14xH"), SLL2: (20, "H18x")}
+#: Where in it the EtherType stands.
+ETHER_TYPE_AT = {ETHERNET: 12, SLL: 14, SLL2: 0}
 
 
 def network_layer(link_type: int, octets: memoryview, start: int, end: int) -> tuple[int, int] | None:

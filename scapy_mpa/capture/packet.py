@@ -15,7 +15,7 @@ from typing import Any
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.icmp import path_mtu_in
 from scapy_mpa.capture.ip import PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, below_ipv6, ipv4, ipv6
-from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
+from scapy_mpa.capture.link import ETHER_TYPE_AT, ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.tunnel import inner_packet
 from scapy_mpa.values.segment import Segment
@@ -38,12 +38,17 @@ _IPV6_TCP, IPV6_TCP_LENGTH = "B3xHBx36sIIBB", 54
 
 
 class FastPath:
-    """Unpackers for IPv4 and IPv6 under a link type, and the length of its header; they never match for others."""
+    """Unpackers for IPv4 and IPv6 under a link type, and the length of its header; they never match for others.
 
-    __slots__ = ("header", "ipv4", "ipv6")
+    Attributes:
+        ether_type_at: where in the header the EtherType stands, -1 for other link types.
+    """
+
+    __slots__ = ("ether_type_at", "header", "ipv4", "ipv6")
 
     def __init__(self, link_type: int) -> None:
         self.header = 0
+        self.ether_type_at = ETHER_TYPE_AT.get(link_type, -1)
         self.ipv4: Callable[..., tuple[Any, ...]] = _no_match
         self.ipv6: Callable[..., tuple[Any, ...]] = _no_match
         if link_type in FIXED_HEADERS:

@@ -11,6 +11,7 @@ from struct import error as StructError
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, LINK_TYPES
+from scapy_mpa.capture.ordinary import ordinary_records
 from scapy_mpa.capture.packet import IPV4_TCP_LENGTH, IPV6_TCP_LENGTH, NO_SEGMENT, fast_path, segment_in
 from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
 from scapy_mpa.capture.source import Octets, read_exactly
@@ -86,10 +87,17 @@ class PcapReader(Reader):
         unpack_record, resolution, link_type = self._record, self.resolution, self.link_type
         # tuple.__new__ is twice as quick as the class, and this is done for every packet.
         append, new_segment = batch.append, tuple.__new__
-        frame, at, size = self.frames, 0, len(octets)
+        frame, at, size, time = self.frames, 0, len(octets), self.time
         minimum, minimum6 = link_header + IPV4_TCP_LENGTH, link_header + IPV6_TCP_LENGTH
         header4, header6 = link_header + 20, link_header + 40
+        ether_type_at, is_big_endian = fast.ether_type_at, self.order == ">"
         while size - at >= RECORD_HEADER_LENGTH:
+            if ordinary_records is not None and ether_type_at >= 0:
+                at, frame, time = ordinary_records(
+                    octets, at, size, frame, time, batch, link_header, ether_type_at, is_big_endian, resolution
+                )
+                if size - at < RECORD_HEADER_LENGTH:
+                    break
             seconds, fraction, captured, wire = unpack_record(octets, at)
             start = at + RECORD_HEADER_LENGTH
             if captured > MAX_CAPTURED_LENGTH:

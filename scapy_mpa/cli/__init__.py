@@ -82,7 +82,9 @@ class _Commands(click.Group):
 def _version(ctx: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
     """Say which version this is."""
     if is_wanted and not ctx.resilient_parsing:
-        click.echo(f"scapy-mpa, version {__version__}")
+        from scapy_mpa.compiled import is_compiled
+
+        click.echo(f"scapy-mpa, version {__version__} ({'compiled' if is_compiled() else 'not compiled'})")
         ctx.exit()
 
 

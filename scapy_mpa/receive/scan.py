@@ -13,8 +13,6 @@ Offsets count from SeqStart, the first octet of Full Operation in this direction
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from struct import Struct, calcsize
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.crc import CRC_LENGTH, CRC_RESIDUE, crc32c
@@ -34,6 +32,7 @@ from scapy_mpa.framing.markers import (
     wire_length,
 )
 from scapy_mpa.receive.reassembly import Reassembly
+from scapy_mpa.values.octets import Fields, crc_of, head, place, word
 from scapy_mpa.values.segment import Segment
 
 #: TO counts modulo 2^64 (RFC 5041 §4.2).
@@ -42,20 +41,15 @@ LAST_TO: Final = (1 << 64) - 1
 TAGGED_HEAD: Final = LENGTH_FIELD_LENGTH + TAGGED_HEADER_LENGTH
 UNTAGGED_HEAD: Final = LENGTH_FIELD_LENGTH + UNTAGGED_HEADER_LENGTH
 
-#: ULPDU_Length and the control octets; STag and TO behind these; four octets, such as a Marker.
-head = Struct(">HH").unpack_from
-place = Struct(">IQ").unpack_from
-word = Struct(">I").unpack_from
-
 _ORIGINS: tuple[Origin, Origin] = ("header", "first-octet")
 #: An offset that leaves so little modulo 512 has ULPDU_Length and a tagged header before the next Marker.
 _LAST_WHOLE_HEAD: Final = MARKER_INTERVAL - TAGGED_HEAD
 #: Shapes that are kept, each counted once and once more for each Marker.
 _MOST_SHAPES: Final = 1 << 14
 
-#: Octets with Markers and how many Markers, both with the leading one; what reads all Markers and PAD, from the first
-#: octet, and what they must be.  No octets: no FPDU of this ULPDU_Length, or at this offset, is ordinary.
-Shape: TypeAlias = tuple[int, int, Callable[..., tuple[int, ...]], tuple[int, ...]]
+#: Octets with Markers and how many Markers, both with the leading one; all Markers and PAD, from the first octet on.
+#: No octets: no FPDU of this ULPDU_Length, or at this offset, is ordinary.
+Shape: TypeAlias = tuple[int, int, Fields]
 
 
 class Layout(NamedTuple):
@@ -84,17 +78,20 @@ class Usual(NamedTuple):
     longest: int = 0
 
 
-class Unusual(NamedTuple):
+class Unusual:
     """An FPDU that is not as usual: indices of its first octet, of ULPDU_Length and of its end.
 
     ``fits`` says that it is no longer than FPDUs before and that PAD is zero.
     """
 
-    begin: int
-    header: int
-    ulpdu_length: int
-    end: int
-    fits: bool
+    __slots__ = ("begin", "end", "fits", "header", "ulpdu_length")
+
+    def __init__(self, begin: int, header: int, ulpdu_length: int, end: int, fits: bool) -> None:
+        self.begin = begin
+        self.header = header
+        self.ulpdu_length = ulpdu_length
+        self.end = end
+        self.fits = fits
 
 
 def is_usual(octets: Octets, header: int, control: int, ulpdu_length: int, usual: Usual, to: int) -> bool:
@@ -117,7 +114,7 @@ class Extent(NamedTuple):
     markers: int
 
 
-class Found(NamedTuple):
+class Found:
     """What was found in octets: whole FPDUs, one behind the other.
 
     Attributes:
@@ -128,11 +125,14 @@ class Found(NamedTuple):
         to: where an RDMA Write goes on, as far as all was usual.
     """
 
-    end: int
-    need: int
-    ulpdu_octets: int
-    markers: int
-    to: int
+    __slots__ = ("end", "markers", "need", "to", "ulpdu_octets")
+
+    def __init__(self, end: int, need: int, ulpdu_octets: int, markers: int, to: int) -> None:
+        self.end = end
+        self.need = need
+        self.ulpdu_octets = ulpdu_octets
+        self.markers = markers
+        self.to = to
 
 
 class MarkerDisagreement(NamedTuple):
@@ -165,19 +165,14 @@ class _Shapes(dict[int, Shape]):
         pad, last = pad_length(ulpdu_length) if length else 0, offset + length - CRC_LENGTH
         if last - MARKER_LENGTH in positions:
             last -= MARKER_LENGTH  # a Marker lies between PAD and CRC
-        fields = [(place, "B", 0) for place in range(last - pad, last)]
+        fields = [(position - offset, "B", 0) for position in range(last - pad, last)]
         if origin is not None:
-            fields += [(position, "I", expected_fpduptr(position, offset, origin)) for position in positions]
-        at, layout = offset, ">"
-        for place_, code, _ in sorted(fields):
-            layout += f"{place_ - at}x{code}"
-            at = place_ + calcsize(f">{code}")
-        expected = tuple(value for _, _, value in sorted(fields))
+            fields += [(position - offset, "I", expected_fpduptr(position, offset, origin)) for position in positions]
         self._weight += 1 + len(positions)
         if self._weight > _MOST_SHAPES:
             self.clear()
             self._weight = 1 + len(positions)
-        shape = self[key] = length, len(positions), Struct(layout).unpack_from, expected
+        shape = self[key] = length, len(positions), Fields(sorted(fields))
         return shape
 
 
@@ -233,22 +228,23 @@ class Scan:
         # In front of a Marker a header may be cut: such an FPDU is looked at.
         last_whole = _LAST_WHOLE_HEAD if grid else MARKER_INTERVAL
         ulpdu_octets = markers_found = need = 0
+        residue, terminate, tagged, last_to = CRC_RESIDUE, TERMINATE_OPCODE, TAGGED_HEADER_LENGTH, LAST_TO
         while True:
             phase = at + shift & grid
             header = at if phase else at + lead
             if end - header < 4:
                 break
             ulpdu_length, control = head(octets, header)
-            size, markers, read, expected = shapes[ulpdu_length << 9 | phase]
+            size, markers, fields = shapes[ulpdu_length << 9 | phase]
             after = at + size
             if after > end or not size:
                 need = self._incomplete(octets, at, header, end, shift, ulpdu_length, size)
                 if not need:
                     return None
                 break
-            if crc_used and crc32c(octets[at:after]) != CRC_RESIDUE:
+            if crc_used and crc_of(octets, at, after) != residue:
                 return None
-            fits = read(octets, at) == expected
+            fits = fields.are_in(octets, at)
             if (
                 fits
                 and control == control_usual
@@ -256,13 +252,11 @@ class Scan:
                 and phase <= last_whole
                 and (not writing or place(octets, header + 4) == (stag, to))
             ):
-                to += ulpdu_length - TAGGED_HEADER_LENGTH
+                to = to + ulpdu_length - tagged & last_to
             else:
-                if control & 0x0F == TERMINATE_OPCODE or not (fits or self._agree(octets, at, header, after, shift)):
+                if control & 0x0F == terminate or not (fits or self._agree(octets, at, header, after, shift)):
                     return None
-                unusual.append(
-                    Unusual(at, header, ulpdu_length, after, fits and TAGGED_HEADER_LENGTH <= ulpdu_length <= longest)
-                )
+                unusual.append(Unusual(at, header, ulpdu_length, after, fits and tagged <= ulpdu_length <= longest))
                 control_usual = -1
             ends.append(after + shift)
             if fpdus is not None:
@@ -270,7 +264,7 @@ class Scan:
             ulpdu_octets += ulpdu_length
             markers_found += markers
             at = after
-        return Found(at, need, ulpdu_octets, markers_found, to & LAST_TO)
+        return Found(at, need, ulpdu_octets, markers_found, to & last_to)
 
     def _incomplete(
         self, octets: memoryview | bytes, at: int, header: int, end: int, shift: int, ulpdu_length: int, size: int
@@ -303,7 +297,7 @@ def _markers_agree(octets: memoryview | bytes, start: int, end: int, shift: int,
     """Whether all Markers that lie whole in ``octets[start:end]`` count from an offset, and RESERVED is zero."""
     first = start + shift
     for marker in range(first + (-first & 511), end + shift - MARKER_LENGTH + 1, MARKER_INTERVAL):
-        if word(octets, marker - shift)[0] != marker - counted_from & 0xFFFF:
+        if word(octets, marker - shift) != marker - counted_from & 0xFFFF:
             return False
     return True
 

@@ -22,6 +22,7 @@ from scapy_mpa.framing.markers import Octets
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.scan import LAST_TO
+from scapy_mpa.values.octets import place, queued
 
 #: Octets of a ULPDU that are looked at: an untagged header, and the body of an RDMA Read Request (RFC 5040 §4.4).
 WATCHED_OCTETS = 46
@@ -31,8 +32,6 @@ _WRITE, _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 0, 1,
 _TAGGED, _LAST, _RESERVED, _VERSIONS = 0x8000, 0x4000, 0x3C30, 0x03C0
 _LARGE = 1 << 24
 
-_tagged = Struct(">IQ").unpack_from
-_untagged = Struct(">III").unpack_from
 _read_request = Struct(">IQIIQ").unpack_from
 
 #: What is plain about a control word: L is set, or not; one of the two versions; an opcode that fits T.
@@ -138,10 +137,10 @@ class DDPWatch:
             return False
         if difference == _LAST:
             if self.is_writing:
-                if _tagged(octets, at + 2) != (self.stag, to):
+                if place(octets, at + 2) != (self.stag, to):
                     return False
             elif MIN_MULPDU <= ulpdu_length <= self.longest_part:
-                self.stag, to = _tagged(octets, at + 2)
+                self.stag, to = place(octets, at + 2)
                 self.to = to + ulpdu_length - TAGGED_HEADER_LENGTH & LAST_TO
             else:
                 return False
@@ -151,7 +150,7 @@ class DDPWatch:
         if self.is_writing or difference not in _SENDS or self._open or ulpdu_length < UNTAGGED_HEADER_LENGTH:
             return False
         before = self._messages.get(0)
-        if before is None or _untagged(octets, at + 6) != (0, before + 1 & 0xFFFFFFFF, 0):
+        if before is None or queued(octets, at + 6) != (0, before + 1 & 0xFFFFFFFF, 0):
             return False
         self._messages[0] = before + 1 & 0xFFFFFFFF
         return True
@@ -192,7 +191,7 @@ class DDPWatch:
         if ulpdu_length < UNTAGGED_HEADER_LENGTH:
             self._too_short(ulpdu_length, offset, frame, time)
             return
-        queue, msn, mo = _untagged(octets, at + 6)
+        queue, msn, mo = queued(octets, at + 6)
         if queue != QUEUE_OF[opcode]:
             detail = f"{OPCODE_NAMES[opcode]} in queue {queue}"
             self._find("ddp-queue", offset, frame, time, detail)
@@ -259,7 +258,7 @@ class DDPWatch:
     def _follow_response(
         self, octets: Octets, at: int, control: int, ulpdu_length: int, offset: int, frame: int, time: int
     ) -> None:
-        stag, to = _tagged(octets, at + 2)
+        stag, to = place(octets, at + 2)
         if self._response is not None and self._response != (stag, to):
             self._find("ddp-last", offset, frame, time, _another(_READ_RESPONSE))
         self._response = None
@@ -272,7 +271,7 @@ class DDPWatch:
     def _follow_write(
         self, octets: Octets, at: int, control: int, ulpdu_length: int, offset: int, frame: int, time: int
     ) -> None:
-        stag, to = _tagged(octets, at + 2)
+        stag, to = place(octets, at + 2)
         if self.is_writing and (stag, to) != (self.stag, self.to):
             self._find("ddp-last", offset, frame, time, _another(_WRITE))
         if not control & _LAST:

@@ -37,10 +37,10 @@ from scapy_mpa.receive.scan import (
     FPDUReader,
     Unusual,
     Usual,
-    head,
     is_usual,
 )
 from scapy_mpa.tcp.half import Moment
+from scapy_mpa.values.octets import head
 from scapy_mpa.values.records import BAD
 from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
 from scapy_mpa.watch.messages import MessageEnds
@@ -119,7 +119,7 @@ class FPDUWatches:
 
         It was placed at ``known``.  Returns the rules that it breaks.
         """
-        begin, header, ulpdu_length, end, fits = one
+        begin, header, ulpdu_length, end, fits = one.begin, one.header, one.ulpdu_length, one.end, one.fits
         ddp, usual = self.ddp, self.usual
         uncut = -(header + shift) % MARKER_INTERVAL if self._markers else UNTAGGED_HEAD
         if fits and uncut >= TAGGED_HEAD:

@@ -209,6 +209,7 @@ def placed_report(packets: list[bytes], limits: dict[str, int]) -> Report:
     return fpdus.report
 
 
+@pytest.mark.uncompiled
 def test_a_flood_takes_little_time() -> None:
     rng = random.Random(1)
     fragments = Fragments()

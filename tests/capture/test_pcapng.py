@@ -266,6 +266,7 @@ def test_an_interface_of_another_kind_is_told() -> None:
     assert (found.rule.id, found.count, found.frame) == ("link-type", 1, 4)
 
 
+@pytest.mark.uncompiled
 def test_many_short_sections_take_neither_time_nor_memory() -> None:
     """Each describes its interfaces anew; those that are over are forgotten."""
     octets = (section() + interface() + packet(ethernet())) * 3000

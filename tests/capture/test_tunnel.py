@@ -92,6 +92,7 @@ def test_padding_behind_an_inner_packet_is_not_payload() -> None:
     assert (told(seg)["payload"], told(seg)["length"]) == (b"x", 1)
 
 
+@pytest.mark.uncompiled
 def test_endless_labels_and_tags_take_no_time() -> None:
     frames = [MAC + b"\x88\x47" + bytes(1_000_000), MAC + b"\x81\x00" * 500_000, MAC + b"\x88\x64" * 100_000]
     assert lines_run(lambda: read(capture(frames))) < 5_000_000

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from scapy_mpa import __version__
 from scapy_mpa.cli import cli
+from scapy_mpa.compiled import is_compiled
 from tests.conftest import PCAPS, REPO
 
 REORDERED = str(PCAPS / "markers-reordered.pcap")
@@ -174,7 +175,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 def test_version_and_help() -> None:
     said = invoke("--version").stdout
-    assert said == f"scapy-mpa, version {__version__}\n"
+    assert said == f"scapy-mpa, version {__version__} ({'compiled' if is_compiled() else 'not compiled'})\n"
     for arguments in (("--help",), ("analyze", "--help"), ("fpdus", "--help")):
         assert invoke(*arguments).stdout.startswith("Usage:")
 

@@ -70,6 +70,7 @@ def is_linear(flood: Flood, packets: int, limits: Limits) -> bool:
     return two <= MOST_GROWTH * one + ONCE
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("name", FLOODS)
 def test_work_is_linear(name: str) -> None:
     flood = FLOODS[name]
@@ -77,6 +78,7 @@ def test_work_is_linear(name: str) -> None:
     assert any(is_linear(flood, flood.packets // part, DEFAULT_LIMITS) for part in (4, 2))
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("name", FLOODS)
 def test_work_is_linear_beyond_limits(name: str) -> None:
     flood = FLOODS[name]

@@ -34,6 +34,7 @@ def lines_of(octets: bytes) -> int:
     return lines_run(lambda: analyze(io.BytesIO(octets), fpdus=False))
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize(("state", "shape", "difference", "checksum", "size", "hole"), CASES)
 def test_work_is_bounded(state: str, shape: str, difference: str, checksum: str, size: int, hole: bool) -> None:
     octets = conflicting(state, shape, difference, checksum, size, OCTETS[size], hole=hole)
@@ -41,6 +42,7 @@ def test_work_is_bounded(state: str, shape: str, difference: str, checksum: str,
     assert lines_of(octets) < LINES_AN_OCTET * len(octets) + LINES_A_PACKET * packets
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("shape", LONG)
 def test_work_is_linear(state: str, shape: str) -> None:

@@ -257,6 +257,7 @@ def test_a_crc_of_six_bits_is_rarely_good_where_the_rest_looks_like_an_fpdu(
     assert claimed <= most
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("octets", [bytes(4), b"\0\0\0\x08", b"\0\0\1\0\0\0\0\0", b"\0\x20\x41\x43"])
 def test_what_it_costs_to_look_follows_the_octets(octets: bytes) -> None:
     """Where every place looks like a Marker there is a most that is looked at."""

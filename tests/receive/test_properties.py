@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -378,6 +379,7 @@ def nothing(self: object, *_: object) -> None:
     """A `read` that finds something that does not fit in everything: recovery does all the work."""
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:

@@ -98,6 +98,7 @@ def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]])
     assert [entry[:3] for entry in found] == sorted(expected)
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
 @given(lossy())
 def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, dict[str, int]]) -> None:
@@ -250,6 +251,7 @@ def same_to_the_slow_path_and_in_batches(scene: Scene, rng: Random) -> None:
     assert everything(receiver) == fast
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
 @given(st.sampled_from(["payload", "marker", "length"]).flatmap(lambda what: spoiled(what, markers=True)), RANDOM)
 def test_corruption_looks_the_same_to_the_slow_path_and_in_batches(case: tuple[Scene, Side, int], rng: Random) -> None:
@@ -315,6 +317,7 @@ def test_what_is_dropped_for_its_crc_and_comes_again_is_the_reference(case: tupl
     assert {entry[:2] for entry in damage(receiver)} <= {("overlap", side.direction)}
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(dropped(), RANDOM)
 def test_what_is_dropped_looks_the_same_to_the_slow_path_in_batches_and_to_the_sink(
@@ -378,6 +381,7 @@ def one_way(ulpdus: list[bytes], wrong: dict[int, bytes], cuts: list[tuple[int, 
     return scene, initiator
 
 
+@pytest.mark.uncompiled
 def test_alignment_is_judged_alike_where_a_length_was_wrong() -> None:
     wrong = {4: (320).to_bytes(2, "big")}
     scene, _ = one_way([b"A@" * 32, b"A@" * 257], wrong, [(0, 76), (76, 600)])

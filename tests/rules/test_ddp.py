@@ -223,6 +223,7 @@ SHORT_CUTS = (
 )
 
 
+@pytest.mark.uncompiled
 @settings(max_examples=examples(150), deadline=None)
 @given(
     st.randoms(use_true_random=False),

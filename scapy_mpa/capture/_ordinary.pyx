@@ -1,0 +1,142 @@
+"""The ordinary records of a pcap file, compiled: IPv4 without options or IPv6 that carries TCP, below a plain link.
+
+The loop of ``pcap.py`` does the same for every record; it takes up where this one stops.
+"""
+
+from cpython.object cimport PyTypeObject
+from cpython.ref cimport Py_INCREF, PyObject
+from cpython.tuple cimport PyTuple_SET_ITEM
+from libc.string cimport memcmp
+
+from scapy_mpa.values._octets cimport lying_in
+
+from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6
+from scapy_mpa.values.segment import Segment
+
+
+cdef extern from *:
+    """
+    #define MPA_BE16(p) ((unsigned int)(p)[0] << 8 | (p)[1])
+    #define MPA_BE32(p) ((unsigned int)(p)[0] << 24 | (unsigned int)(p)[1] << 16 | (unsigned int)(p)[2] << 8 | (p)[3])
+    #define MPA_LE32(p) ((unsigned int)(p)[3] << 24 | (unsigned int)(p)[2] << 16 | (unsigned int)(p)[1] << 8 | (p)[0])
+    """
+    unsigned int MPA_BE16(const unsigned char *p) nogil
+    unsigned int MPA_BE32(const unsigned char *p) nogil
+    unsigned int MPA_LE32(const unsigned char *p) nogil
+
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(object type, Py_ssize_t count)
+
+
+cdef int _IPV4 = ETHERTYPE_IPV4, _IPV6 = ETHERTYPE_IPV6
+cdef object _SEGMENT = Segment
+#: Keys met before: most segments have one of few, and hold the same object then.
+cdef list _keys = [b""] * 4096
+
+
+cdef bytes key_at(const unsigned char *p, Py_ssize_t size):
+    cdef unsigned int mixed = 0
+    cdef Py_ssize_t at
+    cdef bytes known
+    for at in range(0, size, 4):
+        mixed = (mixed ^ MPA_BE32(p + at)) * 0x9E3779B1u
+    known = <bytes>_keys[mixed >> 20]
+    if len(known) != size or memcmp(<const unsigned char *>known, p, size):
+        known = p[:size]
+        _keys[mixed >> 20] = known
+    return known
+
+
+cdef inline int put(object values, Py_ssize_t index, object value) except -1:
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(values, index, value)
+    return 0
+
+
+cdef object segment_of(
+    long long frame, long long time, object octets, const unsigned char *p, Py_ssize_t start, Py_ssize_t ip, Py_ssize_t size,
+    bint is_ipv6
+):
+    """The segment in the frame of ``size`` octets at ``p``, whose index is ``start``; None if it is not ordinary.
+
+    The IP header begins at ``ip``, counted from ``p``.
+    """
+    cdef Py_ssize_t tcp, end, payload
+    cdef bytes key
+    cdef object seg
+    if is_ipv6:
+        tcp = ip + 40
+        if size < tcp + 14 or p[ip] >> 4 != 6 or p[ip + 6] != 6:
+            return None
+        end = tcp + MPA_BE16(p + ip + 4)
+    else:
+        tcp = ip + 20
+        if size < tcp + 14 or p[ip] != 0x45 or p[ip + 9] != 6 or MPA_BE16(p + ip + 6) & 0x3FFF:
+            return None
+        end = ip + MPA_BE16(p + ip + 2)
+    payload = tcp + (p[tcp + 12] >> 4) * 4
+    if payload < tcp + 20 or end < payload or end > size:
+        return None
+    key = key_at(p + tcp - 32, 36) if is_ipv6 else key_at(p + tcp - 8, 12)
+    seg = PyType_GenericAlloc(_SEGMENT, 11)
+    put(seg, 0, frame)
+    put(seg, 1, time)
+    put(seg, 2, key)
+    put(seg, 3, MPA_BE32(p + tcp + 4))
+    put(seg, 4, MPA_BE32(p + tcp + 8))
+    put(seg, 5, <int>p[tcp + 13])
+    put(seg, 6, octets)
+    put(seg, 7, start + payload)
+    put(seg, 8, start + end)
+    put(seg, 9, start + tcp)
+    put(seg, 10, end - payload)
+    return seg
+
+
+def ordinary_records(
+    object octets, Py_ssize_t at, Py_ssize_t size, long long frame, long long time, list batch, Py_ssize_t link_header,
+    Py_ssize_t ether_type_at, bint is_big_endian, long long resolution
+):
+    """Append the segments of ordinary records; where the first other one begins, the last frame and its time.
+
+    Args:
+        octets: a block of the file.
+        at: where a record begins.
+        size: octets of the block.
+        frame: the number of the frame before.
+        time: its time.
+        batch: takes the segments.
+        link_header: octets of the link layer's header.
+        ether_type_at: where in it the EtherType stands.
+        is_big_endian: the byte order of the file.
+        resolution: nanoseconds in a unit of the fraction.
+    """
+    cdef const unsigned char *p = lying_in(octets, 0, size)
+    cdef const unsigned char *record
+    cdef unsigned int captured, seconds, fraction, ether_type
+    cdef object seg
+    if at < 0 or link_header < ether_type_at + 2 or ether_type_at < 0 or link_header > 64:
+        raise IndexError(at)
+    while size - at >= 16:
+        record = p + at
+        if is_big_endian:
+            seconds, fraction, captured = MPA_BE32(record), MPA_BE32(record + 4), MPA_BE32(record + 8)
+        else:
+            seconds, fraction, captured = MPA_LE32(record), MPA_LE32(record + 4), MPA_LE32(record + 8)
+        if <Py_ssize_t>captured > size - at - 16 or <Py_ssize_t>captured < link_header:
+            break
+        ether_type = MPA_BE16(record + 16 + ether_type_at)
+        if ether_type != _IPV4 and ether_type != _IPV6:
+            break
+        seg = segment_of(
+            frame + 1, seconds * 1_000_000_000LL + fraction * resolution, octets, record + 16, at + 16, link_header,
+            captured, ether_type == _IPV6
+        )
+        if seg is None:
+            break
+        time = seconds * 1_000_000_000LL + fraction * resolution
+        batch.append(seg)
+        frame += 1
+        at += 16 + captured
+    return at, frame, time

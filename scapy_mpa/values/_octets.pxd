@@ -1,0 +1,17 @@
+cdef const unsigned char *lying_in(object octets, Py_ssize_t at, Py_ssize_t count) except NULL
+
+cpdef (unsigned int, unsigned int) head(object octets, Py_ssize_t at) except *
+cpdef (unsigned int, unsigned long long) place(object octets, Py_ssize_t at) except *
+cpdef (unsigned int, unsigned int, unsigned int) queued(object octets, Py_ssize_t at) except *
+cpdef long long word(object octets, Py_ssize_t at) except -1
+cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
+
+cdef struct Field:
+    unsigned int at
+    unsigned int value
+    bint is_word
+
+cdef class Fields:
+    cdef Field *_fields
+    cdef Py_ssize_t _count
+    cpdef bint are_in(self, object octets, Py_ssize_t at) except -1

@@ -1,0 +1,105 @@
+"""What is read off captured octets in the hot loops, compiled: the functions of ``octets.py``.
+
+:func:`lying_in` is the only way to captured octets: it looks whether what is read lies in the buffer.
+"""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_GET_BUFFER
+
+
+cdef extern from "values/crc32c.h" nogil:
+    void mpa_crc32c_begin()
+    unsigned int mpa_crc32c(const unsigned char *octets, size_t count)
+
+
+cdef extern from *:
+    """
+    #define MPA_BE16(p) ((unsigned int)(p)[0] << 8 | (p)[1])
+    #define MPA_BE32(p) ((unsigned int)(p)[0] << 24 | (unsigned int)(p)[1] << 16 | (unsigned int)(p)[2] << 8 | (p)[3])
+    #define MPA_IS_RELEASED(view) (((PyMemoryViewObject *)(view))->flags & _Py_MEMORYVIEW_RELEASED)
+    """
+    unsigned int MPA_BE16(const unsigned char *p) nogil
+    unsigned int MPA_BE32(const unsigned char *p) nogil
+    bint MPA_IS_RELEASED(object view)
+
+
+mpa_crc32c_begin()
+
+
+cdef const unsigned char *lying_in(object octets, Py_ssize_t at, Py_ssize_t count) except NULL:
+    """Where so many octets lie from an index on; raises IndexError if not all of them lie in ``octets``."""
+    cdef Py_buffer *view
+    cdef Py_ssize_t size
+    cdef const unsigned char *first
+    if PyMemoryView_Check(octets):
+        view = PyMemoryView_GET_BUFFER(octets)
+        if MPA_IS_RELEASED(octets) or view.itemsize != 1 or view.ndim != 1 or view.suboffsets != NULL or (
+            view.strides != NULL and view.strides[0] != 1
+        ):
+            raise ValueError("not octets one behind the other")
+        first, size = <const unsigned char *>view.buf, view.len
+    elif PyBytes_Check(octets):
+        first, size = <const unsigned char *>PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
+    elif PyByteArray_Check(octets):
+        first, size = <const unsigned char *>PyByteArray_AS_STRING(octets), PyByteArray_GET_SIZE(octets)
+    else:
+        raise TypeError(f"not octets: {type(octets)}")
+    if at < 0 or count < 0 or at > size or count > size - at:
+        raise IndexError(f"octets {at} to {at + count} of {size}")
+    return first + at
+
+
+cpdef (unsigned int, unsigned int) head(object octets, Py_ssize_t at) except *:
+    cdef const unsigned char *p = lying_in(octets, at, 4)
+    return MPA_BE16(p), MPA_BE16(p + 2)
+
+
+cpdef (unsigned int, unsigned long long) place(object octets, Py_ssize_t at) except *:
+    cdef const unsigned char *p = lying_in(octets, at, 12)
+    return MPA_BE32(p), <unsigned long long>MPA_BE32(p + 4) << 32 | MPA_BE32(p + 8)
+
+
+cpdef (unsigned int, unsigned int, unsigned int) queued(object octets, Py_ssize_t at) except *:
+    cdef const unsigned char *p = lying_in(octets, at, 12)
+    return MPA_BE32(p), MPA_BE32(p + 4), MPA_BE32(p + 8)
+
+
+cpdef long long word(object octets, Py_ssize_t at) except -1:
+    return MPA_BE32(lying_in(octets, at, 4))
+
+
+cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
+    return mpa_crc32c(lying_in(octets, at, end - at), end - at)
+
+
+cdef class Fields:
+    def __cinit__(self, places):
+        cdef Py_ssize_t index
+        found = [*places]
+        self._fields = <Field *>PyMem_Malloc(max(1, len(found)) * sizeof(Field))
+        if self._fields == NULL:
+            raise MemoryError
+        self._count = len(found)
+        for index in range(self._count):
+            at, code, value = found[index]
+            self._fields[index] = Field(at, value, code == "I")
+
+    def __dealloc__(self):
+        PyMem_Free(self._fields)
+
+    cpdef bint are_in(self, object octets, Py_ssize_t at) except -1:
+        cdef Py_ssize_t index, last
+        cdef Field *field
+        cdef const unsigned char *p
+        if not self._count:
+            return True
+        field = &self._fields[self._count - 1]
+        # They are sorted: where the last one lies, all of them do.
+        p = lying_in(octets, at, <Py_ssize_t>field.at + (4 if field.is_word else 1))
+        for index in range(self._count):
+            field = &self._fields[index]
+            if (MPA_BE32(p + field.at) if field.is_word else p[field.at]) != field.value:
+                return False
+        return True

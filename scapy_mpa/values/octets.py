@@ -1,0 +1,68 @@
+"""What is read off captured octets in the hot loops, where nothing is compiled: numbers, CRC32c, known fields.
+
+What is compiled reads by ``_octets.pyx``, whose functions have the same names; a test compares them.  Each of them
+raises an exception if what it has to read does not lie in the octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from struct import Struct, calcsize
+from typing import TYPE_CHECKING
+
+from scapy_mpa.framing.crc import crc32c
+
+if TYPE_CHECKING:
+    from scapy_mpa.framing.markers import Octets
+
+_HEAD = Struct(">HH").unpack_from
+_PLACE = Struct(">IQ").unpack_from
+_QUEUED = Struct(">III").unpack_from
+_WORD = Struct(">I").unpack_from
+
+#: ULPDU_Length and the control octets, from an index on: numbers of 16 bits.
+head = _HEAD
+#: STag and TO: numbers of 32 and of 64 bits.
+place = _PLACE
+#: Queue, MSN and MO: numbers of 32 bits.
+queued = _QUEUED
+
+
+def word(octets: Octets, at: int) -> int:
+    """The number of 32 bits at an index."""
+    found: int = _WORD(octets, at)[0]
+    return found
+
+
+def crc_of(octets: Octets, at: int, end: int) -> int:
+    """The CRC32c of ``octets[at:end]``."""
+    return crc32c(octets[at:end])
+
+
+class Fields:
+    """Numbers of 8 or 32 bits at known places, and what they have to be.
+
+    Args:
+        places: (octets from the first one on, "B" or "I", what the number has to be) of each, sorted.
+    """
+
+    __slots__ = ("_expected", "_read")
+
+    def __init__(self, places: Iterable[tuple[int, str, int]]) -> None:
+        layout, at, expected = ">", 0, []
+        for place_, code, value in places:
+            layout += f"{place_ - at}x{code}"
+            at = place_ + calcsize(f">{code}")
+            expected.append(value)
+        self._read = Struct(layout).unpack_from
+        self._expected = tuple(expected)
+
+    def are_in(self, octets: Octets, at: int) -> bool:
+        """Whether all of them are so in octets whose first one has the index ``at``."""
+        return self._read(octets, at) == self._expected
+
+
+if not TYPE_CHECKING:
+    with suppress(ImportError):  # nothing is compiled
+        from scapy_mpa.values._octets import Fields, crc_of, head, place, queued, word  # noqa: F401

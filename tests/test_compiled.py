@@ -1,0 +1,198 @@
+"""What is compiled: from the source that lies beside it, and it reads what the source reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import random
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scapy_mpa.capture import pcap
+from scapy_mpa.capture.files import Captures
+from scapy_mpa.compiled import PURE, binary_of, hash_in, hash_of, hot_sources, is_compiled
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.crc import crc32c
+from scapy_mpa.values import octets as read
+from scapy_mpa.values.segment import Segment
+from scripts.fuzz_captures import case
+from tests.capture.frames import capture, ethernet, linked
+from tests.conftest import REPO, captures
+from tests.hostile.files import LAYOUTS
+
+SOURCES = [*hot_sources()]
+PCAP = [layout for layout in LAYOUTS if layout[0] == "pcap"]
+needs_compiled = pytest.mark.skipif(not is_compiled(), reason="nothing is compiled here")
+
+
+def uncompiled_octets() -> ModuleType:
+    """``values/octets.py`` by itself, without what is compiled of it."""
+    spec = importlib.util.spec_from_file_location("uncompiled_octets", read.__file__)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    hidden = sys.modules.get("scapy_mpa.values._octets")
+    sys.modules["scapy_mpa.values._octets"] = None  # type: ignore[assignment]
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        if hidden is None:
+            del sys.modules["scapy_mpa.values._octets"]
+        else:
+            sys.modules["scapy_mpa.values._octets"] = hidden
+    return module
+
+
+PLAIN = uncompiled_octets()
+
+
+def test_there_are_hot_modules() -> None:
+    names = {source.stem for source in SOURCES}
+    assert names >= {"scan", "inorder", "reassembly", "settlement", "_octets", "_ordinary"}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_what_is_compiled_is_made_from_its_source(source: Any) -> None:
+    """An editable install would go on running the old one: `make` builds it again."""
+    binary = binary_of(source)
+    assert binary is None or hash_in(binary) == hash_of(source)
+
+
+def test_all_is_compiled_or_nothing() -> None:
+    assert len({binary_of(source) is None for source in SOURCES}) == 1
+
+
+@pytest.mark.parametrize("pure", ["", "0", "1"])
+def test_the_environment_says_what_runs(pure: str) -> None:
+    code = (
+        "import sys, scapy_mpa.report.analysis, scapy_mpa.receive.scan as scan, scapy_mpa.compiled as compiled; "
+        "print(compiled.is_compiled(), scan.__file__.endswith('.py'), 'scapy_mpa.values._octets' in sys.modules)"
+    )
+    environment = {**os.environ, PURE: pure}
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=REPO
+    ).stdout.split()
+    runs_compiled = pure != "1" and binary_of(SOURCES[0]) is not None
+    assert said == [str(runs_compiled), str(not runs_compiled), str(runs_compiled)]
+
+
+# --- the readers of octets ---
+
+
+@needs_compiled
+@given(st.binary(min_size=12, max_size=600), st.data())
+def test_numbers_are_read_alike(octets: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(octets) - 12))
+    end = data.draw(st.integers(at, len(octets)))
+    for form in (octets, bytearray(octets), memoryview(octets)):
+        for name in ("head", "place", "queued", "word"):
+            assert getattr(read, name)(form, at) == getattr(PLAIN, name)(form, at)
+        assert read.crc_of(form, at, end) == PLAIN.crc_of(form, at, end) == crc32c(octets[at:end])
+
+
+@needs_compiled
+@pytest.mark.parametrize("size", [*range(20), 127, 128, 383, 384, 385, 767, 768, 1460, 9000, 70_000])
+def test_crc_of_every_size(size: int) -> None:
+    octets = random.Random(size).randbytes(size + 3)
+    assert read.crc_of(octets, 3, size + 3) == crc32c(octets[3:])
+
+
+@needs_compiled
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize(("name", "size"), [("head", 4), ("word", 4), ("place", 12), ("queued", 12)])
+@pytest.mark.parametrize("at", [-1, 1, 100, 1 << 62])
+def test_nothing_outside_is_read(form: Any, name: str, size: int, at: int) -> None:
+    with pytest.raises(IndexError):
+        getattr(read, name)(form(bytes(size)), at)
+    with pytest.raises(IndexError):
+        read.crc_of(form(bytes(size)), 0, size + at if at > 0 else at)
+    fields = read.Fields([(0, "B", 0), (size - 4, "I", 0)])
+    assert fields.are_in(form(bytes(size)), 0)
+    with pytest.raises(IndexError):
+        fields.are_in(form(bytes(size)), at)
+
+
+@needs_compiled
+def test_only_octets_one_behind_the_other_are_read() -> None:
+    for wrong in (memoryview(bytes(24))[::2], memoryview(bytes(24)).cast("I")):
+        with pytest.raises(ValueError, match="behind"):
+            read.head(wrong, 0)
+    released = memoryview(bytes(24))
+    released.release()
+    with pytest.raises(ValueError, match="behind"):
+        read.head(released, 0)
+    with pytest.raises(TypeError):
+        read.head("text", 0)  # type: ignore[arg-type]
+
+
+PLACES = st.lists(st.tuples(st.integers(0, 40), st.sampled_from("BI"), st.integers(0, 3)), max_size=6)
+
+
+@needs_compiled
+@given(PLACES, st.binary(min_size=280, max_size=280), st.integers(0, 10), st.booleans())
+def test_fields_are_read_alike(chosen: list[tuple[int, str, int]], octets: bytes, at: int, right: bool) -> None:
+    places, behind = [], 0
+    for gap, code, value in chosen:
+        first = behind + gap
+        behind = first + (4 if code == "I" else 1)
+        there = octets[at + first] if code == "B" else int.from_bytes(octets[at + first : at + behind], "big")
+        places.append((first, code, there if right else value))
+    assert read.Fields(places).are_in(octets, at) == PLAIN.Fields(places).are_in(octets, at)
+    assert read.Fields(places).are_in(octets, at) or not right
+
+
+# --- ordinary records ---
+
+
+def segments(octets: bytes) -> list[Any]:
+    """What is read of a capture: segments, and what is said of the rest."""
+    found: list[Any] = []
+    try:
+        with Captures(io.BytesIO(octets)) as opened:
+            for batch in opened.batches():
+                found += batch
+            found += [opened.packets, opened.damage, opened.notes, [reader.time for reader in opened.readers]]
+    except CaptureError as error:
+        found.append(str(error))
+    return found
+
+
+def is_read_alike(octets: bytes, patch: pytest.MonkeyPatch) -> bool:
+    """Whether the loop over records finds the same with and without the compiled one."""
+    quickly = segments(octets)
+    patch.setattr(pcap, "ordinary_records", None)
+    assert all(type(seg) is Segment for seg in quickly if isinstance(seg, tuple))
+    return quickly == segments(octets)
+
+
+@needs_compiled
+@pytest.mark.parametrize("path", [path for path in captures() if path.suffix == ".pcap"], ids=lambda path: path.stem)
+def test_records_are_read_alike(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_read_alike(path.read_bytes(), monkeypatch)
+
+
+@needs_compiled
+@given(st.integers(0, 1 << 32))
+def test_records_of_mutated_captures_are_read_alike(number: int) -> None:
+    octets = case(1, number)._replace(layout=PCAP[number % len(PCAP)]).made().octets
+    with pytest.MonkeyPatch.context() as patch:
+        assert is_read_alike(octets, patch)
+
+
+@needs_compiled
+@given(st.integers(0, 1 << 32), st.sampled_from([1, 113, 276]))
+def test_records_of_garbled_captures_are_read_alike(seed: int, link_type: int) -> None:
+    """One octet in fifty is another: lengths, EtherTypes, versions, offsets."""
+    rng = random.Random(seed)
+    frames = [linked(link_type, ethernet(bytes(rng.randrange(40)), version=rng.choice((4, 6)))) for _ in range(8)]
+    octets = bytearray(capture(frames, link_type=link_type))
+    for _ in range(rng.randrange(len(octets) // 50)):
+        octets[rng.randrange(24, len(octets))] = rng.randrange(256)
+    with pytest.MonkeyPatch.context() as patch:
+        assert is_read_alike(bytes(octets), patch)
