@@ -100,13 +100,12 @@ class Timestamps:
         if self._recent < 0 or seg.time - self._time > _OUTDATED:
             self.see(stamp)
             return Acceptance.TAKEN
-        newer = (stamp - self._recent) & SEQ_MASK
-        if newer >= 0x80000000:
+        if self.is_older(stamp):
             return Acceptance.OLD
         # No clock runs so fast.  Timestamps of an earlier connection may be so far off that they count as newer, and
         # who forges one wants everything after it to be dropped.
         elapsed = max(0, seg.time - self._time) * _FASTEST // 10**9
-        if newer > elapsed + _SLACK:
+        if (stamp - self._recent) & SEQ_MASK > elapsed + _SLACK:
             return Acceptance.WAITS
         self.see(stamp)
         return Acceptance.TAKEN
@@ -116,22 +115,30 @@ class Timestamps:
         if self._newest < 0 or (stamp - self._newest) & SEQ_MASK < 0x80000000:
             self._newest = stamp
 
+    def is_older(self, stamp: int) -> bool:
+        """Whether a timestamp is older than the last."""
+        return self._recent >= 0 and (stamp - self._recent) & SEQ_MASK >= 0x80000000
+
     def take(self, time: int, stamp: int) -> None:
         """A segment with this timestamp was taken in order, at this time (nanoseconds)."""
         self._recent, self._time = stamp, time
         self.see(stamp)
 
     def goes_on(self, seg: Segment) -> bool:
-        """Whether a segment, the next in order, has the last timestamp or one a little newer; then it is remembered."""
+        """Whether a segment, the next in order, has the newest timestamp so far or one a little newer than the last.
+
+        Then it is remembered.
+        """
         at = seg.tcp + _HEADER
         if seg.buffer[at : at + 4] != USUAL_TIMESTAMPS:
             return False
         stamp = _stamp(seg.buffer, at + 4)[0]
         if self._recent < 0 or (stamp - self._recent) & SEQ_MASK > _LITTLE:
             return False
-        self._recent, self._time = stamp, seg.time
-        if (stamp - self._newest) & SEQ_MASK < 0x80000000:
-            self._newest = stamp
+        # Its receiver may have the newest by now, and takes none that is older.
+        if (stamp - self._newest) & SEQ_MASK >= 0x80000000:
+            return False
+        self._recent, self._time, self._newest = stamp, seg.time, stamp
         return True
 
     def raise_to(self, echo: int, time: int) -> None:
@@ -293,6 +300,11 @@ class Segments:
         if (seg.seq == self.next_seq and self._knows_order) or self._goes_on_from_acknowledged(seg):
             stamps.take(seg.time, stamp)
         return found
+
+    def is_older(self, seg: Segment) -> bool:
+        """Whether the timestamp of a segment is older than that of what came in order last."""
+        stamp = timestamp_of(seg) if self._stamps is not None else None
+        return stamp is not None and self._stamps is not None and self._stamps.is_older(stamp)
 
     def _goes_on_from_acknowledged(self, seg: Segment) -> bool:
         """Whether a segment begins with octets that were acknowledged, and ends behind those, and those in order."""

@@ -115,11 +115,18 @@ class Half:
             seg._replace(buffer=memoryview(bytes(seg.buffer[seg.tcp : seg.start])), tcp=0) if seg.tcp >= 0 else None
         )
 
-    def read_last(self) -> None:
-        """Read what the last segment without octets says."""
+    @property
+    def has_unread(self) -> bool:
+        """Whether the last segment without octets was not read yet."""
+        return self._last is not None
+
+    def read_last(self) -> Segment | None:
+        """Read what the last segment without octets says, and return it; None if that was done before."""
         seg, self._last = self._last, None
-        if seg is not None and seg.ack == self.ack:
-            self.advertise(seg._replace(start=len(seg.buffer), end=len(seg.buffer)))
+        if seg is None or seg.ack != self.ack:
+            return None
+        self.advertise(seg._replace(start=len(seg.buffer), end=len(seg.buffer)))
+        return seg
 
     def hear(self, seg: Segment) -> None:
         """A segment with octets was taken: it may say again what it acknowledges, and offer more."""

@@ -93,7 +93,9 @@ class Handshake:
         peer, syn, theirs = intake.peer, intake.syn, intake.peer.syn
         if theirs is not None and seg.ack == (theirs.seq + 1) & SEQ_MASK:
             peer.look()
-            if not peer.segments.was_sent(seg.ack):
+            # Clocks go on from one connection to the next (RFC 7323 §5.2): both are of an earlier one.
+            is_earlier = peer.segments.is_older(theirs) and intake.segments.is_older(seg)
+            if not is_earlier and not peer.segments.was_sent(seg.ack):
                 self._connection.begin_with([theirs, seg])
                 return True
         if syn is None or seg.seq != (syn.seq + 1) & SEQ_MASK:

@@ -181,7 +181,9 @@ class Intake:
             last = operation.last_in_order
             if last is not None:
                 self.half.hear(last)
-        self.half.read_last()
+        said = self.half.read_last()
+        if said is not None:
+            self.segments.pass_stamp(said)
 
     # --- SYN ---
 
@@ -274,6 +276,8 @@ class Intake:
         operation = self._operation
         assert operation is not None
         checks = self._checks(operation)
+        if self.half.has_unread:
+            self.look()  # its receiver has that timestamp, and takes none that is older
         is_usual = seg.seq == operation.in_order.next_seq and not checks and not self._acks.is_doubtful
         if is_usual and not self.segments.waiting and self.segments.goes_on(seg):
             operation.take(seg)
