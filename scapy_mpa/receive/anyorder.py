@@ -137,7 +137,7 @@ class AnyOrder:
         """
         changed: list[Range] = []
         for seg in segments:
-            self.sent.look_back(acks.get(seg.frame, -1))
+            self._half.peer.look_back(acks.get(seg.frame, -1))
             for ranges in self._commit(seg):
                 changed += ranges
         if changed:

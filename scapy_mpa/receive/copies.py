@@ -127,7 +127,7 @@ class SentOctets:
         reassembly: its octets.
     """
 
-    __slots__ = ("_acknowledged", "_half", "_last_ack", "_looked_at", "_reassembly", "_then", "_wire_end", "not_sent")
+    __slots__ = ("_acknowledged", "_half", "_last_ack", "_looked_at", "_reassembly", "_wire_end", "not_sent")
 
     def __init__(self, half: Half, reassembly: Reassembly) -> None:
         self._half = half
@@ -135,8 +135,6 @@ class SentOctets:
         #: The peer's acknowledgement number that was looked at last, the offset it means, and what was in order then.
         self._last_ack = -1
         self._acknowledged = self._looked_at = 0
-        #: The number that the peer had sent when what is received now, after it had to wait, was captured.
-        self._then: int | None = None
         #: The end of the farthest packet that the capture cut.
         self._wire_end = 0
         #: Octets between the FIN and others that came with sequence numbers beyond it.
@@ -144,22 +142,19 @@ class SentOctets:
 
     def acknowledged(self) -> int:
         """The offset up to which the peer has acknowledged, as far as was captured."""
-        ack = self._half.peer.ack if self._then is None else self._then
+        ack = self._half.peer.ack_then
         if ack > 0 and ack != self._last_ack:
             # Looked at long before it can be more than a window away.
             self._last_ack, self._acknowledged = ack, self._reassembly.offset_of(ack)
         self._looked_at = self._reassembly.next
         return self._acknowledged
 
-    def look_back(self, ack: int | None) -> None:
-        """What is received now had to wait: then the peer had sent this number, -1 if none; None if it is over."""
-        self._then = ack
-
     def is_acknowledged(self, start: int, end: int) -> bool:
         """Whether the peer has said that it has all octets between two offsets."""
-        if self.acknowledged() >= end or self._then is not None:
+        peer = self._half.peer
+        if self.acknowledged() >= end or peer.is_looking_back:
             return self._acknowledged >= end
-        return bool(self._half.peer.sacked) and self._half.peer.has(*map(self._reassembly.seq_of, (start, end)))
+        return bool(peer.sacked) and peer.has(*map(self._reassembly.seq_of, (start, end)))
 
     def keep_up(self) -> None:
         """Look at the acknowledgement number before the octets in order leave it too far behind."""

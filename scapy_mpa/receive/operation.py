@@ -332,16 +332,16 @@ class FullOperation:
     def replay(self, waiting: Waiting) -> None:
         """Take the segments that waited for the startup frames: until then nothing of them was complete."""
         # Some may have waited for the other side to be heard, too.
-        segments, sent = sorted(waiting, key=lambda seg: seg.frame), self._any_order.sent
+        segments, peer = sorted(waiting, key=lambda seg: seg.frame), self.half.peer
         waited = [seg for seg in segments if seg.frame <= self.floor[0]]
         self._any_order.take_waited(waited, waiting.acks)
         self.in_order.resume(self.chain.in_order)
         if waited:
             self._touch()
         for seg in segments[len(waited) :]:
-            sent.look_back(waiting.acks.get(seg.frame, -1))
+            peer.look_back(waiting.acks.get(seg.frame, -1))
             self.receive(seg)
-        sent.look_back(None)
+        peer.look_back(None)
 
     def _touch(self) -> None:
         """Have :meth:`release` called when the block of the capture goes."""

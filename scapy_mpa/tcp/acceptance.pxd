@@ -15,6 +15,7 @@ cdef class Segments:
     cdef public Timestamps _stamps
     cdef public object _syn_stamp, before, refuted_fin
     cdef public list doubtful, waiting
+    cdef public dict _then
 
     cpdef see(self, object extent)
     cpdef long long _offset_of(self, long long seq) except? -1

@@ -182,6 +182,7 @@ class Segments:
         "_origin",
         "_stamps",
         "_syn_stamp",
+        "_then",
         "_unheard",
         "_weight",
         "before",
@@ -205,6 +206,8 @@ class Segments:
         self.doubtful: list[tuple[Segment, Acceptance]] = []
         self.refuted_fin: tuple[int, int, int] | None = None
         self._weight = 0
+        #: What the peer had acknowledged when those came that wait, by frame.
+        self._then: dict[int, int] = {}
         #: How many came in a row that wait, the end of the last of them, and what came next in order then.
         self._in_row = 0
         self._last = self._next_then = 0
@@ -367,6 +370,7 @@ class Segments:
         if len(self.doubtful) >= _MOST_DOUBTFUL:
             return reason
         self.doubtful.append((small_copy(seg, {}), reason))
+        self._then[seg.frame] = self._half.peer.ack
         self._weight += seg.end - seg.start + _WEIGHT
         return Acceptance.WAITS
 
@@ -544,8 +548,13 @@ class Segments:
         self._in_row = self._in_row + 1 if self._in_row and goes_on else 1
         self._last, self._next_then = end, self._next
         insort(self.waiting, (start, seg.frame, small_copy(seg, {})), key=_place)
+        self._then[seg.frame] = self._half.peer.ack
         self._weight += seg.end - seg.start + _WEIGHT
         return True
+
+    def acknowledged_then(self, seg: Segment) -> int | None:
+        """What the peer had acknowledged when a segment came that had to wait: -1 for nothing, None if it did not."""
+        return self._then.pop(seg.frame, None)
 
     def take_joined(self) -> Iterator[tuple[Segment, Acceptance]]:
         """Yield those that wait no longer, and what becomes of them.

@@ -50,6 +50,7 @@ class Half:
         "_acks",
         "_last",
         "_shift",
+        "_then",
         "ack",
         "announced",
         "echo",
@@ -84,6 +85,7 @@ class Half:
         #: The acknowledgement numbers it sent before the last, the latest ones.
         self._acks: deque[int] = deque(maxlen=_REMEMBERED)
         self._shift = LARGEST_SHIFT
+        self._then: int | None = None
         #: The last segment without octets, if it was not read yet.
         self._last: Segment | None = None
 
@@ -98,6 +100,20 @@ class Half:
             self.ack = ack
             if self.sacked:
                 self.sacked = [one for one in self.sacked if seq_diff(one[1], ack) > 0]
+
+    @property
+    def ack_then(self) -> int:
+        """The highest acknowledgement number it had sent when what is received now was captured, -1 if none."""
+        return self.ack if self._then is None else self._then
+
+    @property
+    def is_looking_back(self) -> bool:
+        """Whether what is received now had to wait."""
+        return self._then is not None
+
+    def look_back(self, ack: int | None) -> None:
+        """What is received now had to wait: then it had sent this number, -1 if none; None if it is over."""
+        self._then = ack
 
     def advertise(self, seg: Segment) -> None:
         """Its sender acknowledges octets, and says how many more it takes, or has taken beyond a hole."""

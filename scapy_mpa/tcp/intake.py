@@ -372,6 +372,7 @@ class Intake:
         """Take segments that had to wait, or leave them out."""
         for seg, found in segments:
             operation = self._operation
+            then = self.segments.acknowledged_then(seg)
             is_dropped = found is not Acceptance.TAKEN and not seg.flags & FIN
             if is_dropped and operation is not None and operation.repeats(seg):
                 self._phase.receive(seg)  # it changes nothing, and is no more remarkable than other repeats
@@ -382,7 +383,10 @@ class Intake:
                 if seg.flags & FIN:
                     self.half.finish(seg)
                 if seg.length:
+                    # What it waited for need not have been acknowledged when it came.
+                    self.peer.half.look_back(then)
                     self._phase.receive(seg)
+                    self.peer.half.look_back(None)
                 self.look()
 
     # --- FIN and RST ---

@@ -52,8 +52,7 @@ TOO_FEW = 4
 KNOWN: dict[str, str] = {}
 #: The same under some impairments.
 KNOWN_IMPAIRED = {
-    ("begins-in-the-middle", DROPPED): "until it is known what the octets are, acknowledgements count as they are then",
-    ("begins-in-the-middle", DROPPED_AND_CUT): "the same",
+    ("begins-in-the-middle", DROPPED_AND_CUT): "acknowledgements count when it is known what the octets are",
     ("injected-segments", ("capture-loss",)): "where the capture lost octets, forged ones stand for them",
     ("injected-segments", ("cut",)): "what is captured first is forged, and nothing is known that speaks against it",
     ("holes-in-the-capture", DROPPED_AND_CUT): "behind a gap no copy is tried where an FPDU is searched for",
