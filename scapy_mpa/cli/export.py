@@ -48,7 +48,7 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
                 why = "a sender that deviates sends Markers"
                 click.echo(f"scapy-mpa: connection {one.number} is left out: {why}", err=True)
         else:
-            ulpdus, bad = export_ulpdus(found, file)
+            ulpdus, bad = export_ulpdus((one for one in found if reading.is_in_time(one.record.time_ns)), file)
             without = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
             said = f"{plural(ulpdus, 'ULPDU')} in {order} order{without}"
     tell_written(output, said)

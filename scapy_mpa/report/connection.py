@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.capture.index import FrameIndex
@@ -11,6 +12,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
 from scapy_mpa.report.lifecycle import lifecycle_as_dict
+from scapy_mpa.report.upper import stated_limits, upper_as_dict, upper_layer
 from scapy_mpa.report.verdict import verdict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from scapy_mpa.framing.agreement import ReadDepths
     from scapy_mpa.framing.deviations import Deviation
     from scapy_mpa.framing.judgement import Judgement
+    from scapy_mpa.ulp.identify import UpperLayer
 
 _ALL_RULES = frozenset(RULES)
 
@@ -84,7 +87,12 @@ class Connection:
     @property
     def verdict(self) -> str:
         """What became of it, in one sentence."""
-        return verdict(self, {})
+        return verdict(self, stated_limits(self.upper_layer))
+
+    @cached_property
+    def upper_layer(self) -> UpperLayer:
+        """What runs above RDMAP, as far as startup frames and the first Sends show it."""
+        return upper_layer(self)
 
     @property
     def judgement(self) -> Judgement:
@@ -152,7 +160,8 @@ class Connection:
             "part": self.part.as_dict() if self.part is not None else None,
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
-            "lifecycle": lifecycle_as_dict(self),
+            "ulp": upper_as_dict(self.upper_layer),
+            "lifecycle": lifecycle_as_dict(self, self.verdict),
             "findings": [found.as_dict() for found in self.findings],
         }
 

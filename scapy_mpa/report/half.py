@@ -12,6 +12,7 @@ from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDULog, FPDURecord, record_of
+from scapy_mpa.watch.fpdus import FirstSend
 
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 
@@ -113,6 +114,8 @@ class HalfConnection:
         self.first_ulpdu = operation.opening.ulpdu if operation is not None else None
         #: The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured.
         self.opened = operation.opening.opened if operation is not None else None
+        #: Its first Send with payload, None if there is none, or nobody knows which was the first.
+        self.first_send: FirstSend | None = operation.watches.first_send if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
         #: What the sender does wrong, if the FPDUs were read by that, its names and how it lays FPDUs out.

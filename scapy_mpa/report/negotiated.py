@@ -84,7 +84,7 @@ class Negotiated:
             "S (RFC 6581)", lambda frame: "enhanced" if is_enhanced(frame) else "set" if frame.s else "plain", ""
         )
         if any(frame is not None and frame.res for frame in (request, reply)):
-            yield self._both("Res", lambda frame: f"{frame.res:#03x}", "")
+            yield self._both("Res", _res, "")
 
     def _both(self, name: str, say: Any, outcome: str) -> NegotiatedField:
         offered, answered = ("" if frame is None else say(frame) for frame in (self._request, self._reply))
@@ -281,3 +281,7 @@ def _octets(octets: bytes) -> str:
     if len(octets) <= 16:
         return octets.hex(" ")
     return f"{octets[:12].hex(' ')} ... ({len(octets)} octets)"
+
+
+def _res(frame: StartupFrame) -> str:
+    return f"{frame.res:#03x}" + (f" ({frame.res_name})" if frame.res_name else "")
