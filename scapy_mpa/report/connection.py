@@ -173,9 +173,13 @@ def _startup(found: FoundFrame | None) -> tuple[StartupFrame | None, int | None]
 def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:
     if startup is None:
         return None
+    return {"frame": frame, **startup_fields(startup)}
+
+
+def startup_fields(startup: StartupFrame) -> dict[str, Any]:
+    """The fields of a startup frame with the keys of the JSON."""
     enhanced = startup.enhanced
     return {
-        "frame": frame,
         "m": startup.m,
         "c": startup.c,
         "r": startup.r,

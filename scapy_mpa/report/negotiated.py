@@ -14,7 +14,7 @@ from scapy_mpa.framing.deviations import is_enhanced, rtr_type
 from scapy_mpa.framing.legacy import LegacyDepths, legacy_depths, stated_depths
 from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame
-from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.connection import Connection, startup_fields
 from scapy_mpa.report.words import plural
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.privatedata import ENHANCED_FORM, private_data_parts
@@ -191,18 +191,10 @@ class Negotiated:
     def _startup_as_dict(self, startup: StartupFrame, frame: int | None, time: int | None) -> dict[str, Any]:
         port = self.connection.responder_port
         legacy: LegacyDepths | None = legacy_depths(startup, port)
-        enhanced = startup.enhanced
         return {
             "frame": frame,
             "time": None if time is None else time / _SECOND,
-            "m": startup.m,
-            "c": startup.c,
-            "r": startup.r,
-            "s": startup.s,
-            "res": startup.res,
-            "rev": startup.rev,
-            "pd_length": startup.pd_length,
-            "enhanced": enhanced._asdict() if enhanced is not None else None,
+            **startup_fields(startup),
             "smb_direct_depths": legacy._asdict() if legacy is not None else None,
             "private_data": [part.as_dict() for part in private_data_parts(startup, port)],
         }
