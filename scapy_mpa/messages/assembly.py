@@ -16,8 +16,10 @@ from scapy_mpa.framing.ddp import (
     TAGGED,
     TAGGED_HEADER,
     TAGGED_HEADER_LENGTH,
+    TERMINATE_OPCODE,
     UNTAGGED_HEADER,
     UNTAGGED_HEADER_LENGTH,
+    decode_terminate,
 )
 from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.framing.startup import StartupFrame
@@ -319,6 +321,9 @@ class Assembly:
                 invalidated = rsvdulp
             if is_whole and opcode in SEND_OPCODES:
                 upper = self._look_at_send(half, there)
+            elif opcode == TERMINATE_OPCODE and not there.offset:
+                said = decode_terminate(first.ulpdu)
+                there.note("no control word" if said is None else said.meaning)
             elif is_whole and opcode == _READ_REQUEST:
                 named_by = self._use_source(half, read_requests(there.head))
         number = self._store.add(

@@ -161,3 +161,12 @@ def test_untagged_messages_are_those_that_were_sent(name: str, tmp_path: Path) -
 
 #: What their captures do not hold whole.
 LACKING = ("begins-in-the-middle", "holes-in-the-capture", "corrupted-by-a-middlebox", "injected-segments")
+
+
+def test_a_terminate_says_what_it_says(pcap: Callable[[str], Path]) -> None:
+    for name, meaning in (
+        ("siw-terminate", "DDP untagged buffer error: invalid MSN, no buffer available"),
+        ("siw-three-in-a-row", "DDP tagged buffer error: base or bounds violation"),
+    ):
+        notes = {row.note for row in rows_of(pcap(name)) if row.message == "Terminate"}
+        assert notes == {meaning}

@@ -133,4 +133,5 @@ def test_connections_are_chosen_by_upper_layer() -> None:
             for chosen in ((), ("--ulp", "rping"))
         )
         assert some == [every[0], *(line for line in every[1:] if line.startswith("0,"))]
-    assert invoke("analyze", rping, "--ulp", "iser")[1] == "scapy-mpa: no connection is left by --ulp\n"
+    for command in ("analyze", "startup"):
+        assert invoke(command, rping, "--ulp", "iser")[1] == "scapy-mpa: no connection is left by --ulp\n"
