@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scapy_mpa.framing.agreement import ReadDepths
     from scapy_mpa.framing.deviations import Deviation
     from scapy_mpa.framing.judgement import Judgement
+    from scapy_mpa.report.said import Said
     from scapy_mpa.ulp.identify import UpperLayer
 
 _ALL_RULES = frozenset(RULES)
@@ -93,6 +94,16 @@ class Connection:
     def upper_layer(self) -> UpperLayer:
         """What runs above RDMAP, as far as startup frames and the first Sends show it."""
         return upper_layer(self)
+
+    def said(self) -> Iterator[Said]:
+        """What both sides said, FPDU by FPDU, in the order of delivery; the frames of the capture are read again.
+
+        Without the FPDUs (``analyze(..., fpdus=False)``) that is nothing.
+        """
+        from scapy_mpa.report.said import said_by
+
+        for said, _ in said_by(self.initiator, self.responder):
+            yield said
 
     @property
     def judgement(self) -> Judgement:

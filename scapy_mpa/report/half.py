@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
@@ -128,6 +128,14 @@ class HalfConnection:
         """The half connection with the keys of the report's JSON."""
         counts = {key: getattr(self.counts, key) for key in COUNT_KEYS}
         return {"markers": bool(self.markers), "deviation": self.deviation} | counts
+
+
+def marker_phase(half: HalfConnection, offset: int) -> int | None:
+    """What :func:`decode_fpdu` takes for the offset of an FPDU at a stream offset; None without Markers."""
+    if not half.markers:
+        return None
+    phase = offset % MARKER_INTERVAL
+    return None if 0 < phase < MARKER_LENGTH else phase  # no FPDU can begin inside a Marker
 
 
 def inferred_as_dict(half: HalfConnection) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import tracemalloc
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -56,9 +56,16 @@ def half_of(packet: Packet) -> tuple[Any, ...]:
 
 
 def lower(packet: Packet) -> bytes:
-    """Everything below TCP's payload, built."""
+    """Everything below TCP's payload, built, but for what has to fit that payload: seq, flags, lengths, checksums."""
     packet = packet.copy()
-    packet[TCP].remove_payload()
+    tcp = packet[TCP]
+    tcp.remove_payload()
+    tcp.seq, tcp.chksum, tcp.flags, layer = 0, 0, "A", tcp.underlayer
+    while layer is not None:
+        for name in ("len", "plen", "chksum"):
+            if name in layer.fields:
+                setattr(layer, name, 0)
+        layer = layer.underlayer
     return bytes(packet)
 
 
@@ -205,6 +212,70 @@ def msns(packets: Iterable[Packet]) -> list[int]:
 def connection(wire: Wire, sizes: Iterable[int] = (100, 900, 20, 3000), segment: int = 700) -> list[Packet]:
     stream, _ = lay_stream([send(msn, size) for msn, size in enumerate(sizes, 1)], markers=True)
     return [*wire.startup(), *wire.cut("client", stream, segment)]
+
+
+# --- where a packet comes from ---
+
+
+@pytest.mark.parametrize("order", ["placed", "delivered"])
+@pytest.mark.parametrize("path", WITH_TRUTH, ids=ids)
+def test_packets_know_what_the_analysis_knows(path: Path, order: Any) -> None:
+    """``frame``, ``located_by`` and ``record`` are those of ``scapy-mpa fpdus``, whatever layer is asked."""
+    wanted = {(one["connection"], one["direction"], one["seq"]): one for one in truth(path)}
+    report = analyze(path, fpdus=False)
+    startups = [frame for one in report.connections for frame in (one.request_frame, one.reply_frame)]
+    fpdus = 0
+    for packet in sniff(offline=str(path), session=MPASession(order=order)):
+        if FPDU not in packet:
+            assert packet.frame in startups and packet.located_by is packet.record is None
+            continue
+        fpdus += 1
+        record = packet.record
+        one = wanted[record.connection, record.direction, record.seq]
+        assert packet.frame == packet[FPDU].frame == one["placed_frame"] == record.placed_frame
+        assert packet.located_by == packet[FPDU].located_by == record.located_by
+        assert (record.ulpdu_length, record.crc, [*record.frames]) == (
+            one["ulpdu_length"],
+            one["crc"],
+            one["frames"],
+        )
+        assert packet.copy().record == record
+    assert fpdus == len(wanted)
+
+
+def test_a_packet_that_no_session_found_has_no_frame() -> None:
+    with pytest.raises(AttributeError):
+        _ = FPDU().frame
+
+
+# --- written, and read again ---
+
+
+@pytest.mark.parametrize("order", ["placed", "delivered"])
+@pytest.mark.parametrize("path", captures(), ids=ids)
+def test_what_is_written_has_the_same_fpdus(path: Path, order: Any, tmp_path: Path) -> None:
+    """``wrpcap`` of what a session gives, read again: every FPDU, octet for octet, and the startup frames."""
+    if path.stem.startswith("faulty-"):
+        pytest.skip("a session gives what a conforming receiver makes of a sender that deviates")
+    packets = sniff(offline=str(path), session=MPASession(order=order))
+    out = tmp_path / "out.pcap"
+    wrpcap(str(out), packets)
+    given = Counter(
+        (packet[FPDU].record.direction, packet[FPDU].record.seq, bytes(packet[FPDU]))
+        for packet in packets
+        if FPDU in packet
+    )
+    report = analyze(out)
+    found = Counter(
+        (record.direction, record.seq, record.octets())
+        for connection in report.connections
+        for half in (connection.initiator, connection.responder)
+        for record in half.fpdus
+    )
+    assert found == given
+    before = [(one.request, one.reply) for one in analyze(path, fpdus=False).connections]
+    assert [(one.request, one.reply) for one in report.connections] == before
+    assert not any(one.rule.id == "tcp-checksum" for one in report.all_findings())
 
 
 def test_prn_store_and_count(tmp_path: Path) -> None:
