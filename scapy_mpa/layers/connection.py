@@ -82,8 +82,8 @@ class MPAConnection(Conversation, Gen[Packet]):
             CaptureError: Nothing of the capture can be read.
             MPAError: There is no connection of that number.
         """
-        from scapy_mpa.report.analysis import analyze
         from scapy_mpa.layers.fromcapture import chosen, said_again
+        from scapy_mpa.report.analysis import analyze
 
         found = chosen(analyze(capture).connections, connection)
         make = partial(cls, impair=impair)

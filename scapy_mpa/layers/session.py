@@ -66,9 +66,9 @@ class _Later(NamedTuple):
 class MPASession(DefaultSession):
     """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
-    Each comes over copies of the lower layers of the frame that placed it (where a frame of the other direction did that:
+    Each comes over copies of the lower layers of the frame that placed it (where a frame of the other direction did it:
     of the last one of its own), with the time at which that was; ``packet.frame`` is the number of that frame,
-    ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams, IPv4 and IPv6, are
+    ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams are
     put together first.
 
     TCP's sequence number is that of its own first octet; lengths and checksums are left to be computed, and a FIN or a
