@@ -30,7 +30,7 @@ from scapy.utils import PcapReader, rdpcap, wrpcap
 from scapy_mpa import analyze
 from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.layers import FPDU, DDPUntagged, MPAReply, MPARequest, MPASession, RDMAPSend
+from scapy_mpa.layers import FPDU, DDPUntagged, MPAConnection, MPAReply, MPARequest, MPASession, RDMAPSend
 from scapy_mpa.layers.fragments import PacketFragments
 from tests.conftest import PCAPS, captures, truth
 from tests.laying import lay_stream
@@ -278,6 +278,39 @@ def test_what_is_written_has_the_same_fpdus(path: Path, order: Any, tmp_path: Pa
     before = [(one.request, one.reply) for one in analyze(path, fpdus=False).connections]
     assert [(one.request, one.reply) for one in report.connections] == before
     assert not any(one.rule.id == "tcp-checksum" for one in report.all_findings())
+
+
+def test_a_fin_stays_behind_the_last_of_a_segment() -> None:
+    made = MPAConnection(segmentation="packed", close="none").send("initiator", b"one").send("initiator", b"two")
+    packets = stamped(made.packets())
+    (carrying,) = (packet for packet in packets if FPDU in packet)
+    carrying[TCP].flags, carrying[TCP].chksum = "FPA", None
+    found = [packet for packet in through(packets) if FPDU in packet]
+    assert [str(packet[TCP].flags) for packet in found] == ["PA", "FPA"]
+    assert found[1][TCP].seq == found[0][TCP].seq + len(bytes(found[0][FPDU]))
+
+
+def test_the_lower_layers_are_those_of_the_own_direction() -> None:
+    """The Reply lets go of what the Initiator said too early: that comes over a frame of the Initiator's."""
+    wire = Wire()
+    packets = connection(wire)
+    found = through([*packets[:3], *packets[4:], packets[3]])
+    assert {half_of(packet) for packet in found if FPDU in packet} == {half_of(packets[2])}
+    assert half_of(found[1]) == half_of(packets[3])
+
+
+def test_an_fpdu_that_ip_cannot_count(tmp_path: Path) -> None:
+    """The longest ULPDU there may be: lengths of zero, as hosts hand over what an interface is to cut."""
+    made = MPAConnection().ulpdu("initiator", bytes(64768))
+    (found,) = (packet for packet in through(stamped(made.packets())) if FPDU in packet)
+    assert (found[IP].len, found[TCP].chksum) == (None, None)
+    made = MPAConnection(m=(0, 1), c=(0, 1)).ulpdu("initiator", bytes(64768))
+    packets = through(stamped(made.packets()))
+    (found,) = (packet for packet in packets if FPDU in packet)
+    wrpcap(str(tmp_path / "long.pcap"), packets)
+    assert len(bytes(found[FPDU])) > 65000 and found[IP].len == 0
+    (connection,) = analyze(tmp_path / "long.pcap").connections
+    assert [one.ulpdu_length for one in connection.initiator.fpdus] == [64768]
 
 
 def test_prn_store_and_count(tmp_path: Path) -> None:
