@@ -124,5 +124,7 @@ $(INSTALLED): pyproject.toml $(HOT) $(CREATED)
 $(INSTALLED_TEST): pyproject.toml $(HOT) $(CREATED)
 	$(provide_compiler)
 	$(call provide,command -v tshark,tshark)
+	$(call provide,command -v ip,iproute2)
+	$(call provide,command -v tcpdump,tcpdump)
 	$(PIP) install --quiet $(EDITABLE) '.[test]'
 	@touch $(INSTALLED) $@

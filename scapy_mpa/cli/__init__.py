@@ -36,6 +36,9 @@ COMMANDS = (
     "startup",
 )
 
+#: Commands of earlier versions, and what has taken their place.
+_REPLACED = {"ulpdus": "messages (its octets: --payload, --directory)"}
+
 #: Octets; never touched, so that they take no memory.
 _FREED_ONCE = 1 << 24
 
@@ -58,6 +61,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command, its name and its arguments; refuses an option given twice that counts once."""
+        if args and args[0] in _REPLACED:
+            raise click.UsageError(f"there is no {args[0]} any more: use {_REPLACED[args[0]]}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             within = click.Context(command, info_name=name, parent=ctx)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_remark
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.words import plural
 
@@ -48,10 +48,12 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
                 why = "a sender that deviates sends Markers"
                 click.echo(f"scapy-mpa: connection {one.number} is left out: {why}", err=True)
         else:
-            ulpdus, bad = export_ulpdus(found, file)
+            ulpdus, bad = export_ulpdus((one for one in found if reading.is_in_time(one.record.time_ns)), file)
             without = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""
             said = f"{plural(ulpdus, 'ULPDU')} in {order} order{without}"
     tell_written(output, said)
+    if not found.report.connections or not (packets if strip_markers else ulpdus):
+        warn_of_nothing(reading.filters)
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0

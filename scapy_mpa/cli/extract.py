@@ -24,8 +24,9 @@ from scapy_mpa.report.model import Report
 def extract_command(reading: Reading, output: str) -> int:
     """Write the packets of MPA connections into a capture file of their own.
 
-    These are all packets of their TCP connections, both directions, from the SYN on, octets and times unchanged;
-    without --connection those of the only one there is. A pcap file gives a pcap file, other captures give pcapng.
+    These are all packets of their TCP connections, both directions, from the SYN on, octets and times unchanged. Where
+    there are several, --connection or another option says which. A pcap file gives a pcap file, other captures give
+    pcapng.
     """
     from scapy_mpa.capture.copying import copy_frames
     from scapy_mpa.capture.extract import conversation
@@ -55,26 +56,13 @@ def extract_command(reading: Reading, output: str) -> int:
 
 
 def _chosen(report: Report, reading: Reading) -> list[Connection]:
-    """The connections that were asked for; of those of a time, all."""
+    """The connections that were asked for; all that are left by what chooses some."""
     there = len(report.connections)
     if not there:
         raise click.UsageError("there is no MPA connection")
-    has_time = reading.since is not None or reading.until is not None
-    if not reading.connections and not has_time and there > 1:
+    if there > 1 and not {*reading.filters} - {"--frames"}:
         raise click.UsageError(f"there are {there} MPA connections, 0 to {there - 1}: --connection says which")
-    every = [*report.connections]
-    wanted = set(reading.connections) or set(range(there))
-    for number in sorted(wanted):
-        if number >= there:
-            numbers = f"0 to {there - 1}" if there > 1 else "only 0"
-            raise click.UsageError(f"there is no connection {number}; the capture has {numbers}")
-    chosen = [
-        connection
-        for connection in every
-        if connection.number in wanted
-        and (reading.since is None or connection.lifecycle.last[1] >= reading.since)
-        and (reading.until is None or connection.lifecycle.first[1] <= reading.until)
-    ]
+    chosen = reading.chosen(report)
     if not chosen:
         raise click.UsageError(f"no connection is left by {', '.join(reading.filters)}")
     return chosen

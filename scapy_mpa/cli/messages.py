@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_remark
-from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_empty, check_output, make_folder, write_text, written
+from scapy_mpa.cli.options import reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
+from scapy_mpa.cli.output import PARQUET, check_empty, make_folder, write_text, written
+from scapy_mpa.cli.rows import Rows, lists_rows
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.system.whole import write_whole
-from scapy_mpa.ulp.identify import PROTOCOLS
 
 if TYPE_CHECKING:
     from scapy_mpa.messages.reading import CapturedMessages
@@ -22,29 +22,8 @@ if TYPE_CHECKING:
 
 @click.command("messages")
 @reads_captures
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(("text", "jsonl", "csv", "parquet")),
-    default="text",
-    show_default=True,
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default=STANDARD_OUTPUT,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write there, in place of standard output.",
-)
+@lists_rows("messages", "text", "jsonl", "csv", PARQUET)
 @click.option("--summary", "is_summary", is_flag=True, help="Sum up each connection and kind of message instead.")
-@click.option(
-    "--ulp",
-    "protocols",
-    multiple=True,
-    type=click.Choice((*PROTOCOLS, "unknown"), case_sensitive=False),
-    help="Only connections of this upper layer. May be repeated.",
-)
 @click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")
 @click.option(
     "-d",
@@ -60,16 +39,7 @@ if TYPE_CHECKING:
     help="How many octets wait for the rest of their messages, if octets are asked for; longer ones come in parts.  "
     "[default: 16777216]",
 )
-def messages_command(
-    reading: Reading,
-    output_format: Literal["text", "jsonl", "csv", "parquet"],
-    output: str,
-    is_summary: bool,
-    protocols: tuple[str, ...],
-    payload: bool,
-    directory: Path | None,
-    held: int | None,
-) -> int:
+def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Path | None, held: int | None) -> int:
     """List the RDMAP messages, one row each, with their answers and what named their memory.
 
     Untagged messages are put together from their DDP Segments, RDMA Writes and Read Responses have STag and TO of their
@@ -78,7 +48,7 @@ def messages_command(
     """
     from scapy_mpa.messages.assembly import DEFAULT_HELD
 
-    if is_summary and (output_format in ("csv", "parquet") or payload or directory is not None):
+    if is_summary and (rows.output_format in ("csv", PARQUET) or payload or directory is not None):
         raise click.UsageError("--summary comes as text or jsonl, and has no octets")
     if held is not None and not payload and directory is None:
         raise click.UsageError("--held says how many octets wait; ask for them with --payload or --directory")
@@ -86,46 +56,63 @@ def messages_command(
         raise click.UsageError("--payload and --directory both say where the octets go; one of them is enough")
     if directory is not None:
         check_empty(directory)
-    if output != STANDARD_OUTPUT or output_format == PARQUET:
-        check_output(reading.captures, output)
-    if output_format == PARQUET:
-        from scapy_mpa.report.columns import check_pyarrow
-
-        check_pyarrow()
+    rows.check()
     wants_octets = payload or directory is not None
-    with reading.messages(wants_octets, DEFAULT_HELD if held is None else held, protocols) as found:
+    with rows.reading.messages(wants_octets, DEFAULT_HELD if held is None else held) as found:
         if directory is not None:
             make_folder(directory)
-        with written(output) as file:
-            if output_format == PARQUET:
+        wanted = _Wanted(rows.messages(found) if rows.chooses else found)
+        with written(rows.output) as file:
+            if rows.is_parquet:
                 from scapy_mpa.messages.parquet import write_messages
 
-                write_messages(found, file)
+                write_messages(wanted, file)
+            elif is_summary:
+                write_text(_summary(found, wanted, rows.output_format), file)
             else:
-                lines = _summary(found, output_format) if is_summary else _lines(found, output_format, directory)
-                write_text(lines, file)
+                write_text(_lines(wanted, rows.output_format, directory), file)
+    if not wanted.is_any:
+        warn_of_nothing(rows.filters, "message")
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0
 
 
-def _summary(found: CapturedMessages, output_format: str) -> Iterator[str]:
+class _Wanted:
+    """The messages that are wanted.
+
+    Attributes:
+        is_any: whether there were any.
+    """
+
+    def __init__(self, messages: Iterable[MessageRow]) -> None:
+        self._messages = messages
+        self.is_any = False
+
+    def __iter__(self) -> Iterator[MessageRow]:
+        """Yield all of them."""
+        for message in self._messages:
+            self.is_any = True
+            yield message
+
+
+def _summary(found: CapturedMessages, wanted: Iterable[MessageRow], output_format: str) -> Iterator[str]:
     from scapy_mpa.messages.summary import summaries
 
-    for summary in summaries(found, found.shown):
+    for summary in summaries(wanted, found.shown):
         if output_format == "jsonl":
             yield json.dumps(summary.as_dict()) + "\n"
         else:
             yield from summary.lines()
 
 
-def _lines(found: CapturedMessages, output_format: str, directory: Path | None) -> Iterator[str]:
+def _lines(wanted: Iterable[MessageRow], output_format: str, directory: Path | None) -> Iterator[str]:
     from scapy_mpa.messages.lines import STYLES
 
     style = STYLES[output_format]
     if style.heading:
         yield style.heading
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(wanted, 1):
         if row.payload is None:
             yield style.line(row, None)
         elif directory is None:

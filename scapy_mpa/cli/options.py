@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -12,9 +12,12 @@ import click
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.tcp.half import Direction
+from scapy_mpa.ulp.header import UNKNOWN
+from scapy_mpa.ulp.identify import PROTOCOLS
 from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 
@@ -106,10 +109,25 @@ class Reading(NamedTuple):
     until: int | None = None
     #: The options that were given of those that leave something out.
     filters: tuple[str, ...] = ()
+    #: The upper layers whose connections are shown; all, if there are none.
+    protocols: tuple[str, ...] = ()
+
+    @property
+    def has_times(self) -> bool:
+        """Whether a time says what is shown."""
+        return self.since is not None or self.until is not None
+
+    def is_shown(self, connection: int, direction: Direction) -> bool:
+        """Whether this direction of the connection with this number is among those that are shown."""
+        return direction in self.directions and (not self.connections or connection in self.connections)
 
     def is_in_time(self, time: int) -> bool:
         """Whether a time (nanoseconds since the epoch) is among those that are shown."""
-        return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)
+        return self.was_in_time(time, time)
+
+    def was_in_time(self, first: int, last: int) -> bool:
+        """Whether what went from one time to another (nanoseconds since the epoch) is among what is shown."""
+        return (self.since is None or last >= self.since) and (self.until is None or first <= self.until)
 
     def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
         """Read the captures; raises as :func:`scapy_mpa.analyze` does."""
@@ -140,7 +158,7 @@ class Reading(NamedTuple):
         )
         return self._selected(found)
 
-    def messages(self, payload: bool, held: int, protocols: Sequence[str]) -> CapturedMessages:
+    def messages(self, payload: bool, held: int) -> CapturedMessages:
         """The messages of what was asked for, with their octets or without; raises as :meth:`select` does."""
         from scapy_mpa.messages.reading import CapturedMessages
 
@@ -149,12 +167,13 @@ class Reading(NamedTuple):
             payload=payload,
             held=held,
             directions=self.directions,
-            protocols=protocols,
+            protocols=self.protocols,
             selection=self.selection,
             assumptions=self.assumptions,
             limits=self.limits,
         )
-        return self._selected(found)
+        # All messages say more of the upper layer than the first ones, by which a report chooses.
+        return self._replace(protocols=())._selected(found)
 
     def _selected(self, found: Found) -> Found:
         try:
@@ -166,8 +185,13 @@ class Reading(NamedTuple):
 
     def select(self, report: Report) -> None:
         """Keep only what was asked for; raises :class:`click.UsageError` if there is no connection of that number."""
+        self.chosen(report)
+        report.select(self.connections, self.directions, self.since, self.until, self.protocols)
+
+    def chosen(self, report: Report) -> list[Connection]:
+        """The connections that were asked for; raises as :meth:`select` does."""
         try:
-            report.select(self.connections, self.directions, self.since, self.until)
+            return report.chosen(self.connections, self.since, self.until, self.protocols)
         except IndexError:
             there = len(report.connections)
             numbers = f"0 to {there - 1}" if there > 1 else "only 0" if there else "none"
@@ -188,6 +212,7 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
         hosts: tuple[bytes, ...],
         since: int | None,
         until: int | None,
+        protocols: tuple[str, ...],
         frames: tuple[int, int | None] | None,
         profile: str | None,
         assume: tuple[str, ...],
@@ -209,10 +234,11 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             "--frames": frames,
             "--since": since,
             "--until": until,
+            "--ulp": protocols,
         }
         filters = tuple(name for name, value in given.items() if value not in (None, ()))
-        reading = Reading(list(captures), selection, assumptions, limits, connections, shown, since, until, filters)
-        return command(reading, **others)
+        told = list(captures), selection, assumptions, limits
+        return command(Reading(*told, connections, shown, since, until, filters, protocols), **others)
 
     decorated = with_reading
     for decorate in reversed(
@@ -243,10 +269,17 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             click.option(
                 "--since",
                 type=Time(),
-                help="Only connections that were there then or later, and what is said of that time: seconds since the "
-                "epoch, or a date and time (ISO 8601, UTC).",
+                help="Only connections that were there then or later, and of their findings, FPDUs and messages those "
+                "of that time: seconds since the epoch, or a date and time (ISO 8601, UTC).",
             ),
             click.option("--until", type=Time(), help="The same, until then."),
+            click.option(
+                "--ulp",
+                "protocols",
+                multiple=True,
+                type=click.Choice((*PROTOCOLS, UNKNOWN), case_sensitive=False),
+                help="Only connections of this upper layer. May be repeated.",
+            ),
             click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
             click.option(
                 "--profile",

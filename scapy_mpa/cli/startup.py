@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing
 
 
 @click.command("startup")
@@ -35,5 +35,7 @@ def startup_command(reading: Reading, output_format: Literal["text", "json"]) ->
                 click.echo(line)
         if not found:
             click.echo("no MPA connection")
+    if not found:
+        warn_of_nothing(reading.filters)
     warn_of_damage(report.damage)
     return 0

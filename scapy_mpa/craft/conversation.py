@@ -10,6 +10,7 @@ that rule is in ``allow``: traffic that breaks it is then made on purpose.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, TypeAlias, TypeVar
 
 from scapy_mpa.craft import ulpdus
@@ -18,7 +19,7 @@ from scapy_mpa.craft.payload import MadeUp
 from scapy_mpa.craft.sending import Sending
 from scapy_mpa.craft.setup import CLOSES, MTU, SETUP_NAMES, Close, ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.tcppacket import ROLES, Role, other
-from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming
+from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, step_text
 from scapy_mpa.craft.wanted import SECONDS, is_number
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.judgement import judge
@@ -219,6 +220,48 @@ class Conversation:
             self.start()
         self._add(End(how, _role(by or self.setup.closes)))
         self._has_ended = True
+        return self
+
+    # --- what was said ---
+
+    def told(self) -> Iterator[str]:
+        """The steps, one line each, with the numbers that :meth:`change` takes."""
+        for number, step in enumerate(self.steps):
+            yield f"{number} {step_text(step)}"
+
+    def change(
+        self: C,
+        step: int,
+        payload: Payload | None = None,
+        *,
+        crc: int | None = None,
+        pad: bytes | None = None,
+        ulpdu_length: int | None = None,
+    ) -> C:
+        """Have a step that says something say it otherwise; what is None stays as it is.
+
+        Args:
+            step: its number, from 0; negative ones count from the last.
+            payload: of the message; of a bare ULPDU all of its octets.
+            crc: what its FPDUs have in place of the right CRC.
+            pad: what they have in place of the right PAD.
+            ulpdu_length: what they have in place of the right ULPDU_Length.
+        """
+        if not -len(self.steps) <= step < len(self.steps):
+            raise ConversationError(f"there is no step {step}; there are {len(self.steps)}, from 0")
+        said = self.steps[step]
+        if not isinstance(said, Say):
+            raise ConversationError(f"step {step} says nothing that is in an FPDU: {step_text(said)}")
+        message = said.message
+        if payload is not None:
+            message = message._replace(payload=self._octets(payload))
+        if crc is not None:
+            message = message._replace(crc=_unsigned(crc, 32))
+        if pad is not None:
+            message = message._replace(pad=bytes(pad))
+        if ulpdu_length is not None:
+            message = message._replace(ulpdu_length=_unsigned(ulpdu_length, 16))
+        self.steps[step] = Say(said.role, message)
         return self
 
     # --- rules ---

@@ -44,12 +44,21 @@ class Message(NamedTuple):
     """One RDMAP message: its opcode (``RAW``: a ULPDU as it is), what it carries, and where that goes.
 
     ``stag`` and ``to`` are those of a tagged message; ``stag`` is also the Invalidate STag of the Sends that have one.
+    ``crc``, ``pad`` and ``ulpdu_length`` are what its FPDUs have in place of what is right; None: that.
     """
 
     opcode: int
     payload: bytes | MadeUp
     stag: int = 0
     to: int = 0
+    crc: int | None = None
+    pad: bytes | None = None
+    ulpdu_length: int | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether its FPDUs have something in place of what is right."""
+        return (self.crc, self.pad, self.ulpdu_length) != (None, None, None)
 
     @property
     def name(self) -> str:
@@ -62,6 +71,12 @@ class Queues:
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
+
+    def copy(self) -> Queues:
+        """Others that are at the same numbers."""
+        made = Queues()
+        made._last = self._last.copy()
+        return made
 
     def next(self, queue: int) -> int:
         """The MSN of the next message on ``queue``."""

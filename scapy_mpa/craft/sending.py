@@ -13,13 +13,14 @@ from scapy_mpa.craft.deviating import DeviatingStream
 from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FrameMaker
 from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
-from scapy_mpa.craft.setup import Setup, nanoseconds
+from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
 from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
 from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
 from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.mulpdu import mulpdu
 
 
@@ -119,6 +120,10 @@ class _Sender:
             self.stream = DeviatingStream(half, Dialect(half.markers, half.crc, setup.origin), setup.deviation[side])
         else:
             self.stream = HalfStream(markers=half.markers, crc=half.crc, origin=setup.origin, alter=setup.alter[side])
+        self._alter = setup.alter[side]
+        #: The message whose FPDUs are laid.
+        self._message: Message | None = None
+        self._origin = setup.origin
         self.queues = Queues()
         self.rng = random.Random(seed << 1 | side)
         self.version = setup.ddp_version
@@ -136,11 +141,18 @@ class _Sender:
                 return limit
             return dynamic_mulpdu(stream.offset - segment, emss, stream.offset, half.markers)
 
-        def noted(ulpdu: bytes) -> bytes:
-            opcodes.append(opcode_of(ulpdu))
-            return ulpdu
+        def noted() -> Iterator[bytes]:
+            for self._message in messages:
+                for ulpdu in segments(self._message, self.queues, room, self.version):
+                    opcodes.append(opcode_of(ulpdu))
+                    yield ulpdu
 
-        ulpdus = (noted(one) for message in messages for one in segments(message, self.queues, room, self.version))
+        is_wrong = any(message.is_wrong for message in messages)
+        if isinstance(stream, HalfStream):
+            stream.alter = self._put_wrong if is_wrong else self._alter
+        elif is_wrong:
+            raise ConversationError("an FPDU of a sender that deviates has no CRC, PAD or length of its own choice")
+        ulpdus = noted()
         if not self.way.is_dynamic:
             octets, laid = stream.lay(ulpdus)
         else:
@@ -154,6 +166,22 @@ class _Sender:
             octets = b"".join(pieces)
         half.laid += laid
         return octets, laid
+
+    def _put_wrong(self, place: LaidFPDU, ulpdu: bytes, octets: bytes) -> bytes:
+        """An FPDU with what its message has in place of what is right."""
+        message, half = self._message, self.half
+        assert message is not None
+        if message.is_wrong:
+            octets = encode_fpdu(
+                ulpdu,
+                offset=place.offset if half.markers else None,
+                origin=self._origin,
+                crc=half.crc if message.crc is None else message.crc,
+                pad=message.pad,
+                ulpdu_length=message.ulpdu_length,
+                allow_oversize=True,
+            )
+        return octets if self._alter is None else self._alter(place, ulpdu, octets)
 
 
 class Sending:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from scapy_mpa.craft.messages import Message
+from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.setup import Close
 from scapy_mpa.craft.tcppacket import Role
+from scapy_mpa.framing.ddp import CONTROL_LENGTH, OPCODE_NAMES, opcode_of
 
 
 class Start(NamedTuple):
@@ -67,3 +68,29 @@ def turns(steps: Sequence[Step]) -> Iterator[tuple[Step, list[Message]]]:
         else:
             at += 1
         yield step, messages
+
+
+def step_text(step: Step) -> str:
+    """A step in a few words."""
+    if isinstance(step, Say):
+        message = step.message
+        name = message.name
+        if message.opcode == RAW:
+            opcode = opcode_of(bytes(message.payload[:CONTROL_LENGTH]))
+            known = OPCODE_NAMES[opcode] if opcode is not None else None
+            name += f" ({known})" if known is not None else ""
+        wrong = [
+            f"{name} {value.hex() if isinstance(value, bytes) else f'{value:#x}'}"
+            for name, value in (("CRC", message.crc), ("PAD", message.pad), ("ULPDU_Length", message.ulpdu_length))
+            if value is not None
+        ]
+        return ", ".join([f"{step.role} {name}, {len(message.payload)} octets", *wrong])
+    if isinstance(step, Streaming):
+        return f"{step.role} streaming data, {len(step.octets)} octets"
+    if isinstance(step, Pause):
+        return f"pause of {step.duration / 1_000_000_000:.6f} s"
+    if isinstance(step, PathMTU):
+        return f"path MTU {step.mtu}"
+    if isinstance(step, End):
+        return "no end" if step.how == "none" else f"{step.how.upper()} by the {step.role}"
+    return "Request and Reply"

@@ -48,6 +48,8 @@ UNTAGGED_HEADER_LENGTH = 18
 TAGGED_OPCODES = (0, 2)
 #: The queue of each untagged message, by opcode (RFC 5040 §4.2, RFC 7306 §4).
 QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2, 8: 0, 9: 0, 10: 1, 11: 3}
+#: Send, Send with Invalidate, Send with SE, Send with SE and Invalidate.
+SEND_OPCODES = frozenset((3, 4, 5, 6))
 TERMINATE_OPCODE = 7
 #: Control octets of an RDMA Write of one DDP Segment, in version 0 and in 1 (RFC 5040 §4.1, RFC 5041 §4.1).
 WHOLE_WRITES = (0xC000, 0xC140)

@@ -14,8 +14,9 @@ from scapy_mpa.craft.segmentation import Segmentation
 from scapy_mpa.craft.setup import Close
 from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
 from scapy_mpa.framing.startup import C, M
-from scapy_mpa.fuzz.exchange import Exchange, Said
+from scapy_mpa.fuzz.exchange import Exchange
 from scapy_mpa.fuzz.units import FPDUUnit, Startup, Unit, Way, startup_of
+from scapy_mpa.report.said import Said
 
 
 class Window(NamedTuple):

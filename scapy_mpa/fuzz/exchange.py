@@ -8,39 +8,22 @@ anew. The octets of a capture are hostile: what is taken of one is bounded (``MO
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from heapq import merge
-from operator import itemgetter
 from typing import NamedTuple
 
 from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.capture.index import rewind
-from scapy_mpa.craft.tcppacket import Role
-from scapy_mpa.errors import CaptureError
-from scapy_mpa.framing.dialect import read_fpdu, ulpdu_of
-from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
-from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.fuzz.units import Way
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
-from scapy_mpa.values.records import FPDURecord
-from scapy_mpa.wireshark.found import FoundFPDUs, marker_phase
+from scapy_mpa.report.said import Said, said_by, said_in
+from scapy_mpa.wireshark.found import FoundFPDUs
 
 #: Octets of ULPDUs that are taken of a capture; each FPDU counts some more.
 MOST_OCTETS = 64 << 20
 _OCTETS_AN_FPDU = 200
 _IPV4_KEY = 12
-
-
-class Said(NamedTuple):
-    """What a side said in one FPDU; PAD and CRC are None where they are right."""
-
-    role: Role
-    ulpdu: bytes
-    pad: bytes | None = None
-    crc: int | None = None
 
 
 class Exchange(NamedTuple):
@@ -114,39 +97,11 @@ def _found(capture: CaptureSource | Sequence[CaptureSource]) -> Iterator[tuple[i
     """Number of the connection, what was said, and the octets of the FPDU, in the order of delivery."""
     with FoundFPDUs(capture, "delivered") as found:
         for fpdu in found:
-            yield fpdu.connection.number, _said(fpdu.record, fpdu.decoded), len(fpdu.octets)
-
-
-def _said(record: FPDURecord, fpdu: Fpdu) -> Said:
-    is_zero = fpdu.pad == bytes(pad_length(fpdu.ulpdu_length))
-    crc = fpdu.crc if record.crc == "bad" else None
-    return Said(record.direction, fpdu.ulpdu, None if is_zero else fpdu.pad, crc)
+            yield fpdu.connection.number, said_in(fpdu.record, fpdu.decoded), len(fpdu.octets)
 
 
 def _recorded(report: Report) -> Iterator[tuple[int, Said, int]]:
     """The same by the records of an analysis that knows what the senders do wrong."""
     for connection in report.connections:
-        halves = [_turns(half) for half in (connection.initiator, connection.responder)]
-        for _, said, octets in merge(*halves, key=itemgetter(0)):
+        for said, octets in said_by(connection.initiator, connection.responder):
             yield connection.number, said, octets
-
-
-def _turns(half: HalfConnection) -> Iterator[tuple[int, Said, int]]:
-    """What a side said, each with the frame at which it and all before it was complete."""
-    turn = offset = 0
-    seq = half.seq_start or 0
-    for number, record in enumerate(half.fpdus):
-        turn = max(turn, record.frames[-1])
-        offset += record.seq - seq - offset & SEQ_MASK
-        try:
-            octets = record.octets()
-        except CaptureError:  # what it was made of cannot be found again
-            continue
-        if half.dialect is not None:
-            spoken = read_fpdu(half.dialect, octets, offset, half.dialect.due_behind(offset, number))
-            ulpdu = ulpdu_of(spoken, octets) if spoken is not None else b""
-            yield turn, Said(record.direction, ulpdu), len(octets)
-        else:
-            decoded = decode_fpdu(octets, marker_phase(half, offset), check_crc=False)
-            if decoded is not None:
-                yield turn, _said(record, decoded), len(octets)

@@ -15,13 +15,14 @@ from scapy_mpa.infer.budget import DiagnosisBudget
 from scapy_mpa.infer.diagnosis import Hypothesis, ddp_header, marker_agrees, verified_by_crc
 from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER
 from scapy_mpa.receive.located import Breach, Diagnosis, Located, Outcome, offset_of
-from scapy_mpa.receive.placing import DROPPED, FIRST_ULPDU_OCTETS, TERMINATE_OCTETS, WithdrawnError
+from scapy_mpa.receive.placing import DROPPED, TERMINATE_OCTETS, WithdrawnError
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.recovery import CHAIN, LOST
 from scapy_mpa.receive.scan import Extent
 from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment
+from scapy_mpa.watch.fpdus import FIRST_ULPDU_OCTETS
 
 #: Octets that are kept to find an FPDU in, behind a gap or behind what could not be read.
 _MOST_SEARCHED = 4 * LONGEST_FPDU

@@ -10,9 +10,10 @@ that a segment begins with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from inspect import Parameter, Signature, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scapy.base_classes import Gen
 from scapy.layers.inet import TCP
@@ -28,6 +29,9 @@ from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.layers.mpa import fpdu_packet
+
+if TYPE_CHECKING:
+    from scapy_mpa.capture.files import CaptureSource
 
 _NANOSECONDS = 1_000_000_000
 
@@ -48,6 +52,42 @@ class MPAConnection(Conversation, Gen[Packet]):
         super().__init__(**parameters)
         self._impair = (impair,) if isinstance(impair, str) else tuple(impair)
         self._traffic()  # says at once what is wrong with it
+
+    @classmethod
+    def from_capture(
+        cls,
+        capture: CaptureSource | Sequence[CaptureSource],
+        connection: int = 0,
+        *,
+        as_messages: bool = False,
+        pauses: float | None = None,
+        impair: str | Iterable[object] = (),
+        **parameters: Any,
+    ) -> MPAConnection:
+        """What both sides of a captured connection said, as steps that can be changed, and written.
+
+        ``told()`` lists the steps, ``change`` has one say something else. Startup frames, addresses, ports, Markers,
+        CRCs and how it ended are those that were captured; segments, losses and what came twice are not: TCP sends it
+        anew.
+
+        Args:
+            capture: A path or an open binary file, or a list of them.
+            connection: Its number, as ``scapy-mpa analyze`` has it.
+            as_messages: Whether a step is an RDMAP message, cut anew; else each FPDU is one, as long as it was.
+            pauses: The shortest time in seconds between two FPDUs that is kept as a step; None: none is.
+            impair: As for ``MPAConnection``.
+            parameters: In place of what was captured, such as ``m=(1, 1)``.
+
+        Raises:
+            CaptureError: Nothing of the capture can be read.
+            MPAError: There is no connection of that number.
+        """
+        from scapy_mpa.layers.fromcapture import chosen, said_again
+        from scapy_mpa.report.analysis import analyze
+
+        found = chosen(analyze(capture).connections, connection)
+        make = partial(cls, impair=impair)
+        return said_again(found, make, as_messages=as_messages, pauses=pauses, parameters=parameters)
 
     def __iter__(self) -> Iterator[Packet]:
         """The packets, from the first SYN on, one by one."""

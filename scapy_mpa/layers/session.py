@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from scapy.layers.inet import IP, TCP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import NoPayload, Packet, Padding
 from scapy.sessions import DefaultSession
@@ -18,6 +18,7 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
@@ -28,7 +29,7 @@ from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import FIN, RST, SYN, Segment
 
 Order = Literal["placed", "delivered"]
 
@@ -36,6 +37,10 @@ Order = Literal["placed", "delivered"]
 _RELEASE_AFTER = 1024
 _NANOSECONDS = 1_000_000_000
 _TCP_HEADER = 20
+#: Half connections of which it is not known what they carry, and whose last frame is kept.
+_MOST_UNKNOWN = 1024
+#: Octets of TCP payload that IP's lengths, headers counted, hold in any case.
+_LONGEST_COUNTED = 65000
 
 
 class _Frame(NamedTuple):
@@ -46,6 +51,8 @@ class _Frame(NamedTuple):
     time: Any
     sniffed_on: Any
     direction: Any
+    #: The sequence number behind its TCP payload.
+    end: int
 
 
 class _Later(NamedTuple):
@@ -59,9 +66,13 @@ class _Later(NamedTuple):
 class MPASession(DefaultSession):
     """A session for ``sniff``: one packet for each MPA Request, MPA Reply and FPDU.
 
-    Each comes over copies of the lower layers of the frame that placed it, with that frame's time; ``packet.frame`` is
-    its number, ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams,
-    IPv4 and IPv6, are put together first.
+    Each comes over copies of the lower layers of the frame that placed it (where a frame of the other direction did it:
+    of the last one of its own), with the time at which that was; ``packet.frame`` is the number of that frame,
+    ``packet.located_by`` and ``packet.record`` are what is known of an FPDU. Fragments of IP datagrams are
+    put together first.
+
+    TCP's sequence number is that of its own first octet; lengths and checksums are left to be computed, and a FIN or a
+    RST stays where it is right behind the packet. So ``wrpcap`` writes what is read again with the same FPDUs.
 
     What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and the
     lower layers of the last frame with data of its half connection. At the end of a file comes what its end tells.
@@ -100,10 +111,15 @@ class MPASession(DefaultSession):
         self.fragments = PacketFragments()
         self._number = 0
         self._time = 0
+        #: The present packet, its half connection, and the sequence number behind its TCP payload.
         self._current: Packet | None = None
+        self._key = b""
+        self._end = 0
         # What the present packet completes; half connection and stream offset are there to sort by.
         self._found: list[tuple[FullOperation | None, int, Packet]] = []
         self._last_frames: OrderedDict[bytes, _Frame] = OrderedDict()
+        #: The same of half connections of which it is not known (yet) what they carry.
+        self._unknown_frames: OrderedDict[bytes, _Frame] = OrderedDict()
         self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
         #: How many FPDUs came of half connections whose senders are known to deviate.
         self._deviating: Counter[FullOperation] = Counter()
@@ -139,11 +155,11 @@ class MPASession(DefaultSession):
             if self.passthrough:
                 yield whole
             return
-        self._current, self._time = whole, seg.time
+        self._current, self._time, self._key, self._end = whole, seg.time, seg.key, _end_of(seg)
         self.receiver.feed((seg,))
         speaks_mpa = bool(seg.length) and self.receiver.speaks_mpa(seg)
-        if speaks_mpa:
-            self._remember(seg, whole)
+        if seg.length:
+            self._remember(seg, whole, speaks_mpa)
         if self._number % _RELEASE_AFTER == 0:
             self._release()
         found = self._taken()
@@ -177,9 +193,10 @@ class MPASession(DefaultSession):
     def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
         """A startup frame is complete."""
         frame = self._frame_of(mpa.halves[direction].key, found.time)
-        packet = startup_packet(found.startup.encode())
+        octets = found.startup.encode()
+        packet = startup_packet(octets)
         _tell(packet, FoundPacket(found.frame, None, None))
-        self._found.append((None, 0, self._over(frame, packet)))
+        self._found.append((None, 0, self._over(frame, packet, found.seq, len(octets))))
 
     def _take_frames(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
         """The frames of an FPDU, which comes next."""
@@ -220,38 +237,48 @@ class MPASession(DefaultSession):
         mpa = operation.mpa
         record = record_of(row, frames, mpa.number, operation.direction, None, operation.deviation)
         _tell(upper, FoundPacket(row.placed or max(frames), record.located_by, record))
-        self._found.append((operation, offset, self._over(frame, upper)))
+        self._found.append((operation, offset, self._over(frame, upper, row.seq, len(octets))))
 
     # --- lower layers ---
 
-    def _remember(self, seg: Segment, packet: Packet) -> None:
-        """Keep the last frame with data of each half connection."""
-        frames = self._last_frames
-        frames[seg.key] = _frame(packet)
+    def _remember(self, seg: Segment, packet: Packet, speaks_mpa: bool) -> None:
+        """Keep the last frame with data of each half connection that carries MPA, or may turn out to."""
+        frames, most = self._last_frames, 2 * DEFAULT_LIMITS.connections
+        if not speaks_mpa:
+            frames, most = self._unknown_frames, _MOST_UNKNOWN
+        elif seg.key in self._unknown_frames:
+            del self._unknown_frames[seg.key]
+        frames[seg.key] = _frame(packet, _end_of(seg))
         frames.move_to_end(seg.key)
-        if len(frames) > 2 * DEFAULT_LIMITS.connections:
+        if len(frames) > most:
             frames.popitem(last=False)
 
     def _frame_of(self, key: bytes, time: int) -> _Frame | None:
         """The frame of an event at ``time`` (nanoseconds) in a half connection; None if it is the present packet."""
-        last = self._last_frames.get(key)
-        if time == self._time or last is None:
+        last = self._last_frames.get(key) or self._unknown_frames.get(key)
+        if (time == self._time and key == self._key) or last is None:
             return None
+        if time == self._time and self._current is not None:
+            return last._replace(time=self._current.time)
         return last._replace(time=EDecimal(time) / _NANOSECONDS)
 
     def _present(self) -> _Frame:
         assert self._current is not None
-        return _frame(self._current)
+        return _frame(self._current, self._end)
 
-    def _over(self, frame: _Frame | None, upper: Packet) -> Packet:
-        """``upper`` over copies of the lower layers of a frame, or of the present packet."""
+    def _over(self, frame: _Frame | None, upper: Packet, seq: int, length: int) -> Packet:
+        """``upper`` over copies of the lower layers of a frame, or of the present packet.
+
+        Its ``length`` octets were captured at a sequence number.
+        """
         current = self._current
         assert current is not None
         if frame is None:
             packet = _without_payload(current.copy())
-            frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction)
+            frame = _Frame(type(current), b"", current.time, current.sniffed_on, current.direction, self._end)
         else:
             packet = _without_payload(frame.cls(frame.octets, stop_dissection_after=TCP))
+        _fit(packet, seq, length, frame.end)
         packet[TCP].add_payload(upper)
         packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
         return packet
@@ -263,14 +290,43 @@ def _tell(packet: Packet, found: FoundPacket) -> None:
         packet.be_found(found)
 
 
-def _frame(packet: Packet) -> _Frame:
+def _end_of(seg: Segment) -> int:
+    """The sequence number behind the payload of a segment."""
+    return seg.seq + seg.length & SEQ_MASK
+
+
+def _frame(packet: Packet, end: int) -> _Frame:
     octets = packet.original or bytes(packet)
-    return _Frame(type(packet), octets, packet.time, packet.sniffed_on, packet.direction)
+    return _Frame(type(packet), octets, packet.time, packet.sniffed_on, packet.direction, end)
 
 
 def _without_payload(packet: Packet) -> Packet:
     packet[TCP].remove_payload()
     return packet
+
+
+def _fit(packet: Packet, seq: int, length: int, end: int) -> None:
+    """Have the lower layers of a packet without payload fit ``length`` octets at a sequence number.
+
+    ``end`` is the sequence number behind the octets of the segment that they were of.
+    """
+    tcp = packet[TCP]
+    tcp.seq = seq
+    flags = int(tcp.flags) & ~SYN
+    tcp.flags = flags if seq + length & SEQ_MASK == end else flags & ~(FIN | RST)
+    # What no IP header can count goes as hosts hand such segments to an interface that cuts them: without.
+    counted = None if length <= _LONGEST_COUNTED else 0
+    tcp.chksum = counted
+    layer = tcp.underlayer
+    while layer is not None:
+        if isinstance(layer, IP):
+            layer.len, layer.chksum = counted, None
+        elif isinstance(layer, IPv6):
+            layer.plen = counted
+        elif isinstance(layer, UDP):
+            layer.len = layer.chksum = counted
+        layer = layer.underlayer
+    packet.wirelen = None
 
 
 def _in_order_of_streams(

@@ -12,12 +12,16 @@ from typing import NamedTuple, Protocol
 from scapy_mpa.framing.ddp import (
     LAST,
     OPCODE_NAMES,
+    SEND_OPCODES,
     TAGGED,
     TAGGED_HEADER,
     TAGGED_HEADER_LENGTH,
+    TERMINATE_OPCODE,
     UNTAGGED_HEADER,
     UNTAGGED_HEADER_LENGTH,
+    decode_terminate,
 )
+from scapy_mpa.framing.requests import ReadRequest, atomic_request_id, original_request_id, read_requests
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.messages.links import (
     MOST_CALLS,
@@ -25,11 +29,7 @@ from scapy_mpa.messages.links import (
     Named,
     NamedMemories,
     Pending,
-    ReadRequest,
     Requests,
-    atomic_request_id,
-    original_request_id,
-    read_requests,
 )
 from scapy_mpa.messages.row import NO_MESSAGE
 from scapy_mpa.messages.spread import Spread
@@ -43,7 +43,6 @@ DEFAULT_HELD = 16 << 20
 #: Octets of memory that a message takes besides its own.
 WEIGHT = 512
 _WRITE, _READ_REQUEST, _READ_RESPONSE, _SEND = range(4)
-_SENDS = frozenset((3, 4, 5, 6))
 _INVALIDATING = frozenset((4, 6))
 _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 10, 11
 _OPCODE = 0x0F
@@ -320,8 +319,11 @@ class Assembly:
             rsvdulp, qn, msn, _ = header
             if opcode in _INVALIDATING:
                 invalidated = rsvdulp
-            if is_whole and opcode in _SENDS:
+            if is_whole and opcode in SEND_OPCODES:
                 upper = self._look_at_send(half, there)
+            elif opcode == TERMINATE_OPCODE and not there.offset:
+                said = decode_terminate(first.ulpdu)
+                there.note("no control word" if said is None else said.meaning)
             elif is_whole and opcode == _READ_REQUEST:
                 named_by = self._use_source(half, read_requests(there.head))
         number = self._store.add(

@@ -9,51 +9,15 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable
-from struct import Struct
 from typing import NamedTuple
 
+from scapy_mpa.framing.requests import ReadRequest
 from scapy_mpa.ulp.header import NamedMemory
 
 #: Of each half connection: requests without an answer, STags, calls without a reply that are remembered.
 MOST_REQUESTS, MOST_STAGS, MOST_CALLS = 1 << 16, 1 << 13, 1 << 12
 #: Different numbers of RDMA Reads under way that are told apart, and times at the limit that are kept.
 _MOST_LEVELS, MOST_TIMES = 1 << 12, 16
-
-_BODY = Struct(">IQIIQ")
-_HOST_BODY = Struct("<IQIIQ")
-#: As C lays the fields out in the memory of a host.
-_PADDED_BODY = Struct("<I4xQIIQ")
-_REQUEST_ID_AT = 4
-_WORD = Struct(">I")
-
-
-class ReadRequest(NamedTuple):
-    """What a Read Request says (RFC 5040 §4.4); ``size`` in octets."""
-
-    sink_stag: int
-    sink_to: int
-    size: int
-    source_stag: int
-    source_to: int
-
-
-def read_requests(body: bytes) -> list[ReadRequest]:
-    """What the body of a Read Request says: first as RFC 5040 has it, then as senders in host order write it."""
-    if len(body) == _PADDED_BODY.size:
-        return [ReadRequest(*_PADDED_BODY.unpack(body))]
-    if len(body) != _BODY.size:
-        return []
-    return [ReadRequest(*_BODY.unpack(body)), ReadRequest(*_HOST_BODY.unpack(body))]
-
-
-def atomic_request_id(body: bytes) -> int | None:
-    """The Request ID of an Atomic Request (RFC 7306 §5.2)."""
-    return int(_WORD.unpack_from(body, _REQUEST_ID_AT)[0]) if len(body) >= _REQUEST_ID_AT + _WORD.size else None
-
-
-def original_request_id(body: bytes) -> int | None:
-    """The Original Request ID of an Atomic Response (RFC 7306 §5.3)."""
-    return int(_WORD.unpack_from(body)[0]) if len(body) >= _WORD.size else None
 
 
 class Call:

@@ -93,7 +93,7 @@ class MessageRow(NamedTuple):
         ulp: the upper layer's protocol and the values of its header, None where there is none.
         text: the same in words.
         named_by: the first frame of the message that named the STag to the peer, or None.
-        note: what is odd.
+        note: what is odd, or what a Terminate says.
         payload: its octets, None if they were not kept.
     """
 

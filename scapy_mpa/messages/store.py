@@ -11,7 +11,7 @@ import marshal
 from array import array
 from collections.abc import Iterator
 from heapq import merge
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from scapy_mpa.messages.row import AnswerValues, MessageValues
 from scapy_mpa.system.temporary import temporary_file
@@ -22,7 +22,7 @@ _CHUNK, _CHUNKS = 2048, 4
 _DELIVERED = MessageValues._fields.index("delivered_frame")
 _NEVER = 1 << 63
 
-_Row: TypeAlias = "tuple[object, ...]"
+_Row: TypeAlias = "tuple[Any, ...]"
 #: What is sorted by: the frame of delivery; of those never delivered connection and last frame; then as they came.
 _Key: TypeAlias = "tuple[int, int, int, int]"
 
@@ -108,8 +108,8 @@ class MessageStore:
     def add(self, row: _Row) -> int:
         """Keep the values of a message; returns what :meth:`answer` wants to know of it."""
         delivered = row[_DELIVERED]
-        if delivered >= self._delivered:  # type: ignore[operator]
-            self._delivered = delivered  # type: ignore[assignment]
+        if delivered >= self._delivered:
+            self._delivered = delivered
             return self._in_order.add(row)
         return ~self._late.add(row)
 

@@ -15,14 +15,12 @@ from scapy_mpa.receive.scan import Extent, FPDUReader, MarkerDisagreement
 from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 from scapy_mpa.values.segment import Segment
-from scapy_mpa.watch.fpdus import oddities
+from scapy_mpa.watch.fpdus import FIRST_ULPDU_OCTETS, oddities
 
 #: FPDUs beyond the chain with a bad CRC that are remembered; more are judged when the chain gets there.
 MOST_SUSPECTS = 4096
 #: Places where FPDUs end that are remembered before it is asked which of them still matter.
 _FEW_ENDS = 256
-#: Octets of a ULPDU that are looked at: all of a ready-to-receive message (RFC 6581 §9.2).
-FIRST_ULPDU_OCTETS = 48
 #: Octets of a Terminate that are looked at: its control word comes first.
 TERMINATE_OCTETS = 64
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.capture.index import FrameIndex
@@ -11,6 +12,7 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
 from scapy_mpa.report.lifecycle import lifecycle_as_dict
+from scapy_mpa.report.upper import stated_limits, upper_as_dict, upper_layer
 from scapy_mpa.report.verdict import verdict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from scapy_mpa.framing.agreement import ReadDepths
     from scapy_mpa.framing.deviations import Deviation
     from scapy_mpa.framing.judgement import Judgement
+    from scapy_mpa.report.said import Said
+    from scapy_mpa.ulp.identify import UpperLayer
 
 _ALL_RULES = frozenset(RULES)
 
@@ -84,7 +88,22 @@ class Connection:
     @property
     def verdict(self) -> str:
         """What became of it, in one sentence."""
-        return verdict(self, {})
+        return verdict(self, stated_limits(self.upper_layer))
+
+    @cached_property
+    def upper_layer(self) -> UpperLayer:
+        """What runs above RDMAP, as far as startup frames and the first Sends show it."""
+        return upper_layer(self)
+
+    def said(self) -> Iterator[Said]:
+        """What both sides said, FPDU by FPDU, in the order of delivery; the frames of the capture are read again.
+
+        Without the FPDUs (``analyze(..., fpdus=False)``) that is nothing.
+        """
+        from scapy_mpa.report.said import said_by
+
+        for said, _ in said_by(self.initiator, self.responder):
+            yield said
 
     @property
     def judgement(self) -> Judgement:
@@ -152,7 +171,8 @@ class Connection:
             "part": self.part.as_dict() if self.part is not None else None,
             "halves": {direction: self.half(direction).as_dict() for direction in directions},
             "negotiation": self._negotiation(),
-            "lifecycle": lifecycle_as_dict(self),
+            "ulp": upper_as_dict(self.upper_layer),
+            "lifecycle": lifecycle_as_dict(self, self.verdict),
             "findings": [found.as_dict() for found in self.findings],
         }
 
@@ -164,9 +184,13 @@ def _startup(found: FoundFrame | None) -> tuple[StartupFrame | None, int | None]
 def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:
     if startup is None:
         return None
+    return {"frame": frame, **startup_fields(startup)}
+
+
+def startup_fields(startup: StartupFrame) -> dict[str, Any]:
+    """The fields of a startup frame with the keys of the JSON."""
     enhanced = startup.enhanced
     return {
-        "frame": frame,
         "m": startup.m,
         "c": startup.c,
         "r": startup.r,

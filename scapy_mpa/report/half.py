@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDULog, FPDURecord, record_of
+from scapy_mpa.watch.fpdus import FirstSend
 
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 
@@ -113,6 +114,8 @@ class HalfConnection:
         self.first_ulpdu = operation.opening.ulpdu if operation is not None else None
         #: The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured.
         self.opened = operation.opening.opened if operation is not None else None
+        #: Its first Send with payload, None if there is none, or nobody knows which was the first.
+        self.first_send: FirstSend | None = operation.watches.first_send if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
         #: What the sender does wrong, if the FPDUs were read by that, its names and how it lays FPDUs out.
@@ -125,6 +128,14 @@ class HalfConnection:
         """The half connection with the keys of the report's JSON."""
         counts = {key: getattr(self.counts, key) for key in COUNT_KEYS}
         return {"markers": bool(self.markers), "deviation": self.deviation} | counts
+
+
+def marker_phase(half: HalfConnection, offset: int) -> int | None:
+    """What :func:`decode_fpdu` takes for the offset of an FPDU at a stream offset; None without Markers."""
+    if not half.markers:
+        return None
+    phase = offset % MARKER_INTERVAL
+    return None if 0 < phase < MARKER_LENGTH else phase  # no FPDU can begin inside a Marker
 
 
 def inferred_as_dict(half: HalfConnection) -> dict[str, Any] | None:

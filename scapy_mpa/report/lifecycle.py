@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from scapy_mpa.report.half import DIRECTIONS
-from scapy_mpa.report.verdict import JudgedConnection, verdict
+from scapy_mpa.report.verdict import JudgedConnection
 from scapy_mpa.report.words import plural
 
 _NANOSECONDS = 1_000_000_000
 
 
-def lifecycle_as_dict(connection: JudgedConnection) -> dict[str, Any]:
-    """The lifecycle of a connection with the keys of the report's JSON; times and duration are in seconds."""
+def lifecycle_as_dict(connection: JudgedConnection, verdict: str) -> dict[str, Any]:
+    """The lifecycle of a connection with the keys of the report's JSON; times and duration are in seconds.
+
+    ``verdict`` is the sentence that says what became of it.
+    """
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
     ends = {role: life.half(role) for role in DIRECTIONS}
@@ -33,14 +36,15 @@ def lifecycle_as_dict(connection: JudgedConnection) -> dict[str, Any]:
         "reset_frame": life.reset_frame,
         "resets": {role: end.resets for role, end in ends.items()},
         "retransmissions": {role: connection.half(role).counts.retransmitted_segments for role in DIRECTIONS},
-        "verdict": verdict(connection, {}),
+        "verdict": verdict,
     }
 
 
-def lifecycle_line(connection: JudgedConnection) -> str:
-    """Its first and last frame, how long it took, and how many retransmissions there were."""
+def lifecycle_line(connection: JudgedConnection, protocol: str | None = None) -> str:
+    """Its first and last frame, how long it took, retransmissions, and the upper layer, if that is known."""
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
     again = sum(connection.half(role).counts.retransmitted_segments for role in DIRECTIONS)
     said = f"frames {first_frame} to {last_frame}, {(last_time - first_time) / _NANOSECONDS:.6f} s"
-    return said + (f", {plural(again, 'retransmission')}" if again else "")
+    said += f", {plural(again, 'retransmission')}" if again else ""
+    return said + (f", {protocol}" if protocol is not None else "")

@@ -67,6 +67,7 @@ class Report:
         directions: Sequence[Direction] = DIRECTIONS,
         since: int | None = None,
         until: int | None = None,
+        protocols: Collection[str] = (),
     ) -> None:
         """Keep some connections, and of their findings those of these directions and times.
 
@@ -75,26 +76,38 @@ class Report:
             directions: Whose findings are kept.
             since: A time (nanoseconds since the epoch): connections that ended before, and findings before, go.
             until: A time: connections that began later, and later findings, go.
+            protocols: Upper layers, by name; all, if there are none.
 
         Raises:
             IndexError: There is no connection of that number.
         """
-        if isinstance(connections, int):
-            connections = (connections,)
-        if connections:
-            self.connections = [self.connections[number] for number in sorted(set(connections))]
+        first, last = _bounds(since, until)
+        self.connections = self.chosen(connections, since, until, protocols)
+        if connections != () or protocols:
             self.findings = []
-        first, last = since if since is not None else 0, until if until is not None else 1 << 64
-        if since is not None or until is not None:
-            there = [(one.lifecycle.first[1], one.lifecycle.last[1], one) for one in self.connections]
-            self.connections = [one for begin, end, one in there if begin <= last and first <= end]
-            self.findings = [found for found in self.findings if first <= found.time_ns <= last]
+        self.findings = [found for found in self.findings if first <= found.time_ns <= last]
         for kept in self.connections:
             kept.findings = [
                 found
                 for found in kept.findings
                 if found.direction in (None, *directions) and first <= found.time_ns <= last
             ]
+
+    def chosen(
+        self,
+        connections: int | Collection[int] = (),
+        since: int | None = None,
+        until: int | None = None,
+        protocols: Collection[str] = (),
+    ) -> list[Connection]:
+        """The connections that :meth:`select` would keep; raises as that does."""
+        if isinstance(connections, int):
+            connections = (connections,)
+        numbers = sorted(set(connections)) if connections else range(len(self.connections))
+        first, last = _bounds(since, until)
+        chosen = [self.connections[number] for number in numbers]
+        chosen = [one for one in chosen if one.lifecycle.first[1] <= last and first <= one.lifecycle.last[1]]
+        return [one for one in chosen if not protocols or one.upper_layer.name in protocols]
 
     def keep_severe(self, severity: Severity) -> None:
         """Keep findings of this severity and graver ones, and the connections that have some."""
@@ -161,6 +174,11 @@ class Report:
         values = self._with_file(connection.as_dict(directions), connection.lifecycle.first[0])
         findings = [self._with_file(found.as_dict(), found.frame) for found in connection.findings]
         return values | {"findings": findings}
+
+
+def _bounds(since: int | None, until: int | None) -> tuple[int, int]:
+    """The first and the last time, in nanoseconds since the epoch."""
+    return since if since is not None else 0, until if until is not None else 1 << 64
 
 
 class RuleCount(NamedTuple):

@@ -14,7 +14,7 @@ from scapy_mpa.framing.deviations import is_enhanced, rtr_type
 from scapy_mpa.framing.legacy import LegacyDepths, legacy_depths, stated_depths
 from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, StartupFrame
-from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.connection import Connection, startup_fields
 from scapy_mpa.report.words import plural
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.privatedata import ENHANCED_FORM, private_data_parts
@@ -84,7 +84,7 @@ class Negotiated:
             "S (RFC 6581)", lambda frame: "enhanced" if is_enhanced(frame) else "set" if frame.s else "plain", ""
         )
         if any(frame is not None and frame.res for frame in (request, reply)):
-            yield self._both("Res", lambda frame: f"{frame.res:#03x}", "")
+            yield self._both("Res", _res, "")
 
     def _both(self, name: str, say: Any, outcome: str) -> NegotiatedField:
         offered, answered = ("" if frame is None else say(frame) for frame in (self._request, self._reply))
@@ -191,18 +191,10 @@ class Negotiated:
     def _startup_as_dict(self, startup: StartupFrame, frame: int | None, time: int | None) -> dict[str, Any]:
         port = self.connection.responder_port
         legacy: LegacyDepths | None = legacy_depths(startup, port)
-        enhanced = startup.enhanced
         return {
             "frame": frame,
             "time": None if time is None else time / _SECOND,
-            "m": startup.m,
-            "c": startup.c,
-            "r": startup.r,
-            "s": startup.s,
-            "res": startup.res,
-            "rev": startup.rev,
-            "pd_length": startup.pd_length,
-            "enhanced": enhanced._asdict() if enhanced is not None else None,
+            **startup_fields(startup),
             "smb_direct_depths": legacy._asdict() if legacy is not None else None,
             "private_data": [part.as_dict() for part in private_data_parts(startup, port)],
         }
@@ -281,3 +273,7 @@ def _octets(octets: bytes) -> str:
     if len(octets) <= 16:
         return octets.hex(" ")
     return f"{octets[:12].hex(' ')} ... ({len(octets)} octets)"
+
+
+def _res(frame: StartupFrame) -> str:
+    return f"{frame.res:#03x}" + (f" ({frame.res_name})" if frame.res_name else "")

@@ -61,7 +61,7 @@ def report_lines(
     for connection in shown:
         yield connection_line(connection) + where(connection.lifecycle.first[0])
         yield f"  {connection.verdict}"
-        yield f"  {lifecycle_line(connection)}"
+        yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
         more = like_others.get(connection.number)
         if more:
             yield f"  and {plural(more, 'connection')} more like it from {address_of(connection)} (JSON lists them)"

@@ -14,7 +14,7 @@ from scapy_mpa.framing.legacy import SMB_DIRECT_PORT
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, StartupFrame
 from scapy_mpa.ulp import iser, nvme, rpcrdma, smbdirect
 from scapy_mpa.ulp.header import UNKNOWN, NamedMemory, Protocol, UpperHeader
-from scapy_mpa.ulp.privatedata import ISER_PORT, NFS_PORT, NVME_PORT, private_data_parts
+from scapy_mpa.ulp.privatedata import ISER_PORT, NFS_PORT, NVME_PORT, PrivateDataPart, private_data_parts
 from scapy_mpa.ulp.smbdirect import SmbDirectLimits, limits_of, negotiate_request, negotiate_response
 from scapy_mpa.ulp.tools import PERFTEST_PORT, RPING_PORT, is_perftest_version, perftest_header, rping_header
 
@@ -54,11 +54,24 @@ class UpperLayer:
         limits: what SMB Direct's negotiation came to, None if there was none.
     """
 
-    __slots__ = ("_by_port", "_by_private", "_confirmed", "_offered", "_request", "_sent", "_stated", "limits")
+    __slots__ = (
+        "_by_port",
+        "_by_private",
+        "_confirmed",
+        "_inline",
+        "_offered",
+        "_request",
+        "_sent",
+        "_stated",
+        "limits",
+    )
 
     def __init__(self, request: StartupFrame | None, reply: StartupFrame | None, responder_port: int) -> None:
         self._by_port = PORTS.get(responder_port)
-        self._by_private = _by_private_data((request, reply), responder_port)
+        parts = [_parts(frame, responder_port) for frame in (request, reply)]
+        self._by_private = next((part.protocol for of in parts for part in of if part.protocol is not None), None)
+        #: How many octets the Initiator and the Responder take in a Send, as their Private Data say (RFC 8797).
+        self._inline = [next((part.most_received for part in of if part.most_received), None) for of in parts]
         self._confirmed: Protocol | None = None
         #: Memory that the first message names, if it is rping's, until the peer uses it.
         self._offered: NamedMemory | None = None
@@ -133,6 +146,15 @@ class UpperLayer:
             return rping
         return None
 
+    def most_octets(self, direction: str) -> int | None:
+        """How many octets a Send of this direction ("initiator": sent by the Initiator) may have, if the peer said so.
+
+        SMB Direct's negotiation says it, and the Private Data of RPC-over-RDMA (RFC 8797).
+        """
+        if self.limits is not None:
+            return self.limits.most_received(direction)
+        return self._inline[1 if direction == "initiator" else 0]
+
     def see_use(self, stag: int, to: int) -> None:
         """The peer of the Initiator reads or writes memory: what an rping's first message named?"""
         offered = self._offered
@@ -142,11 +164,7 @@ class UpperLayer:
             self._offered = None
 
 
-def _by_private_data(frames: tuple[StartupFrame | None, ...], responder_port: int) -> Protocol | None:
-    for frame in frames:
-        if frame is None or len(frame.private_data) < ENHANCED_DATA_LENGTH:
-            continue
-        for part in private_data_parts(frame, responder_port):
-            if part.protocol is not None:
-                return part.protocol
-    return None
+def _parts(frame: StartupFrame | None, responder_port: int) -> list[PrivateDataPart]:
+    if frame is None or len(frame.private_data) < ENHANCED_DATA_LENGTH:
+        return []
+    return private_data_parts(frame, responder_port)

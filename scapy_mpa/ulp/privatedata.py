@@ -32,7 +32,10 @@ _UNIT = 1024
 
 
 class PrivateDataPart(NamedTuple):
-    """A part of Private Data: where it lies, what it is, its values, what they say; ``protocol`` if that is known."""
+    """A part of Private Data: where it lies, what it is, its values, what they say; ``protocol`` if that is known.
+
+    ``most_received`` is how many octets its sender takes in a Send, 0 if it does not say so.
+    """
 
     offset: int
     length: int
@@ -40,6 +43,7 @@ class PrivateDataPart(NamedTuple):
     values: dict[str, Any]
     text: str
     protocol: Protocol | None = None
+    most_received: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON."""
@@ -106,7 +110,7 @@ def _rpc_over_rdma(octets: bytes) -> PrivateDataPart | None:
     }
     text = f"version {version}, sends at most {sizes[0]} octets inline, receives at most {sizes[1]}"
     text += f", {'can' if invalidation else 'cannot'} do with remote invalidation"
-    return PrivateDataPart(0, _RPC.size, "RFC 8797", values, text, "RPC-over-RDMA")
+    return PrivateDataPart(0, _RPC.size, "RFC 8797", values, text, "RPC-over-RDMA", sizes[1])
 
 
 def _nvme(octets: bytes, frame: StartupFrame, responder_port: int) -> PrivateDataPart | None:

@@ -39,7 +39,7 @@ def is_perftest_version(octets: bytes, length: int) -> bool:
 def perftest_header(octets: bytes, length: int) -> UpperHeader | None:
     """A perftest message: its version, or the memory that the peer is to read or write."""
     if is_perftest_version(octets, length):
-        version = octets.rstrip(b"\0").decode("ascii")
+        version = octets[:length].rstrip(b"\0").decode("ascii")
         return UpperHeader("perftest", {"message": "version", "version": version}, text=f"version {version}")
     if length != _EXCHANGE_LENGTH or len(octets) < length:
         return None

@@ -9,8 +9,8 @@ cdef class SizeWatch:
     cdef public long long _emss, _limit, _longest_fpdu, longest
 
 cdef class FPDUWatches:
-    cdef public bint _markers
-    cdef public object _reads, _writes, messages, terminate, usual
+    cdef public bint _awaits_send, _markers
+    cdef public object _reads, _writes, first_send, messages, terminate, usual
     cdef public DDPWatch ddp
     cdef public SizeWatch sizes
 

@@ -12,10 +12,17 @@ Operation are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from scapy_mpa.framing.crc import CRC_LENGTH
-from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp, decode_terminate
+from scapy_mpa.framing.ddp import (
+    SEND_OPCODES,
+    TAGGED_HEADER_LENGTH,
+    UNTAGGED_HEADER_LENGTH,
+    UntaggedHeader,
+    decode_ddp,
+    decode_terminate,
+)
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, decode_fpdu, pad_length
 from scapy_mpa.framing.markers import (
     LONGEST_FPDU,
@@ -46,14 +53,25 @@ from scapy_mpa.watch.ddp import WATCHED_OCTETS, DDPWatch
 from scapy_mpa.watch.messages import MessageEnds
 from scapy_mpa.watch.segments import names_buffer
 
+#: Octets of a ULPDU that are looked at: all of a ready-to-receive message (RFC 6581 §9.2), and of what upper layers say
+#: first, such as SMB Direct's negotiation or an RPC without chunks.
+FIRST_ULPDU_OCTETS = 96
 #: Octets at the beginning of an FPDU that are looked at, Markers included.
 _LOOKED_AT = LENGTH_FIELD_LENGTH + WATCHED_OCTETS + 2 * MARKER_LENGTH
+_FIRST_OCTETS = LENGTH_FIELD_LENGTH + FIRST_ULPDU_OCTETS + 2 * MARKER_LENGTH
 _LOW_BITS = 3
 #: A half connection none of whose segments holds so much does not show its EMSS: no host announces less (RFC 879).
 SMALLEST_EMSS = 536
 #: So many first octets of Full Operation tell what they are.
 LOOKED_AT = LONGEST_FPDU
 _NO_MARKER = bytes(MARKER_LENGTH)
+
+
+class FirstSend(NamedTuple):
+    """The first Send of a half connection, if it is one DDP Segment: its first octets, and how many there are."""
+
+    beginning: bytes
+    octets: int
 
 
 class ReadsWatch(Protocol):
@@ -80,10 +98,22 @@ class FPDUWatches:
         sizes: how long FPDUs are.
         usual: what is not shown.
         messages: where messages end that are not acknowledged.
+        first_send: the first Send with payload, None as long as there is none, or if it began before what is watched.
         terminate: the first Terminate, None as long as there is none.
     """
 
-    __slots__ = ("_markers", "_reads", "_writes", "ddp", "messages", "sizes", "terminate", "usual")
+    __slots__ = (
+        "_awaits_send",
+        "_markers",
+        "_reads",
+        "_writes",
+        "ddp",
+        "first_send",
+        "messages",
+        "sizes",
+        "terminate",
+        "usual",
+    )
 
     def __init__(self, begun: bool, emss: int, markers: bool, gso_flag: str = "") -> None:
         self._markers = markers
@@ -92,6 +122,8 @@ class FPDUWatches:
         self.sizes = SizeWatch(emss, markers, gso_flag)
         self.usual = self._writes = Usual()
         self.messages = MessageEnds()
+        self._awaits_send = begun
+        self.first_send: FirstSend | None = None
         self.terminate: Located | None = None
 
     def watch_reads(self, reads: ReadsWatch) -> None:
@@ -120,6 +152,10 @@ class FPDUWatches:
         It was placed at ``known``.  Returns the rules that it breaks.
         """
         begin, header, ulpdu_length, end, fits = one.begin, one.header, one.ulpdu_length, one.end, one.fits
+        if self._awaits_send:
+            first: Octets = octets[begin : min(begin + _FIRST_OCTETS, end)]
+            plain = remove_markers(first, begin + shift) if self._markers else bytes(first)
+            self._meet(plain[LENGTH_FIELD_LENGTH:], ulpdu_length)
         ddp, usual = self.ddp, self.usual
         uncut = -(header + shift) % MARKER_INTERVAL if self._markers else UNTAGGED_HEAD
         if fits and uncut >= TAGGED_HEAD:
@@ -137,7 +173,7 @@ class FPDUWatches:
         if ulpdu_length > self.sizes.longest:
             breaches += self.sizes.grows(ulpdu_length, end - begin, offset, *known)
         if self._markers and uncut < LENGTH_FIELD_LENGTH + WATCHED_OCTETS:
-            plain: Octets = remove_markers(octets[begin : min(begin + _LOOKED_AT, end)], offset)
+            plain = remove_markers(octets[begin : min(begin + _LOOKED_AT, end)], offset)
             breaches += self._follow(plain, LENGTH_FIELD_LENGTH, ulpdu_length, offset, known)
         else:
             breaches += self._follow(octets, header + LENGTH_FIELD_LENGTH, ulpdu_length, offset, known)
@@ -163,6 +199,8 @@ class FPDUWatches:
         self.ddp.pass_to(located.end)
         if located.terminate and self.terminate is None:
             self.terminate = located
+        if self._awaits_send:
+            self._meet(located.beginning, length)
         breaches = [*self._follow(located.beginning, 0, length, offset, known)]
         if length > self.sizes.longest:
             breaches += self.sizes.grows(length, located.end - offset, offset, *known)
@@ -172,6 +210,16 @@ class FPDUWatches:
         elif length > MAX_ULPDU_LENGTH:
             breaches.append(Breach("ulpdu-length-limit", offset, *known, f"ULPDU_Length {length}"))
         return breaches
+
+    def _meet(self, ulpdu: bytes, ulpdu_length: int) -> None:
+        """An FPDU before the first Send with payload, or that one."""
+        header = decode_ddp(ulpdu)
+        octets = ulpdu_length - UNTAGGED_HEADER_LENGTH
+        if octets <= 0 or not isinstance(header, UntaggedHeader) or header.opcode not in SEND_OPCODES:
+            return
+        self._awaits_send = False
+        if header.last and not header.mo:
+            self.first_send = FirstSend(ulpdu[UNTAGGED_HEADER_LENGTH : min(FIRST_ULPDU_OCTETS, ulpdu_length)], octets)
 
     def _follow(self, octets: Octets, at: int, ulpdu_length: int, offset: int, known: Moment) -> Sequence[Breach]:
         ddp, reads = self.ddp, self._reads

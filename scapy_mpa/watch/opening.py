@@ -5,12 +5,11 @@ from __future__ import annotations
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH, Octets, plain_length, wire_length
 from scapy_mpa.receive.located import Located
-from scapy_mpa.receive.placing import FIRST_ULPDU_OCTETS
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Layout
 from scapy_mpa.tcp.half import Moment
 from scapy_mpa.values.segment import Segment, bare
-from scapy_mpa.watch.fpdus import LOOKED_AT, begins_with_header, wrong_beginning
+from scapy_mpa.watch.fpdus import FIRST_ULPDU_OCTETS, LOOKED_AT, begins_with_header, wrong_beginning
 
 
 class Opening:

@@ -62,7 +62,7 @@ def _lifecycle(connection: Connection, frame: int) -> str:
     life = connection.lifecycle
     if frame == (life.ended_frame or life.last[0]):
         return f"#{connection.number}: {connection.verdict}"
-    return f"#{connection.number}: begins here: {lifecycle_line(connection)}"
+    return f"#{connection.number}: begins here: {lifecycle_line(connection, connection.upper_layer.protocol)}"
 
 
 def _startup(startup: StartupFrame) -> str:

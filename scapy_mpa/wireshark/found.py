@@ -15,11 +15,10 @@ from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection, marker_phase
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -90,14 +89,6 @@ class ConnectionSpan(NamedTuple):
     last: int
     initiator: int
     responder: int
-
-
-def marker_phase(half: HalfConnection, offset: int) -> int | None:
-    """What :func:`decode_fpdu` takes for the offset of an FPDU at a stream offset; None without Markers."""
-    if not half.markers:
-        return None
-    phase = offset % MARKER_INTERVAL
-    return None if 0 < phase < MARKER_LENGTH else phase  # no FPDU can begin inside a Marker
 
 
 class FoundFPDUs(Listener):

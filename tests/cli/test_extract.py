@@ -355,9 +355,53 @@ def test_selected_frames_only(tmp_path: Path) -> None:
     assert len(pcap_records(output)[1]) == 14
 
 
+def test_several_connections(tmp_path: Path) -> None:
+    """What was asked for comes in the order of the capture, each connection saying what it said."""
+    output, report = tmp_path / "out.pcap", analyze(THREE)
+    wanted = [report.connections[0], report.connections[2]]
+    frames = sorted(frame for connection in wanted for frame in frames_of(report, connection, THREE))
+    said = invoke(THREE, "--connection", 2, "--connection", 0, "-o", output).stdout
+    assert said == f"{output}: {len(frames)} packets of connections 0, 2\n"
+    _, packets = pcap_records(THREE)
+    assert pcap_records(output)[1] == [packets[frame - 1] for frame in frames]
+    numbers = {frame: number for number, frame in enumerate(frames, 1)}
+    for alone, connection in zip(analyze(output).connections, wanted, strict=True):
+        expected = [row | {"connection": alone.number} for row in told(connection, numbers)]
+        assert [row | {"connection": alone.number} for row in told(alone)] == expected
+
+
+@pytest.mark.parametrize(
+    ("chosen", "numbers"),
+    [
+        (("--host", "10.9.0.1"), [0, 1, 2]),
+        (("--ulp", "rping"), [0, 1, 2]),
+        (("--port", 52006), [1]),
+        (("--connection", 1, "--ulp", "rping"), [1]),
+    ],
+)
+def test_connections_are_chosen_by_what_they_are(
+    chosen: tuple[object, ...], numbers: list[int], tmp_path: Path
+) -> None:
+    output = tmp_path / "out.pcap"
+    invoke(THREE, *chosen, "-o", output)
+    connections = analyze(THREE, fpdus=False).connections
+    assert [one.initiator.endpoint for one in analyze(output, fpdus=False).connections] == [
+        connections[number].initiator.endpoint for number in numbers
+    ]
+
+
+def test_connections_are_chosen_by_time(tmp_path: Path) -> None:
+    output, report = tmp_path / "out.pcap", analyze(THREE, fpdus=False)
+    since = report.connections[1].lifecycle.first[1] / 1_000_000_000
+    invoke(THREE, "--since", since, "-o", output)
+    assert len(analyze(output, fpdus=False).connections) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ((THREE, "--ulp", "iSER", "-o", "x"), "no connection is left by --ulp"),
+        ((THREE, "--frames", "1-", "-o", "x"), "there are 3 MPA connections, 0 to 2: --connection says which"),
         ((THREE, "-o", "x"), "there are 3 MPA connections, 0 to 2: --connection says which"),
         ((THREE, "--connection", 3, "-o", "x"), "there is no connection 3; the capture has 0 to 2"),
         ((RPING, "--connection", 1, "-o", "x"), "there is no connection 1; the capture has only 0"),

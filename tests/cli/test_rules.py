@@ -340,6 +340,16 @@ def test_time_divides_connections() -> None:
     assert first.lifecycle.last < third.lifecycle.first
 
 
+def test_time_divides_what_is_exported(tmp_path: Path) -> None:
+    every = [json.loads(line) for line in invoke("fpdus", THREE, "--format", "jsonl").stdout.splitlines()]
+    middle = str(sorted(row["time"] for row in every)[len(every) // 2])
+    for chosen in (("--since", middle), ("--until", middle), ()):
+        rows = invoke("fpdus", THREE, "--format", "jsonl", *chosen).stdout.splitlines()
+        said = invoke("export", THREE, str(tmp_path / "out.pcapng"), *chosen).stdout
+        assert f": {len(rows)} ULPDUs in delivered order" in said
+    assert len(rows) == len(every)
+
+
 def test_fpdus_are_chosen() -> None:
     every = [json.loads(line) for line in invoke("fpdus", THREE, "--format", "jsonl").stdout.splitlines()]
     some = invoke("fpdus", THREE, "--format", "jsonl", "--opcode", "rdma read response", "--opcode", "Terminate").stdout

@@ -157,6 +157,7 @@ ENDED_EARLY = {
     "ended-by-terminate": {"terminate"},
     "every-message": {"terminate"},
     "rfc6581-no-matching-rtr": {"terminate"},
+    "smb-direct-send-too-long": {"terminate"},
     "startup-rejected": {"startup-rejected"},
 }
 

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 import tracemalloc
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +30,7 @@ from scapy.utils import PcapReader, rdpcap, wrpcap
 from scapy_mpa import analyze
 from scapy_mpa.craft.bulk import BulkConnection, BulkPlan
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.layers import FPDU, DDPUntagged, MPAReply, MPARequest, MPASession, RDMAPSend
+from scapy_mpa.layers import FPDU, DDPUntagged, MPAConnection, MPAReply, MPARequest, MPASession, RDMAPSend
 from scapy_mpa.layers.fragments import PacketFragments
 from tests.conftest import PCAPS, captures, truth
 from tests.laying import lay_stream
@@ -56,9 +56,16 @@ def half_of(packet: Packet) -> tuple[Any, ...]:
 
 
 def lower(packet: Packet) -> bytes:
-    """Everything below TCP's payload, built."""
+    """Everything below TCP's payload, built, but for what has to fit that payload: seq, flags, lengths, checksums."""
     packet = packet.copy()
-    packet[TCP].remove_payload()
+    tcp = packet[TCP]
+    tcp.remove_payload()
+    tcp.seq, tcp.chksum, tcp.flags, layer = 0, 0, "A", tcp.underlayer
+    while layer is not None:
+        for name in ("len", "plen", "chksum"):
+            if name in layer.fields:
+                setattr(layer, name, 0)
+        layer = layer.underlayer
     return bytes(packet)
 
 
@@ -205,6 +212,105 @@ def msns(packets: Iterable[Packet]) -> list[int]:
 def connection(wire: Wire, sizes: Iterable[int] = (100, 900, 20, 3000), segment: int = 700) -> list[Packet]:
     stream, _ = lay_stream([send(msn, size) for msn, size in enumerate(sizes, 1)], markers=True)
     return [*wire.startup(), *wire.cut("client", stream, segment)]
+
+
+# --- where a packet comes from ---
+
+
+@pytest.mark.parametrize("order", ["placed", "delivered"])
+@pytest.mark.parametrize("path", WITH_TRUTH, ids=ids)
+def test_packets_know_what_the_analysis_knows(path: Path, order: Any) -> None:
+    """``frame``, ``located_by`` and ``record`` are those of ``scapy-mpa fpdus``, whatever layer is asked."""
+    wanted = {(one["connection"], one["direction"], one["seq"]): one for one in truth(path)}
+    report = analyze(path, fpdus=False)
+    startups = [frame for one in report.connections for frame in (one.request_frame, one.reply_frame)]
+    fpdus = 0
+    for packet in sniff(offline=str(path), session=MPASession(order=order)):
+        if FPDU not in packet:
+            assert packet.frame in startups and packet.located_by is packet.record is None
+            continue
+        fpdus += 1
+        record = packet.record
+        one = wanted[record.connection, record.direction, record.seq]
+        assert packet.frame == packet[FPDU].frame == one["placed_frame"] == record.placed_frame
+        assert packet.located_by == packet[FPDU].located_by == record.located_by
+        assert (record.ulpdu_length, record.crc, [*record.frames]) == (
+            one["ulpdu_length"],
+            one["crc"],
+            one["frames"],
+        )
+        assert packet.copy().record == record
+    assert fpdus == len(wanted)
+
+
+def test_a_packet_that_no_session_found_has_no_frame() -> None:
+    with pytest.raises(AttributeError):
+        _ = FPDU().frame
+
+
+# --- written, and read again ---
+
+
+#: A session gives what a conforming receiver makes of senders that deviate, and that is not what an analysis finds.
+CONFORMING = [path for path in captures() if not path.stem.startswith("faulty-")]
+
+
+@pytest.mark.parametrize("order", ["placed", "delivered"])
+@pytest.mark.parametrize("path", CONFORMING, ids=ids)
+def test_what_is_written_has_the_same_fpdus(path: Path, order: Any, tmp_path: Path) -> None:
+    """``wrpcap`` of what a session gives, read again: every FPDU, octet for octet, and the startup frames."""
+    packets = sniff(offline=str(path), session=MPASession(order=order))
+    out = tmp_path / "out.pcap"
+    wrpcap(str(out), packets)
+    given = Counter(
+        (packet[FPDU].record.direction, packet[FPDU].record.seq, bytes(packet[FPDU]))
+        for packet in packets
+        if FPDU in packet
+    )
+    report = analyze(out)
+    found = Counter(
+        (record.direction, record.seq, record.octets())
+        for connection in report.connections
+        for half in (connection.initiator, connection.responder)
+        for record in half.fpdus
+    )
+    assert found == given
+    before = [(one.request, one.reply) for one in analyze(path, fpdus=False).connections]
+    assert [(one.request, one.reply) for one in report.connections] == before
+    assert not any(one.rule.id == "tcp-checksum" for one in report.all_findings())
+
+
+def test_a_fin_stays_behind_the_last_of_a_segment() -> None:
+    made = MPAConnection(segmentation="packed", close="none").send("initiator", b"one").send("initiator", b"two")
+    packets = stamped(made.packets())
+    (carrying,) = (packet for packet in packets if FPDU in packet)
+    carrying[TCP].flags, carrying[TCP].chksum = "FPA", None
+    found = [packet for packet in through(packets) if FPDU in packet]
+    assert [str(packet[TCP].flags) for packet in found] == ["PA", "FPA"]
+    assert found[1][TCP].seq == found[0][TCP].seq + len(bytes(found[0][FPDU]))
+
+
+def test_the_lower_layers_are_those_of_the_own_direction() -> None:
+    """The Reply lets go of what the Initiator said too early: that comes over a frame of the Initiator's."""
+    wire = Wire()
+    packets = connection(wire)
+    found = through([*packets[:3], *packets[4:], packets[3]])
+    assert {half_of(packet) for packet in found if FPDU in packet} == {half_of(packets[2])}
+    assert half_of(found[1]) == half_of(packets[3])
+
+
+def test_an_fpdu_that_ip_cannot_count(tmp_path: Path) -> None:
+    """The longest ULPDU there may be: lengths of zero, as hosts hand over what an interface is to cut."""
+    made = MPAConnection().ulpdu("initiator", bytes(64768))
+    (found,) = (packet for packet in through(stamped(made.packets())) if FPDU in packet)
+    assert (found[IP].len, found[TCP].chksum) == (None, None)
+    made = MPAConnection(m=(0, 1), c=(0, 1)).ulpdu("initiator", bytes(64768))
+    packets = through(stamped(made.packets()))
+    (found,) = (packet for packet in packets if FPDU in packet)
+    wrpcap(str(tmp_path / "long.pcap"), packets)
+    assert len(bytes(found[FPDU])) > 65000 and found[IP].len == 0
+    (connection,) = analyze(tmp_path / "long.pcap").connections
+    assert [one.ulpdu_length for one in connection.initiator.fpdus] == [64768]
 
 
 def test_prn_store_and_count(tmp_path: Path) -> None:

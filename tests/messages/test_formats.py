@@ -32,7 +32,7 @@ ALL = captures()
 
 def invoke(*arguments: object) -> str:
     words = [*map(str, arguments)]
-    return CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False).output
+    return CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False).stdout
 
 
 def rows(capture: Path, *options: object) -> list[dict[str, Any]]:
@@ -98,6 +98,29 @@ def test_selections(pcap: Callable[[str], Path]) -> None:
     assert {row["direction"] for row in rows(RPING, "--direction", "responder")} == {"responder"}
     # An answer is there though its own rows are not shown.
     assert all(row["answer"] for row in rows(RPING, "--direction", "responder") if "Request" in row["message"])
+
+
+def test_messages_are_chosen_by_opcode_stag_and_time() -> None:
+    every = rows(RPING)
+    writes = [row for row in every if row["message"] == "RDMA Write"]
+    assert rows(RPING, "--opcode", "rdma write") == writes
+    stag = writes[0]["stag"]
+    assert rows(RPING, "--stag", hex(stag)) == [row for row in every if row["stag"] == stag]
+    # Of a time are those of which something was captured then.
+    middle = every[len(every) // 2]["time"]
+    assert rows(RPING, "--since", middle) == [row for row in every if row["time"] >= middle]
+    assert rows(RPING, "--until", middle) == [row for row in every if row["first_time"] <= middle]
+    (summary,) = (
+        json.loads(line)
+        for line in invoke("messages", RPING, "--summary", "--format", "jsonl", "--until", middle).splitlines()
+    )
+    assert sum(one["count"] for one in summary["messages"]) == len(rows(RPING, "--until", middle))
+
+
+def test_a_choice_that_leaves_no_message_says_so() -> None:
+    words = ["messages", str(RPING), "--stag", "1", "--ulp", "rping"]
+    result = CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+    assert result.stderr == "scapy-mpa: no message is left by --ulp, --stag\n"
 
 
 def test_output_goes_into_a_file(tmp_path: Path) -> None:
@@ -220,7 +243,7 @@ def test_percentiles() -> None:
 
 
 def test_request_of_a_host_that_does_not_swap() -> None:
-    from scapy_mpa.messages.links import ReadRequest, read_requests
+    from scapy_mpa.framing.requests import ReadRequest, read_requests
 
     want = ReadRequest(0x11223344, 0x55, 64, 0x66778899, 0xAA)
     assert want in read_requests(struct.pack("<IQIIQ", *want))

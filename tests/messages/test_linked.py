@@ -14,8 +14,10 @@ from click.testing import CliRunner
 
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.messages import RAW
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.turns import Say
+from scapy_mpa.framing.ddp import OPCODE_NAMES, UNTAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow
 from tests.wireshark.tshark import fields, needs_tshark
@@ -128,8 +130,13 @@ def sent(conversation: Conversation) -> Counter[tuple[str, str, bytes]]:
     """The untagged messages of a conversation: who said them, which they are, and their octets."""
     said: Counter[tuple[str, str, bytes]] = Counter()
     for step in conversation.steps:
-        if isinstance(step, Say) and step.message.name.startswith(UNTAGGED):
-            said[step.role, step.message.name, bytes(step.message.payload)] += 1
+        if isinstance(step, Say):
+            name, payload = step.message.name, bytes(step.message.payload)
+            header = decode_ddp(payload) if step.message.opcode == RAW else None
+            if isinstance(header, UntaggedHeader):
+                name, payload = str(OPCODE_NAMES[header.opcode]), payload[UNTAGGED_HEADER_LENGTH:]
+            if name.startswith(UNTAGGED):
+                said[step.role, name, payload] += 1
     return said
 
 
@@ -154,3 +161,12 @@ def test_untagged_messages_are_those_that_were_sent(name: str, tmp_path: Path) -
 
 #: What their captures do not hold whole.
 LACKING = ("begins-in-the-middle", "holes-in-the-capture", "corrupted-by-a-middlebox", "injected-segments")
+
+
+def test_a_terminate_says_what_it_says(pcap: Callable[[str], Path]) -> None:
+    for name, meaning in (
+        ("siw-terminate", "DDP untagged buffer error: invalid MSN, no buffer available"),
+        ("siw-three-in-a-row", "DDP tagged buffer error: base or bounds violation"),
+    ):
+        notes = {row.note for row in rows_of(pcap(name)) if row.message == "Terminate"}
+        assert notes == {meaning}

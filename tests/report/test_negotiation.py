@@ -13,6 +13,7 @@ from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.report.connection import Connection, connection_line
+from scapy_mpa.watch.fpdus import FIRST_ULPDU_OCTETS
 from tests.conftest import PCAPS
 from tests.receive.cases import REPLY, REQUEST, Talk
 
@@ -122,7 +123,7 @@ def test_the_first_ulpdu_is_kept_by_either_path(markers: str, sizes: tuple[int, 
     for at in reversed(range(0, len(octets), 5 if len(octets) < 100 else 700)):
         late.at("a", at, octets[at : at + (5 if len(octets) < 100 else 700)])
     header = 4 if markers else 0
-    expected = octets[header + 2 : header + 2 + min(sizes[0], 48)]
+    expected = octets[header + 2 : header + 2 + min(sizes[0], FIRST_ULPDU_OCTETS)]
     assert in_order.initiator.first_ulpdu == expected
     assert talked(late).initiator.first_ulpdu == expected
     assert in_order.responder.first_ulpdu is None

@@ -142,6 +142,7 @@ MODULES = {
                 "part",
                 "text",
                 "unfinished",
+                "upper",
                 "verdict",
             ),
             "words",
@@ -161,6 +162,7 @@ ROOMS = (
             "watch",
             "capture",
             "rules",
+            "ulp",
             "report",
             "cli",
             "system",
@@ -188,7 +190,7 @@ def modules_of(*arguments: str) -> set[str]:
 def test_analyze_imports_only_what_it_runs() -> None:
     found = modules_of("analyze", "--format", "json", str(PCAPS / "markers-reordered.pcap")) - modules_of()
     ours = {name for name in found if name.split(".")[0] == "scapy_mpa"}
-    rooms = ("framing", "values", "tcp", "receive", "infer", "watch", "capture", "rules")
+    rooms = ("framing", "values", "tcp", "receive", "infer", "watch", "capture", "rules", "ulp")
     wholly = tuple(f"scapy_mpa.{room}." for room in rooms)
     assert "scapy_mpa.receive.receiver" in ours
     assert {name for name in ours if not name.startswith(wholly)} <= {*MODULES, *ROOMS}

@@ -13,6 +13,7 @@ from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send, untagge
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import marker_positions
+from scapy_mpa.framing.startup import startup_frame
 from tests.receive.cases import Side, Talk, feed, started
 from tests.rules.talks import HOWS, How, Teller, begun, findings, put, told
 
@@ -203,6 +204,24 @@ def test_parts_of_messages_that_do_not_fill_a_segment(longest: int) -> None:
     for ulpdu in rdma_write_message(1, 0, bytes(4000), longest):
         put(talk, "a", ulpdu)
     assert told(talk) == ({("mulpdu-filled", "initiator")} if longest == 300 else set())
+
+
+@pytest.mark.parametrize(
+    ("res", "whose"),
+    [((0, 0), ""), ((8, 0), "Request"), ((0, 8), "Reply"), ((8, 8), "Request and Reply"), ((4, 0), "")],
+)
+def test_fpdus_longer_than_a_segment_where_siw_says_that_it_means_it(res: tuple[int, int], whose: str) -> None:
+    """siw's experimental flag in the Res field (0x0800 of the flags and Rev)."""
+    talk = Talk().open()
+    talk.greet("a", startup_frame("request", c=1, res=res[0]).encode())
+    talk.greet("b", startup_frame("reply", c=1, res=res[1]).encode())
+    talk.operate(crc=True)
+    octets = talk.streams["a"].lay([send(1, bytes(2000))])[0]
+    for at in range(0, len(octets), 800):
+        talk.say("a", octets[at : at + 800])
+    (found,) = (one for one in findings(feed([talk.segments])) if one.rule.id == "fpdu-above-emss")
+    said = f"; the {whose} has siw's experimental GSO flag: TSO, intended" if whose else ""
+    assert found.detail == f"an FPDU of 2024 octets, where no segment has more than 800{said}"
 
 
 def test_fpdus_longer_than_any_segment_though_no_syn_was_captured() -> None:

@@ -1,0 +1,147 @@
+"""Options of the commands that list rows, FPDUs or messages: in which form, where to, and which of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from scapy_mpa.cli.options import Reading
+from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output
+from scapy_mpa.framing.ddp import OPCODE_NAMES
+
+if TYPE_CHECKING:
+    from scapy_mpa.messages.row import MessageRow
+    from scapy_mpa.values.records import FPDURecord
+
+
+class STagType(click.ParamType[int]):
+    """An STag, decimal or, with 0x, hexadecimal."""
+
+    name = "stag"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Its number."""
+        if isinstance(value, int):
+            return value
+        try:
+            stag = int(value, 0)
+        except ValueError:
+            stag = -1
+        if not 0 <= stag < 1 << 32:
+            self.fail(f"{value!r} is no STag such as 0x1a2b3c4d", param, ctx)
+        return stag
+
+
+class Rows(NamedTuple):
+    """In which form rows are wanted, where they go, and which of them are wanted: all, where nothing is said."""
+
+    reading: Reading
+    output_format: str
+    output: str
+    opcodes: frozenset[str]
+    stags: frozenset[int]
+
+    def check(self) -> None:
+        """Raise :class:`click.UsageError` or MPAError if they cannot be written so."""
+        if self.output != STANDARD_OUTPUT or self.is_parquet:
+            check_output(self.reading.captures, self.output)
+        if self.is_parquet:
+            from scapy_mpa.report.columns import check_pyarrow
+
+            check_pyarrow()
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether they go into a Parquet file."""
+        return self.output_format == PARQUET
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The options that were given of those that leave something out."""
+        given = (("--opcode", self.opcodes), ("--stag", self.stags))
+        return (*self.reading.filters, *(name for name, value in given if value))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether not all rows of a connection may be wanted."""
+        return bool(self.opcodes or self.stags) or self.reading.has_times
+
+    def fpdus(self, records: Iterable[FPDURecord]) -> Iterator[FPDURecord]:
+        """Yield the FPDUs that are wanted; of an STag, the capture is read again."""
+        from scapy_mpa.report.stag import stag_of
+
+        for record in records:
+            if not self.reading.is_in_time(record.time_ns) or (self.opcodes and record.opcode not in self.opcodes):
+                continue
+            if not self.stags or stag_of(record) in self.stags:
+                yield record
+
+    def messages(self, rows: Iterable[MessageRow]) -> Iterator[MessageRow]:
+        """Yield the messages that are wanted: of a time, those of which a frame was captured then."""
+        for row in rows:
+            if not self.reading.was_in_time(row.first_time_ns, row.time_ns):
+                continue
+            if self.opcodes and row.message not in self.opcodes:
+                continue
+            if not self.stags or row.stag in self.stags or row.invalidate_stag in self.stags:
+                yield row
+
+
+def lists_rows(what: str, *forms: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add the options of a command that lists ``what`` ("FPDUs") in one of these forms; it is handed :class:`Rows`.
+
+    Goes below :func:`~scapy_mpa.cli.options.reads_captures`.
+    """
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @wraps(command)
+        def with_rows(
+            reading: Reading,
+            *,
+            output_format: str,
+            output: str,
+            opcodes: tuple[str, ...],
+            stags: tuple[int, ...],
+            **others: Any,
+        ) -> int:
+            return command(Rows(reading, output_format, output, frozenset(opcodes), frozenset(stags)), **others)
+
+        decorated = with_rows
+        for option in reversed(
+            (
+                click.option(
+                    "--format", "output_format", type=click.Choice(forms), default=forms[0], show_default=True
+                ),
+                click.option(
+                    "-o",
+                    "--output",
+                    metavar="FILE",
+                    default=STANDARD_OUTPUT,
+                    type=click.Path(dir_okay=False, allow_dash=True),
+                    help="Write there, in place of standard output.",
+                ),
+                click.option(
+                    "--opcode",
+                    "opcodes",
+                    multiple=True,
+                    metavar="NAME",
+                    type=click.Choice([name for name in OPCODE_NAMES if name is not None], case_sensitive=False),
+                    help=f"Only {what} with this RDMAP opcode, such as Send. May be repeated.",
+                ),
+                click.option(
+                    "--stag",
+                    "stags",
+                    multiple=True,
+                    type=STagType(),
+                    metavar="STAG",
+                    help=f"Only tagged {what} of this STag, and Sends that invalidate it. May be repeated.",
+                ),
+            )
+        ):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate

@@ -1,0 +1,70 @@
+"""What both sides of a connection said: its ULPDUs, in the order in which a receiver could deliver them.
+
+How they were cut in segments, what was lost and came again is left behind. What is wrong about an FPDU is kept: PAD and
+CRC where they are not what they should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
+from typing import NamedTuple
+
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.dialect import read_fpdu, ulpdu_of
+from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
+from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.report.half import HalfConnection, marker_phase
+from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.records import FPDURecord
+
+
+class Said(NamedTuple):
+    """What a side said in one FPDU; PAD and CRC are None where they are right.
+
+    ``time_ns`` is when it was placed (found bad), in nanoseconds since the epoch.
+    """
+
+    role: Direction
+    ulpdu: bytes
+    pad: bytes | None = None
+    crc: int | None = None
+    time_ns: int = 0
+
+
+def said_in(record: FPDURecord, fpdu: Fpdu) -> Said:
+    """What was said in an FPDU."""
+    is_zero = fpdu.pad == bytes(pad_length(fpdu.ulpdu_length))
+    crc = fpdu.crc if record.crc == "bad" else None
+    return Said(record.direction, fpdu.ulpdu, None if is_zero else fpdu.pad, crc, record.time_ns)
+
+
+def said_by(initiator: HalfConnection, responder: HalfConnection) -> Iterator[tuple[Said, int]]:
+    """What both sides said, and the octets of each FPDU; the halves have records.
+
+    Frames are read again; what cannot be is left out.
+    """
+    for _, said, octets in merge(_turns(initiator), _turns(responder), key=itemgetter(0)):
+        yield said, octets
+
+
+def _turns(half: HalfConnection) -> Iterator[tuple[int, Said, int]]:
+    """What a side said, each with the frame at which it and all before it was complete."""
+    turn = offset = 0
+    seq = half.seq_start or 0
+    for number, record in enumerate(half.fpdus):
+        turn = max(turn, record.frames[-1])
+        offset += record.seq - seq - offset & SEQ_MASK
+        try:
+            octets = record.octets()
+        except CaptureError:  # what it was made of cannot be found again
+            continue
+        if half.dialect is not None:
+            spoken = read_fpdu(half.dialect, octets, offset, half.dialect.due_behind(offset, number))
+            ulpdu = ulpdu_of(spoken, octets) if spoken is not None else b""
+            yield turn, Said(record.direction, ulpdu, time_ns=record.time_ns), len(octets)
+        else:
+            decoded = decode_fpdu(octets, marker_phase(half, offset), check_crc=False)
+            if decoded is not None:
+                yield turn, said_in(record, decoded), len(octets)
