@@ -129,7 +129,7 @@ def sent(conversation: Conversation) -> Counter[tuple[str, str, bytes]]:
     said: Counter[tuple[str, str, bytes]] = Counter()
     for step in conversation.steps:
         if isinstance(step, Say) and step.message.name.startswith(UNTAGGED):
-            said[step.role, step.message.name, bytes(step.message.payload)] += 1
+            said[step.role, step.message.name, step.message.payload[:]] += 1
     return said
 
 
