@@ -25,6 +25,7 @@ from typing import NamedTuple, TypeAlias
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.messages import Carried, Message, Queues, segments
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.agreement import RtrType
 from scapy_mpa.framing.ddp import (
     OPCODE_NAMES,
     QUEUE_OF,
@@ -314,6 +315,14 @@ class RDMAPEndpoint:
         if self.is_ended:
             raise RDMAPUsageError(f"{message.name}: the stream has ended by a Terminate (RFC 5040 §5.4)")
         self._own.append(message)
+
+    def sent_ready(self, rtr: RtrType) -> None:
+        """The MPA endpoint below has sent this ready-to-receive message, which took an MSN (RFC 6581 §9.2)."""
+        if rtr == "send":
+            self._queues.next(ulpdus.SEND_QUEUE)
+        elif rtr == "read":
+            self._queues.next(ulpdus.REQUEST_QUEUE)
+            self._reads.append(_UnderWay(ReadRequest(0, 0, 0, 0, 0), 0))
 
     @property
     def waits(self) -> int:
