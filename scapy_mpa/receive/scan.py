@@ -143,6 +143,16 @@ class MarkerDisagreement(NamedTuple):
     fpduptr: int
     expected: int
 
+    @property
+    def rule(self) -> str:
+        """The id of the rule that it breaks."""
+        return "fpduptr-origin" if self.kind == "other-origin" else "marker-length"
+
+    def detail(self, offset: int) -> str:
+        """What is wrong with it, in words; ``offset`` is that of its FPDU."""
+        distance = self.marker_offset - offset
+        return f"Marker {distance} octets into the FPDU: FPDUPTR {self.fpduptr}, expected {self.expected}"
+
 
 class _Shapes(dict[int, Shape]):
     """Shapes by ULPDU_Length * 512 + offset modulo 512; ``origin`` is None without Markers, when the offset is 0."""
@@ -220,8 +230,8 @@ class Scan:
             unusual: takes those that are not as usual, and all behind the first of them.
 
         Returns:
-            What was found; None, nothing that the lists hold then being of use, if anything does not fit: a CRC, a
-            Marker, a length, or a Terminate, of which more is to be said.
+            What was found; None if anything does not fit: a CRC, a Marker, a length, or a Terminate, of which more is
+            to be said.  The lists then hold the FPDUs in front of that.
         """
         shapes, grid, lead, crc_used = self._shapes, self._grid, self._lead, self._crc
         control_usual, writing, stag, shortest, longest = usual
