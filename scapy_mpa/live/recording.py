@@ -1,8 +1,8 @@
 """A live session as a capture, without privileges: what was written and read, as packets with their times.
 
-No packet is seen: TCP's headers are made up, as ``craft`` makes them. What was written in one piece is one segment, if it
-fits, what was read is cut as it was read. SYN, FIN and RST, acknowledgements and all numbers are made up; a comment says
-so on the packets that carry no octets that were really there.
+No packet is seen: TCP's headers are made up, as ``craft`` makes them. What was written in one piece is one segment, if
+it fits, what was read is cut as it was read. SYN, FIN and RST, acknowledgements and all numbers are made up; a comment
+says so on the packets that carry no octets.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class RecordedConnection:
 
     def open(self, time: float) -> None:
         """The handshake."""
-        self._write(time, self._talk and self._talk.open())
+        self._write(time, self._talk.open() if self._talk is not None else None)
 
     def data(self, side: Side, octets: bytes, time: float) -> int:
         """Octets that a side sent; returns the frame of the last one."""

@@ -98,9 +98,7 @@ class ToldConnection:
         counts: what passed, by name: FPDUs and octets of ULPDUs of each direction.
     """
 
-    def __init__(
-        self, telling: Telling, recorded: RecordedConnection, number: int, role: Role, port: int
-    ) -> None:
+    def __init__(self, telling: Telling, recorded: RecordedConnection, number: int, role: Role, port: int) -> None:
         self._telling = telling
         self._recorded = recorded
         self.number = number
@@ -195,7 +193,9 @@ class ToldConnection:
             half, DDPSegment(ulpdu, len(ulpdu), frame, frame, frame, frame, nanoseconds, nanoseconds, False)
         )
 
-    def begin(self, request: StartupFrame | None, reply: StartupFrame | None, depths: tuple[int | None, int | None]) -> None:
+    def begin(
+        self, request: StartupFrame | None, reply: StartupFrame | None, depths: tuple[int | None, int | None]
+    ) -> None:
         """Full Operation begins; ``depths`` are ORD of both sides."""
         self._messages = ConnectionMessages(0, request, reply, self._port, depths)
 
