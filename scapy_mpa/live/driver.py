@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,8 @@ from scapy_mpa.live.telling import Telling, ToldConnection
 #: Octets read at a time, FPDUs handed to the socket between two looks at what came, messages that wait to be sent
 #: above which nothing more is read.
 _AT_ONCE, _FPDUS_AT_ONCE, _MOST_WAITING = 1 << 18, 32, 64
+#: Connections whose summary is kept.
+_SUMMARIES = 16
 #: What TCP takes where the system does not say it.
 _USUAL_MSS = 1460
 _MSG_EOR = getattr(socket, "MSG_EOR", 0)
@@ -451,6 +454,7 @@ class LiveSession:
 
     Attributes:
         counts: connections by their status.
+        last: number and summary of those that ended last.
     """
 
     def __init__(
@@ -461,6 +465,7 @@ class LiveSession:
         self._telling = telling
         self._recording = recording
         self.counts = {FINE: 0, BROKEN: 0, USELESS: 0}
+        self.last: deque[tuple[int, str]] = deque(maxlen=_SUMMARIES)
         self._number = 0
 
     async def connect(self, host: str, port: int) -> LiveConnection:
@@ -554,6 +559,7 @@ class LiveSession:
             await connection.run()
         finally:
             self.counts[connection.status] += 1
+            self.last.append((number, connection.summary))
             self._recording.flush()
         return connection
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from contextlib import contextmanager
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.messages import RAW, Carried, Message
 from scapy_mpa.craft.steps import VERBS, say
 from scapy_mpa.craft.tcppacket import Role
-from scapy_mpa.craft.turns import Pause, Say, Streaming
+from scapy_mpa.craft.turns import Pause, Say, Step, Streaming
 from scapy_mpa.errors import MPAError
 from scapy_mpa.live.rdmap import (
     AtomicCompleted,
@@ -32,12 +33,17 @@ from scapy_mpa.live.rdmap import (
 )
 from scapy_mpa.messages.links import read_requests
 from scapy_mpa.report.words import plural
+from scapy_mpa.system.names import printable
+from scapy_mpa.tcp.half import Direction
+from scapy_mpa.wireshark.found import FoundFPDU, FoundFPDUs
 
 _SECOND = 1_000_000_000
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2}\s*)+")
 _ANSWERS = frozenset((ulpdus.READ_RESPONSE, ulpdus.ATOMIC_RESPONSE))
 #: What the message of a step is waited for as.
 _SENT = frozenset((ulpdus.SEND, ulpdus.SEND_INVALIDATE, ulpdus.SEND_SE, ulpdus.SEND_SE_INVALIDATE))
+#: Seconds until somebody who had nothing to say is asked again.
+_POLL = 0.05
 _LARGEST_SINK = 1 << 26
 
 
@@ -53,7 +59,28 @@ class Timed(NamedTuple):
     seconds: float
 
 
-Item = Message | Wait | Timed
+class At(NamedTuple):
+    """Go on so many seconds after the first item."""
+
+    seconds: float
+
+
+Item: TypeAlias = "Message | Wait | Timed | At"
+
+
+def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
+    """What steps mean for a side; raises MPAError for what cannot be said."""
+    for step in steps:
+        if isinstance(step, Pause):
+            yield Timed(step.duration / _SECOND)
+        elif isinstance(step, Streaming):
+            raise MPAError("streaming data cannot be said here: MPA begins at once")
+        elif isinstance(step, Say):
+            message = step.message
+            if step.role == role and message.opcode not in _ANSWERS:
+                yield message
+            elif step.role != role and (kind := _kind(message.opcode)) is not None:
+                yield Wait(kind)
 
 
 def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[Item]:
@@ -63,19 +90,10 @@ def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[It
         step = f"{role} {step}"
     before = len(conversation.steps)
     say(conversation, step)
-    for found in conversation.steps[before:]:
-        if isinstance(found, Pause):
-            yield Timed(found.duration / _SECOND)
-        elif isinstance(found, Streaming):
-            raise MPAError(f"step {step!r}: streaming data cannot be said here, MPA begins at once")
-        elif isinstance(found, Say):
-            message = found.message
-            if found.role == role and message.opcode not in _ANSWERS:
-                yield message
-            elif found.role != role and (kind := _kind(message.opcode)) is not None:
-                yield Wait(kind)
+    found = conversation.steps[before:]
     # Steps are said once; what they have in common (made up octets) is in the conversation.
     del conversation.steps[before:]
+    return items_of(found, role)
 
 
 def line_items(line: str, role: Role, conversation: Conversation) -> Iterator[Item]:
@@ -125,7 +143,7 @@ class Script:
 
     Args:
         rdmap: by which it speaks.
-        items: what to say, drawn as it is said; ``None`` in it means that more comes later, when ``go_on`` is called.
+        items: what to say, drawn as it is said; ``None`` in it means that more may come later.
         wait: seconds to listen after the last of them.
         ends: nothing more comes behind the last item; without it the peer ends the connection.
     """
@@ -140,6 +158,7 @@ class Script:
         self._came: Counter[str] = Counter()
         self._waits_for: str | None = None
         self._until: float | None = None
+        self._start = 0.0
         self._is_over = False
         self._end: float | None = None
         self.is_done = False
@@ -162,6 +181,7 @@ class Script:
 
     def go_on(self, now: float) -> float | None:
         """Say what can be said."""
+        self._start = self._start or now
         while not self._is_over:
             if self._waits_for is not None:
                 if not self._came[self._waits_for]:
@@ -174,7 +194,7 @@ class Script:
                 self._until = None
             item = next(self._items, self)
             if item is None:
-                return None
+                return now + _POLL
             if isinstance(item, Message):
                 self._say(item)
                 return None
@@ -182,6 +202,8 @@ class Script:
                 self._waits_for = item.kind
             elif isinstance(item, Timed):
                 self._until = now + item.seconds
+            elif isinstance(item, At):
+                self._until = self._start + item.seconds
             else:
                 self._is_over = True
         if not self._ends:
@@ -207,3 +229,27 @@ class Script:
         if asked[0].size > _LARGEST_SINK:
             raise MPAError(f"an RDMA Read of {asked[0].size} octets; {_LARGEST_SINK} are placed at most")
         self._rdmap.register(bytearray(asked[0].size), stag=asked[0].sink_stag, to=asked[0].sink_to)
+
+
+@contextmanager
+def said_again(capture: str, connection: int, direction: Direction) -> Iterator[Iterator[Item]]:
+    """What a side of a capture said: its ULPDUs, each as long after the first as it was then.
+
+    Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.
+    """
+    with FoundFPDUs(capture, directions=(direction,)) as found:
+        there = len(found.report.connections)
+        if connection >= there:
+            raise MPAError(f"there is no connection {connection} in {printable(capture)}; it has {there}")
+        found.report.select((connection,), (direction,), None, None)
+        if not getattr(found.extent(found.report.connections[0]), direction):
+            raise MPAError(f"the {direction} of connection {connection} says nothing in {printable(capture)}")
+        yield _said(iter(found))
+
+
+def _said(found: Iterator[FoundFPDU]) -> Iterator[Item]:
+    start: int | None = None
+    for one in found:
+        start = one.record.time_ns if start is None else start
+        yield At(max(0, one.record.time_ns - start) / _SECOND)
+        yield Message(RAW, one.decoded.ulpdu)
