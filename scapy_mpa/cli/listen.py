@@ -8,6 +8,7 @@ from dataclasses import replace
 import click
 
 from scapy_mpa.cli.talking import Talking, talks
+from scapy_mpa.framing.startup import EnhancedData
 from scapy_mpa.live.driver import LiveSession
 from scapy_mpa.system.names import printable
 
@@ -29,11 +30,12 @@ def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most:
     host, port = _place(where)
     if talking.source == "-" and talking.count != 1:
         raise click.UsageError("--ulpdus - speaks to one peer: say --count 1")
-    settings = replace(
-        talking.settings,
-        reject=reject,
-        endpoint=replace(talking.settings.endpoint, automatic=not reject),
-    )
+    endpoint = replace(talking.settings.endpoint, automatic=not reject)
+    if endpoint.enhanced is None and endpoint.side("responder").revision > 1 and talking.settings.rdmap is not None:
+        # RDMAP is here, and knows its depths: others want them in the Reply (RFC 6581 §9.1).
+        rdmap = talking.settings.rdmap
+        endpoint = replace(endpoint, enhanced=EnhancedData(b=1, c=1, d=1, ird=rdmap.ird, ord=rdmap.ord))
+    settings = replace(talking.settings, reject=reject, endpoint=endpoint)
     talking = replace(talking, settings=settings)
 
     async def listen(session: LiveSession) -> None:

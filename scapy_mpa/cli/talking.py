@@ -359,7 +359,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
                  help="Of RNIC (RFC 5044 appendix C.1)."),
     click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS",
                  help="A text, hex:00ff, or @FILE: at most 512 octets."),
-    click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="RDMA Reads that we answer at a time (RFC 6581)."),
+    click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="RDMA Reads answered at a time (RFC 6581)."),
     click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="RDMA Reads of ours at a time."),
     click.option("--peer-to-peer", is_flag=True, help="A: the Initiator begins with a ready-to-receive message."),
     click.option("--rtr", multiple=True, type=click.Choice(RTR_TYPES),

@@ -217,6 +217,7 @@ class LiveConnection:
 
     def _reset(self, cause: OSError) -> None:
         """The connection is lost."""
+        was_over = self._is_over()
         self._peer_ended = self._is_reset = True
         self._told.ended(self._peer_role, "rst", time.time())
         try:
@@ -224,7 +225,7 @@ class LiveConnection:
         except RemoteProtocolError as error:
             self._fail(error, USELESS)
         self._changed.set()
-        if not self._is_over():
+        if not was_over:
             self._fail(MPAError(f"the connection is lost: {cause.strerror or cause}"), USELESS)
 
     def _handle(self, events: list[Event], frame: int = 0) -> None:
@@ -487,7 +488,10 @@ class LiveSession:
             except OSError as error:
                 reason = error.strerror or str(error)
             else:
-                return await self._talk(sock, "initiator")
+                connection = await self._talk(sock, "initiator")
+                if connection is not None:
+                    return connection
+                reason = "the connection was lost at once"
             sock.close()
         raise MPAError(f"{where}: {reason}")
 
@@ -510,7 +514,7 @@ class LiveSession:
             listener = socket.create_server(found[0][4][:2], family=found[0][0], backlog=most)
         except OSError as error:
             raise MPAError(f"{host}:{port}: {error.strerror or error}") from None
-        talks: set[asyncio.Task[LiveConnection]] = set()
+        talks: set[asyncio.Task[LiveConnection | None]] = set()
         try:
             listener.setblocking(False)
             if ready is not None:
@@ -541,15 +545,18 @@ class LiveSession:
             except OSError:
                 await asyncio.sleep(0.05)  # it was reset before, or there are too many open files
 
-    async def _talk(self, sock: socket.socket, role: Role) -> LiveConnection:
+    async def _talk(self, sock: socket.socket, role: Role) -> LiveConnection | None:
         number, self._number = self._number, self._number + 1
         try:
             ours, theirs = sock.getsockname()[:2], sock.getpeername()[:2]
             mss = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
-        except OSError as error:
+        except OSError:
+            # It was reset before anybody looked.
             sock.close()
             self.counts[USELESS] += 1
-            raise MPAError(f"connection {number} was lost at once: {error.strerror}") from None
+            self.last.append((number, "the connection was lost at once"))
+            self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1][1])
+            return None
         initiator, responder = (ours, theirs) if role == "initiator" else (theirs, ours)
         recorded = self._recording.connection(initiator, responder, mss)
         told = ToldConnection(self._telling, recorded, number, role, responder[1])
