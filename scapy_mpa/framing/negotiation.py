@@ -181,7 +181,8 @@ def responder_closes(request: StartupFrame, side: Side) -> Close | None:
         return Close("responder", "request", 4, "startup-frame", problems)
     if side.is_draft:
         return None
-    if request.s and not side.enhances:
+    # To older revisions the bit is reserved, and not looked at.
+    if request.s and request.rev >= MINIMUM_ENHANCED_REVISION and not side.enhances:
         reason = "an enhanced Request is improperly formatted to a Responder without RFC 6581"
         return Close("responder", "request", 4, "interoperability", reason)
     if request.rev == 0 and side.kind == "ietf":

@@ -21,10 +21,10 @@ state          what octets of the peer are                                 what 
 ``failed``     dropped: an error was raised                                nothing
 =============  ==========================================================  ================================
 
-An error of the peer's is raised once (``RemoteProtocolError``) and nothing of it is passed on any more (§8).  After code
-2 and 3 it is for the ULP to close, and to say why; with ``EndpointSettings.rdmap`` a Terminate is queued, where one may
-be sent.  To drop a segment with a bad FPDU silently, so that TCP brings it again (§8), is not for who sits above TCP: it
-has acknowledged the octets that it hands over.
+An error of the peer is raised once (``RemoteProtocolError``) and nothing more of it is passed on (§8).  After code 2
+and 3 it is for the ULP to close, and to say why; with ``EndpointSettings.rdmap`` a Terminate is queued, where one may
+be sent.  To drop a segment with a bad FPDU silently, so that TCP brings it again (§8), is not for who sits above TCP:
+it has acknowledged the octets that it hands over.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.scan import Extent, FPDUReader, Layout, Scan, Unusual, Usual
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.values.segment import segment
-from scapy_mpa.watch.fpdus import odd_pad, oddities
+from scapy_mpa.watch.fpdus import LOOKED_AT, odd_pad, oddities, wrong_beginning
 
 #: Nothing is usual: scan hands over every FPDU, and says that it ``fits`` only if its PAD is zero.
 _NOTHING_USUAL: Final = Usual(longest=MAX_ULPDU_LENGTH)
@@ -141,12 +141,13 @@ class IncomingHalf:
             self._judge_part(octets)
             return 0
         if self._layout.crc and not reader.crc_is_good(extent):
-            raise self._error("crc", f"FPDU with a ULPDU of {extent.ulpdu_length} octets: CRC mismatch")
+            detail = f"FPDU with a ULPDU of {extent.ulpdu_length} octets: CRC mismatch"
+            raise self._error("crc", detail, octets)
         disagreement = reader.disagreement(extent, extent.end)
         if disagreement is not None and RULES[disagreement.rule].severity == "error":
-            raise self._error(disagreement.rule, disagreement.detail(extent.offset))
+            raise self._error(disagreement.rule, disagreement.detail(extent.offset), octets)
         if extent.ulpdu_length > MAX_ULPDU_LENGTH:
-            raise self._error("ulpdu-length-limit", f"ULPDU_Length {extent.ulpdu_length}")
+            raise self._error("ulpdu-length-limit", f"ULPDU_Length {extent.ulpdu_length}", octets)
         odd = oddities(reader, extent)
         if disagreement is not None:
             odd.append((disagreement.rule, disagreement.detail(extent.offset)))
@@ -165,7 +166,7 @@ class IncomingHalf:
         reader, extent = self._reader(octets)
         found = reader.disagreement(extent, reader.reassembly.next) if extent is not None else None
         if found is not None and found.kind == "bad":
-            raise self._error(found.rule, found.detail(self.offset))
+            raise self._error(found.rule, found.detail(self.offset), octets)
 
     def _reader(self, octets: Octets) -> tuple[FPDUReader, Extent | None]:
         """What reads the next FPDU, with which ``octets`` begin, and its extent, None if they lack ULPDU_Length."""
@@ -175,7 +176,16 @@ class IncomingHalf:
         reassembly.commit(first, self.offset, self.offset + len(octets))
         return reader, reader.extent(self.offset, reassembly.next)
 
-    def _error(self, rule: str, detail: str) -> RemoteProtocolError:
+    def _error(self, rule: str, detail: str, octets: Octets) -> RemoteProtocolError:
+        """An error of the FPDU with which ``octets`` begin; of the first one, the rule that its first octets break.
+
+        The code is what the receiver found, whatever led to it.
+        """
+        wrong = None
+        if not self.offset and rule != "ulpdu-length-limit":
+            wrong = wrong_beginning(bytes(octets[:LOOKED_AT]), self._layout.markers, self._layout.crc)
+        if wrong is not None:
+            return RemoteProtocolError(f"{detail}; {wrong[1]}", wrong[0], profile=self._profile, code=RULES[rule].code)
         return RemoteProtocolError(f"{detail}, at offset {self.offset}", rule, profile=self._profile)
 
     def _odd(self, rule: str, detail: str, offset: int) -> PeerDeviated:

@@ -29,8 +29,8 @@ class EndpointSettings:
     m: int = 0
     #: 1: it prefers CRCs, as RFC 5044 §4.4 has it by default.
     c: int = 1
-    #: The highest Rev that it speaks, which an Initiator sends; a Responder answers an older one with its own.  None: as
-    #: ``profile`` says, else 2 in a Responder, and in an Initiator 2 with ``enhanced`` and 1 without.
+    #: The highest Rev that it speaks, which an Initiator sends; a Responder answers an older one with its own.
+    #: None: as ``profile`` says, else 2 in a Responder, and in an Initiator 2 with ``enhanced`` and 1 without.
     rev: int | None = None
     #: A name of ``framing.profiles.PROFILES``.  "culley-02" has no startup frames; "rddp-01" sends Rev 0 and takes no
     #: other; None: as ``rev`` says.
