@@ -14,7 +14,7 @@ from scapy_mpa.tcp.half import Direction
 @click.command("connect", epilog="docs/live.md shows conversations, step by step.")
 @click.argument("host")
 @click.argument("port", type=click.IntRange(1, 65535))
-@talks
+@talks("initiator")
 @click.option(
     "--from",
     "capture",

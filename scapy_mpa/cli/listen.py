@@ -8,7 +8,6 @@ from dataclasses import replace
 import click
 
 from scapy_mpa.cli.talking import Talking, talks
-from scapy_mpa.framing.startup import EnhancedData
 from scapy_mpa.live.driver import LiveSession
 from scapy_mpa.system.names import printable
 
@@ -17,7 +16,7 @@ _LOOPBACK = "127.0.0.1"
 
 @click.command("listen", epilog="docs/live.md shows conversations, step by step.")
 @click.argument("where", metavar="[HOST] PORT", nargs=-1, required=True)
-@talks
+@talks("responder")
 @click.option("--reject", is_flag=True, help="Answer each Request by a Reply with R.")
 @click.option("--most", type=click.IntRange(1, 1 << 16), default=256, show_default=True, help="Connections at a time.")
 def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most: int) -> int:
@@ -31,10 +30,6 @@ def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most:
     if talking.source == "-" and talking.count != 1:
         raise click.UsageError("--ulpdus - speaks to one peer: say --count 1")
     endpoint = replace(talking.settings.endpoint, automatic=not reject)
-    if endpoint.enhanced is None and endpoint.side("responder").revision > 1 and talking.settings.rdmap is not None:
-        # RDMAP is here, and knows its depths: others want them in the Reply (RFC 6581 §9.1).
-        rdmap = talking.settings.rdmap
-        endpoint = replace(endpoint, enhanced=EnhancedData(b=1, c=1, d=1, ird=rdmap.ird, ord=rdmap.ord))
     settings = replace(talking.settings, reject=reject, endpoint=endpoint)
     talking = replace(talking, settings=settings)
 

@@ -235,21 +235,25 @@ def _lines(source: str) -> Iterator[str | None]:
         yield waiting.popleft() if waiting else None
 
 
-def talks(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a live endpoint; the command is handed a :class:`Talking`."""
+def talks(role: Role) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add the options of a live endpoint of a role; the command is handed a :class:`Talking`."""
 
-    @wraps(command)
-    def with_talking(**given: Any) -> int:
-        own = {name: given.pop(name) for name in _OF_TALKING}
-        return command(_talking(**own), **given)
+    def adding(command: Callable[..., int]) -> Callable[..., int]:
+        @wraps(command)
+        def with_talking(**given: Any) -> int:
+            own = {name: given.pop(name) for name in _OF_TALKING}
+            return command(_talking(role, **own), **given)
 
-    decorated = with_talking
-    for decorate in reversed(_OPTIONS):
-        decorated = decorate(decorated)
-    return decorated
+        decorated = with_talking
+        for decorate in reversed(_OPTIONS):
+            decorated = decorate(decorated)
+        return decorated
+
+    return adding
 
 
 def _talking(
+    role: Role,
     *,
     ulp: str,
     count: int | None,
@@ -275,7 +279,7 @@ def _talking(
         raise click.UsageError("--write and --log name one file")
     rdmap = RDMAPSettings(receive_buffers=receive_buffers, receive_size=receive_size) if has_rdmap else None
     settings = TalkSettings(
-        _endpoint(has_rdmap=has_rdmap, timeout=timeout, **endpoint),
+        _endpoint(role, has_rdmap=has_rdmap, timeout=timeout, **endpoint),
         rdmap,
         buffers or (_BUFFERS if ulp == "none" and has_rdmap else ()),
         timeout,
@@ -284,6 +288,7 @@ def _talking(
 
 
 def _endpoint(
+    role: Role,
     *,
     m: bool,
     c: bool,
@@ -300,15 +305,18 @@ def _endpoint(
     timeout: float,
 ) -> EndpointSettings:
     enhanced = None
-    if peer_to_peer or ird is not None or order is not None or rtr:
-        types = rtr or RTR_TYPES
+    answers = role == "responder" and has_rdmap and (rev is None or rev > 1) and profile in (None, "rfc6581")
+    if peer_to_peer or ird is not None or order is not None or rtr or (answers and kind != "rdmac"):
+        # A Responder says which types it takes, and by what RDMAP can do, in case it is asked (RFC 6581 §9).
+        types = rtr or RTR_TYPES if peer_to_peer or role == "responder" else ()
+        usual = (RDMAPSettings.ird, RDMAPSettings.ord) if answers else (NOT_NEGOTIATED, NOT_NEGOTIATED)
         enhanced = EnhancedData(
             a=int(peer_to_peer),
-            b=int(peer_to_peer and "send" in types),
-            c=int(peer_to_peer and "write" in types),
-            d=int(peer_to_peer and "read" in types),
-            ird=NOT_NEGOTIATED if ird is None else ird,
-            ord=NOT_NEGOTIATED if order is None else order,
+            b=int("send" in types),
+            c=int("write" in types),
+            d=int("read" in types),
+            ird=usual[0] if ird is None else ird,
+            ord=usual[1] if order is None else order,
         )
     try:
         return EndpointSettings(

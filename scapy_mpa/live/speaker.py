@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from scapy_mpa.errors import MPAError
-from scapy_mpa.live.rdmap import RDMAPEvent
+from scapy_mpa.live.rdmap import RDMAPEvent, WritePlaced
+from scapy_mpa.report.words import plural
 
 
 class UpperLayerError(MPAError):
@@ -50,14 +51,14 @@ class Listening:
     @property
     def summary(self) -> str:
         """How much came."""
-        return f"{self._count} events"
+        return f"heard {plural(self._count, 'message')}"
 
     def begin(self) -> None:
         """Nothing."""
 
-    def take(self, _event: RDMAPEvent) -> None:
+    def take(self, event: RDMAPEvent) -> None:
         """Count it."""
-        self._count += 1
+        self._count += not isinstance(event, WritePlaced) or event.last
 
     def go_on(self, _now: float) -> float | None:
         """Nothing."""
