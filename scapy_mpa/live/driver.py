@@ -9,6 +9,7 @@ pile up, so memory follows neither what is sent nor what a peer sends.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections import deque
@@ -226,7 +227,7 @@ class LiveConnection:
             self._fail(error, USELESS)
         self._changed.set()
         if not was_over:
-            self._fail(MPAError(f"the connection is lost: {cause.strerror or cause}"), USELESS)
+            self._fail(MPAError(f"the connection is lost: {_why(cause)}"), USELESS)
 
     def _handle(self, events: list[Event], frame: int = 0) -> None:
         for event in events:
@@ -476,7 +477,7 @@ class LiveSession:
         try:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise MPAError(f"{where}: {error.strerror or error}") from None
+            raise MPAError(f"{where}: {_why(error)}") from None
         reason = "no address"
         for family, kind, protocol, _, address in found:
             sock = socket.socket(family, kind, protocol)
@@ -486,7 +487,7 @@ class LiveSession:
             except asyncio.TimeoutError:
                 reason = f"no answer to SYN for {self._settings.timeout:g} seconds"
             except OSError as error:
-                reason = error.strerror or str(error)
+                reason = _why(error)
             else:
                 connection = await self._talk(sock, "initiator")
                 if connection is not None:
@@ -513,7 +514,7 @@ class LiveSession:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
             listener = socket.create_server(found[0][4][:2], family=found[0][0], backlog=most)
         except OSError as error:
-            raise MPAError(f"{host}:{port}: {error.strerror or error}") from None
+            raise MPAError(f"{host}:{port}: {_why(error)}") from None
         talks: set[asyncio.Task[LiveConnection | None]] = set()
         try:
             listener.setblocking(False)
@@ -569,6 +570,13 @@ class LiveSession:
             self.last.append((number, connection.summary))
             self._recording.flush()
         return connection
+
+
+def _why(error: OSError) -> str:
+    """What the system says; asyncio has other words for some of it."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def _end(address: tuple[str, int]) -> str:
