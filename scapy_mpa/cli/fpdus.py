@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import click
 
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output, write_text, written
+from scapy_mpa.cli.types import STagType
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.report.fpdus import STYLES, lines, log_lines
 from scapy_mpa.report.stag import stag_of
 from scapy_mpa.values.records import FPDURecord
-
-
-class STagType(click.ParamType[int]):
-    """An STag, decimal or, with 0x, hexadecimal."""
-
-    name = "stag"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Its number."""
-        if isinstance(value, int):
-            return value
-        try:
-            stag = int(value, 0)
-        except ValueError:
-            stag = -1
-        if not 0 <= stag < 1 << 32:
-            self.fail(f"{value!r} is no STag such as 0x1a2b3c4d", param, ctx)
-        return stag
 
 
 @click.command("fpdus")

@@ -11,15 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import wraps
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 
-from scapy_mpa.cli.fpdus import STagType
 from scapy_mpa.cli.output import STANDARD_OUTPUT, is_stdout, tell_written, written
-from scapy_mpa.craft.scenario import load
-from scapy_mpa.craft.steps import octets as octets_of_text
+from scapy_mpa.cli.types import BufferType, OctetsType
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES
@@ -40,45 +37,7 @@ from scapy_mpa.system.names import printable
 
 #: Buffers that are there if none are asked for: those that steps name where they name none.
 _BUFFERS = ((0x1000, 0, 1 << 16), (0x2000, 0, 1 << 16))
-_MOST_BUFFER = 1 << 30
 ULPS = ("none", "rping", "echo")
-
-
-class BufferType(click.ParamType[tuple[int, int, int]]):
-    """``STAG,TO,OCTETS``: a tagged buffer."""
-
-    name = "buffer"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
-        """STag, TO of the first octet, number of octets."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            _, to, octets = (int(number, 0) for number in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is no buffer such as 0x1000,0,65536 (STag, TO, octets)", param, ctx)
-        if not 0 <= octets <= _MOST_BUFFER or not 0 <= to <= (1 << 64) - octets:
-            self.fail(
-                f"{value!r}: a buffer has 0 to {_MOST_BUFFER} octets, and ends at TO 2^64 at the latest", param, ctx
-            )
-        return STagType().convert(value.partition(",")[0], param, ctx), to, octets
-
-
-class OctetsType(click.ParamType[bytes]):
-    """Octets: a text, ``hex:`` and digits, or ``@`` and the name of a file."""
-
-    name = "octets"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """The octets."""
-        if isinstance(value, bytes):
-            return value
-        try:
-            return Path(value[1:]).read_bytes() if value.startswith("@") else octets_of_text(value)
-        except OSError as error:
-            self.fail(f"{printable(value[1:])}: {error.strerror or error}", param, ctx)
-        except ValueError:
-            self.fail(f"{value!r} is no text, no hex:00ff and no @FILE", param, ctx)
 
 
 @dataclass(frozen=True)
@@ -112,6 +71,8 @@ class Talking:
         """What this side says, drawn as it is said."""
         conversation = speech()
         if self.scenario is not None:
+            from scapy_mpa.craft.scenario import load
+
             yield from items_of(load(self.scenario).conversations[0].steps, role)
         for step in self.say:
             yield from step_items(step, role, conversation)

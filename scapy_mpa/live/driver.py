@@ -344,9 +344,7 @@ class LiveConnection:
             try:
                 at += self._sock.send(view[at:], _MSG_EOR)
             except BlockingIOError:
-                try:
-                    await asyncio.wait_for(self._writable(loop), self._settings.timeout)
-                except asyncio.TimeoutError:
+                if not await self._writable(loop):
                     self._fail(MPAError(f"the peer takes nothing for {self._settings.timeout:g} seconds"), USELESS)
                     return False
             except OSError as error:
@@ -358,12 +356,15 @@ class LiveConnection:
         self._tell_sent(octets, frame)
         return True
 
-    async def _writable(self, loop: asyncio.AbstractEventLoop) -> None:
-        future = loop.create_future()
-        loop.add_writer(self._sock, _resolve, future)
+    async def _writable(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Wait until the socket takes octets; False if that takes too long."""
+        future: asyncio.Future[bool] = loop.create_future()
+        alarm = loop.call_later(self._settings.timeout, _resolve, future, False)
+        loop.add_writer(self._sock, _resolve, future, True)
         try:
-            await future
+            return await future
         finally:
+            alarm.cancel()
             loop.remove_writer(self._sock)
 
     def _tell_frames(self) -> None:
@@ -404,22 +405,23 @@ class LiveConnection:
 
     async def _wait(self) -> None:
         """Until something changes, or is due."""
-        now = time.monotonic()
-        idle = self._last_activity + self._settings.timeout
-        if self._wake_at is not None:
-            idle = max(idle, self._wake_at + self._settings.timeout)
-        deadline = self._endpoint.deadline
-        due = [at for at in (idle, self._wake_at, deadline) if at is not None]
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), max(0.0, min(due) - now))
+        timeout = self._settings.timeout
+        due = [max(self._last_activity, self._wake_at or 0.0) + timeout]
+        due += [at for at in (self._wake_at, self._endpoint.deadline) if at is not None]
+        # Not asyncio.wait_for, which before Python 3.12 may lose that it was cancelled.
+        alarm = asyncio.get_running_loop().call_later(max(0.0, min(due) - time.monotonic()), self._changed.set)
+        try:
+            await self._changed.wait()
+        finally:
+            alarm.cancel()
         now = time.monotonic()
         try:
             self._endpoint.expire(now)
         except RemoteProtocolError as error:
             self._fail(error, USELESS)
             return
-        if not self._changed.is_set() and now >= idle:
-            self._fail(MPAError(f"nothing came for {self._settings.timeout:g} seconds"), USELESS)
+        if now >= max(self._last_activity, self._wake_at or 0.0) + timeout:
+            self._fail(MPAError(f"nothing came for {timeout:g} seconds"), USELESS)
 
     async def _close(self, reader: asyncio.Task[None]) -> None:
         """End our half connection, and hear the peer out for a while."""
@@ -429,8 +431,7 @@ class LiveConnection:
             self._sock.shutdown(socket.SHUT_WR)
             self._told.ended(self._role, "fin", time.time())
         if not self._peer_ended:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(asyncio.shield(reader), self._settings.linger)
+            await asyncio.wait((reader,), timeout=self._settings.linger)
 
     def _mss(self) -> int:
         """Octets that a segment takes now (RFC 5044 B.2.2)."""
@@ -440,9 +441,9 @@ class LiveConnection:
             return _USUAL_MSS
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
+def _resolve(future: asyncio.Future[bool], result: bool) -> None:
     if not future.done():
-        future.set_result(None)
+        future.set_result(result)
 
 
 class LiveSession:
@@ -482,18 +483,22 @@ class LiveSession:
         for family, kind, protocol, _, address in found:
             sock = socket.socket(family, kind, protocol)
             sock.setblocking(False)
+            connecting = asyncio.ensure_future(loop.sock_connect(sock, address))
             try:
-                await asyncio.wait_for(loop.sock_connect(sock, address), self._settings.timeout)
-            except asyncio.TimeoutError:
-                reason = f"no answer to SYN for {self._settings.timeout:g} seconds"
+                await asyncio.wait((connecting,), timeout=self._settings.timeout)
+                if connecting.done():
+                    connecting.result()
+                    connection = await self._talk(sock, "initiator")
+                    if connection is not None:
+                        return connection
+                    reason = "the connection was lost at once"
+                else:
+                    reason = f"no answer to SYN for {self._settings.timeout:g} seconds"
             except OSError as error:
                 reason = _why(error)
-            else:
-                connection = await self._talk(sock, "initiator")
-                if connection is not None:
-                    return connection
-                reason = "the connection was lost at once"
-            sock.close()
+            finally:
+                connecting.cancel()
+                sock.close()
         raise MPAError(f"{where}: {reason}")
 
     async def listen(
