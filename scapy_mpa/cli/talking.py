@@ -62,9 +62,9 @@ class Talking:
         """Whether steps or ULPDUs are given."""
         return bool(self.say or self.scenario or self.source)
 
-    def transparent(self) -> Talking:
-        """The same without RDMAP: what comes is told, and nothing is answered."""
-        endpoint = replace(self.settings.endpoint, rdmap=False)
+    def transparent(self, changes: dict[str, Any]) -> Talking:
+        """The same with other settings of the endpoint, and without RDMAP: what comes is told, nothing is answered."""
+        endpoint = replace(self.settings.endpoint, rdmap=False, **changes)
         return replace(self, settings=replace(self.settings, endpoint=endpoint, rdmap=None, buffers=()))
 
     def items(self, role: Role) -> Iterator[Item | None]:

@@ -471,8 +471,21 @@ class LiveSession:
         self.last: deque[tuple[int, str]] = deque(maxlen=_SUMMARIES)
         self._number = 0
 
-    async def connect(self, host: str, port: int) -> LiveConnection:
-        """Talk to a peer as Initiator, to the end; raises MPAError if there is no TCP connection."""
+    async def connect(self, host: str, port: int, *, retry: float = 0.0) -> LiveConnection:
+        """Talk to a peer as Initiator, to the end.
+
+        Raises MPAError if there is no TCP connection, not within ``retry`` seconds of trying.
+        """
+        until = time.monotonic() + retry
+        while True:
+            try:
+                return await self._connect(host, port)
+            except MPAError:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def _connect(self, host: str, port: int) -> LiveConnection:
         loop = asyncio.get_running_loop()
         where = f"{host}:{port}"
         try:

@@ -20,6 +20,7 @@ from scapy_mpa.craft.steps import VERBS, say
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.turns import Pause, Say, Step, Streaming
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.rdmap import (
     AtomicCompleted,
     ImmediateDelivered,
@@ -231,9 +232,16 @@ class Script:
         self._rdmap.register(bytearray(asked[0].size), stag=asked[0].sink_stag, to=asked[0].sink_to)
 
 
+class SaidAgain(NamedTuple):
+    """What a side of a capture said: its ULPDUs, each as long after the first as it was then; and the Request."""
+
+    items: Iterator[Item]
+    request: StartupFrame | None
+
+
 @contextmanager
-def said_again(capture: str, connection: int, direction: Direction) -> Iterator[Iterator[Item]]:
-    """What a side of a capture said: its ULPDUs, each as long after the first as it was then.
+def said_again(capture: str, connection: int, direction: Direction) -> Iterator[SaidAgain]:
+    """What a side of a capture said, to be read once.
 
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.
     """
@@ -242,9 +250,10 @@ def said_again(capture: str, connection: int, direction: Direction) -> Iterator[
         if connection >= there:
             raise MPAError(f"there is no connection {connection} in {printable(capture)}; it has {there}")
         found.report.select((connection,), (direction,), None, None)
-        if not getattr(found.extent(found.report.connections[0]), direction):
+        (chosen,) = found.report.connections
+        if not getattr(found.extent(chosen), direction):
             raise MPAError(f"the {direction} of connection {connection} says nothing in {printable(capture)}")
-        yield _said(iter(found))
+        yield SaidAgain(_said(iter(found)), chosen.request)
 
 
 def _said(found: Iterator[FoundFPDU]) -> Iterator[Item]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.startup import startup_frame
 from tests.live.loopback import HOST, command, finished, interrupted, listening, peak, read_to_end, server
 from tests.live.pairs import said
+from tests.live.test_driver import initiator_of
 
 REPLY = startup_frame("reply", c=1, rev=1).encode()
 #: A real peer: HOST:PORT of an rping -s over Linux siw.
@@ -107,6 +110,10 @@ def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None
         assert finished(process)[0] == 0
     initiators = [[ulpdu for side, ulpdu in said(path) if side == "initiator"] for path in (capture, recording)]
     assert initiators[0] == initiators[1]
+    requests = [analyze(str(path)).connections[0].request for path in (capture, recording)]
+    assert requests[0] is not None
+    assert requests[1] is not None
+    assert (requests[0].m, requests[0].c) == (requests[1].m, requests[1].c) == (0, 0)
     times = [
         [one.time_ns for one in analyze(str(path)).connections[0].half("initiator").fpdus]
         for path in (capture, recording)
@@ -276,6 +283,41 @@ def test_a_hundred_megabytes_take_no_memory() -> None:
 
 def test_a_gigabyte_takes_no_memory() -> None:
     flat(1000)
+
+
+def fuzzed(port: int, cases: range) -> None:
+    for case in cases:
+        with socket.create_connection((HOST, port), timeout=20) as sock:
+            try:
+                sock.sendall(initiator_of(case))
+                sock.shutdown(socket.SHUT_WR)
+            except (BrokenPipeError, ConnectionResetError):
+                continue
+            except OSError as error:
+                if error.errno != errno.ENOTCONN:
+                    raise
+            read_to_end(sock)
+
+
+def test_listen_takes_no_memory_for_fuzzed_clients() -> None:
+    with listening("-q", "--ulp", "echo", "--timeout", "2") as (process, port):
+        fuzzed(port, range(300))
+        before = peak(process)
+        fuzzed(port, range(300, 1200))
+        assert peak(process) < before + (8 << 20)
+        status, out, err = interrupted(process)
+    assert (status, err) == (1, "\n")
+    assert "1200 connections, " in out
+
+
+def test_connect_waits_for_somebody_to_listen() -> None:
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+    process = command("connect", HOST, str(port), "--retry", "30", "--ulp", "rping", "--count", "1", "-q")
+    time.sleep(1.5)
+    server_side = command("listen", str(port), "--ulp", "rping", "--count", "1", "-q")
+    assert finished(process)[0] == 0
+    assert finished(server_side)[0] == 0
 
 
 # --- a real peer ---
