@@ -156,6 +156,11 @@ class MPAEndpoint:
         return self.role == "initiator" or self._has_heard or not self.agreement.profile.initiator_first
 
     @property
+    def held(self) -> int:
+        """Octets of the peer's that wait for more: of a startup frame, or of one FPDU."""
+        return self._startup.held if self._incoming is None else self._incoming.held
+
+    @property
     def deadline(self) -> float | None:
         """When ``expire()`` is to be called, on the clock of ``now``; None if nothing is waited for."""
         return self._startup.deadline if self.state == "waiting" else None

@@ -165,7 +165,7 @@ class IncomingHalf:
             return
         reader, extent = self._reader(octets)
         found = reader.disagreement(extent, reader.reassembly.next) if extent is not None else None
-        if found is not None and found.kind == "bad":
+        if found is not None and found.rule == "marker-length":
             raise self._error(found.rule, found.detail(self.offset), octets)
 
     def _reader(self, octets: Octets) -> tuple[FPDUReader, Extent | None]:

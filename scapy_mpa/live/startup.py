@@ -82,6 +82,11 @@ class InitiatorStartup:
         """The Reply, None until it is complete."""
         return self._reader.frame
 
+    @property
+    def held(self) -> int:
+        """Octets of a Reply that is not complete."""
+        return 0 if self.reply is not None else self._reader.length
+
     def start(self, now: float) -> bytes:
         """The Request, which is sent now (§7.1.2, rule 1)."""
         timeout = self._settings.reply_timeout
@@ -179,6 +184,11 @@ class ResponderStartup:
     def request(self) -> StartupFrame | None:
         """The Request, None until it is complete."""
         return self._reader.frame
+
+    @property
+    def held(self) -> int:
+        """Octets of a Request that is not complete."""
+        return 0 if self.request is not None else self._reader.length
 
     def start(self, now: float) -> bytes:
         """It waits from now on (§7.1.2, rule 8); nothing is sent."""

@@ -208,7 +208,7 @@ class Placing:
                 return None
             extent = better
         disagreement = reader.disagreement(extent, extent.end)
-        if disagreement is not None and disagreement.kind == "bad" and not reader.layout.crc:
+        if disagreement is not None and disagreement.rule == "marker-length" and not reader.layout.crc:
             return None
         located = self.place(extent)
         if disagreement is not None:

@@ -179,7 +179,7 @@ def _operates(pair: Pair, outcome: NegotiationOutcome) -> None:
     assert connection.judgement.permitted
     assert [one.rule.id for one in connection.findings if one.rule.severity in ("error", "warning")] == []
     for half, role in ((connection.initiator, "initiator"), (connection.responder, "responder")):
-        received = pair.events[other(role)]  # type: ignore[arg-type]
+        received = pair.events[other(role)]
         fpdus = [event for event in received if isinstance(event, ULPDUReceived)]
         assert half.counts.fpdus == len(fpdus)
         assert half.counts.ulpdu_octets == sum(len(event.ulpdu) for event in fpdus)
