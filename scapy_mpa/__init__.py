@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import FPDUs as FPDUs
     from scapy_mpa.layers import ISERPrivateData as ISERPrivateData
     from scapy_mpa.layers import Marker as Marker
+    from scapy_mpa.layers import MPA_am as MPA_am
     from scapy_mpa.layers import MPAConnection as MPAConnection
     from scapy_mpa.layers import MPAReply as MPAReply
     from scapy_mpa.layers import MPARequest as MPARequest
@@ -99,6 +100,7 @@ _WHERE = {
             "DDPUntagged",
             "FPDUs",
             "MPAConnection",
+            "MPA_am",
             "MPAReply",
             "MPARequest",
             "MPASession",

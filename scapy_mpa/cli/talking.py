@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from scapy_mpa.cli.output import STANDARD_OUTPUT, is_stdout, tell_written, written
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import BufferType, OctetsType
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import MPAError
@@ -100,13 +100,15 @@ class Talking:
 
     def run(self, talk: Callable[[LiveSession], Awaitable[Any]], speaker: Callable[[RDMAPEndpoint], Speaker]) -> int:
         """Have it done, with the files that were asked for; returns the exit status."""
+        if self.write is not None:
+            check_output((), self.write)
         with ExitStack() as files:
             capture = files.enter_context(written(self.write)) if self.write is not None else None
             lines = files.enter_context(written(self.log)) if self.log is not None else None
             is_free = not any(name is not None and is_stdout(name) for name in (self.write, self.log))
             telling = Telling(
                 _show if self.show and is_free else None,
-                _logger(lines) if lines is not None else None,
+                _logger(lines, self.log is not None and is_stdout(self.log)) if lines is not None else None,
                 payload=self.payload,
             )
             recording = Recording(capture)
@@ -136,9 +138,13 @@ def _show(line: str) -> None:
     sys.stdout.flush()
 
 
-def _logger(file: BinaryIO) -> Callable[[str], None]:
+def _logger(file: BinaryIO, is_read: bool) -> Callable[[str], None]:
+    """What writes lines; at once, if somebody reads them as they come."""
+
     def log(line: str) -> None:
         file.write(line.encode() + b"\n")
+        if is_read:
+            file.flush()
 
     return log
 

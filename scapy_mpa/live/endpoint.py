@@ -161,6 +161,16 @@ class MPAEndpoint:
         return self._startup.held if self._incoming is None else self._incoming.held
 
     @property
+    def missing(self) -> int:
+        """How many octets more the startup frame of the peer needs at least; 0 outside the Startup Phase."""
+        return self._startup.missing if self.state == "waiting" else 0
+
+    @property
+    def sent(self) -> int:
+        """Octets of Full Operation that were queued, Markers included."""
+        return self._outgoing.offset if self._outgoing is not None else 0
+
+    @property
     def deadline(self) -> float | None:
         """When ``expire()`` is to be called, on the clock of ``now``; None if nothing is waited for."""
         return self._startup.deadline if self.state == "waiting" else None

@@ -74,6 +74,11 @@ class FrameReader:
         return len(self._octets)
 
     @property
+    def missing(self) -> int:
+        """How many octets more it needs at least, 0 if it is complete."""
+        return max(STARTUP_HEADER_LENGTH, self._end) - self.length
+
+    @property
     def profile(self) -> str:
         """The name of the profile that its Rev says, as far as it is there."""
         return profile_of_revision(self._octets[KEY_LENGTH + 1]).name if self.length > KEY_LENGTH + 1 else "rfc5044"

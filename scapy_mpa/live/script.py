@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.conversation import RULES, Conversation
@@ -36,7 +36,9 @@ from scapy_mpa.messages.links import read_requests
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
 from scapy_mpa.tcp.half import Direction
-from scapy_mpa.wireshark.found import FoundFPDU, FoundFPDUs
+
+if TYPE_CHECKING:
+    from scapy_mpa.wireshark.found import FoundFPDU
 
 _SECOND = 1_000_000_000
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2}\s*)+")
@@ -245,6 +247,9 @@ def said_again(capture: str, connection: int, direction: Direction) -> Iterator[
 
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.
     """
+    # What reads captures is imported for who reads one.
+    from scapy_mpa.wireshark.found import FoundFPDUs
+
     with FoundFPDUs(capture, directions=(direction,)) as found:
         there = len(found.report.connections)
         if connection >= there:

@@ -87,6 +87,11 @@ class InitiatorStartup:
         """Octets of a Reply that is not complete."""
         return 0 if self.reply is not None else self._reader.length
 
+    @property
+    def missing(self) -> int:
+        """How many octets more the Reply needs at least."""
+        return self._reader.missing
+
     def start(self, now: float) -> bytes:
         """The Request, which is sent now (§7.1.2, rule 1)."""
         timeout = self._settings.reply_timeout
@@ -189,6 +194,11 @@ class ResponderStartup:
     def held(self) -> int:
         """Octets of a Request that is not complete."""
         return 0 if self.request is not None else self._reader.length
+
+    @property
+    def missing(self) -> int:
+        """How many octets more the Request needs at least."""
+        return self._reader.missing
 
     def start(self, now: float) -> bytes:
         """It waits from now on (§7.1.2, rule 8); nothing is sent."""
