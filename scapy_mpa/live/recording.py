@@ -16,8 +16,9 @@ from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.craft.talk import Side, TcpTalk
 from scapy_mpa.errors import MPAError
 
-#: Octets of IPv6, TCP and timestamps; and of the largest IP packet.
-_HEADERS, _LARGEST = 40 + 20 + 12, 65535
+#: Octets of IPv4 or IPv6, TCP and timestamps; and of the largest IP packet: with Ethernet's header it is as long as
+#: the longest frame that Scapy reads.
+_HEADERS_V4, _HEADERS_V6, _LARGEST = 20 + 20 + 12, 40 + 20 + 12, 65535 - 14
 _LEAST_MSS = 88
 _MADE_UP = "made up: scapy-mpa wrote what a socket sent and received, and saw no packets"
 _MACS = {"client": b"\x02\0\0\0\0\x01", "server": b"\x02\0\0\0\0\x02"}
@@ -100,7 +101,7 @@ class RecordedConnection:
                 clock=self._clock(),
                 client_isn=number * _ISN_STEP & _MASK,
                 server_isn=number * _ISN_STEP + (_MASK >> 1) & _MASK,
-                mtu=min(_LARGEST, max(mss, _LEAST_MSS) + _HEADERS),
+                mtu=min(_LARGEST, max(mss, _LEAST_MSS) + (_HEADERS_V6 if ":" in client[0] else _HEADERS_V4)),
             )
         except ValueError as error:
             raise MPAError(f"a connection between {client[0]} and {server[0]} cannot be recorded: {error}") from None
