@@ -51,7 +51,7 @@ def test_a_session_reads_as_a_connection(address: str, tmp_path: Path) -> None:
     path.write_bytes(file.getvalue())
     report = analyze(str(path))
     (found,) = report.connections
-    assert [finding.rule for finding in found.findings] == ["fpdu-above-emss"]
+    assert [finding.rule.id for finding in found.findings] == ["fpdu-above-emss"]
     half = found.half("initiator")
     assert [fpdu.wire_length for fpdu in half.fpdus] == [len(fpdu) for fpdu in fpdus]
     # One written in a piece is one segment where it fits.
