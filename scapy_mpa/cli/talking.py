@@ -24,6 +24,7 @@ from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.live.driver import BROKEN, FINE, USELESS, LiveSession, TalkSettings
 from scapy_mpa.live.echo import EchoClient, EchoServer
+from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPSettings
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.rping import MOST, SIZE, RpingClient, RpingServer
@@ -234,6 +235,7 @@ def _talking(
     write: str | None,
     log: str | None,
     timeout: float,
+    emss: int | None,
     has_rdmap: bool,
     buffers: tuple[tuple[int, int, int], ...],
     receive_buffers: int,
@@ -250,6 +252,7 @@ def _talking(
         rdmap,
         buffers or (_BUFFERS if ulp == "none" and has_rdmap else ()),
         timeout,
+        emss=emss,
     )
     return Talking(settings, ulp, count, size, say, scenario, ulpdus, wait, not quiet, payload, write, log)
 
@@ -268,6 +271,11 @@ def _endpoint(
     peer_to_peer: bool,
     rtr: tuple[str, ...],
     requires_ord: bool,
+    ird_resources: int | None,
+    raises_ird: bool,
+    accepts_newer: bool,
+    replies_before_close: bool,
+    falls_back: bool,
     has_rdmap: bool,
     timeout: float,
 ) -> EndpointSettings:
@@ -286,7 +294,7 @@ def _endpoint(
             ord=usual[1] if order is None else order,
         )
     try:
-        return EndpointSettings(
+        settings = EndpointSettings(
             m=int(m),
             c=int(c),
             rev=rev,
@@ -296,12 +304,19 @@ def _endpoint(
             enhanced=enhanced,
             rtr_preference=rtr or ("write", "read", "send"),  # type: ignore[arg-type]
             requires_ord=requires_ord,
+            ird_resources=ird_resources,
+            raises_ird=raises_ird,
+            accepts_newer=accepts_newer,
+            replies_before_close=replies_before_close,
+            falls_back=falls_back,
             request_timeout=timeout,
             reply_timeout=timeout,
             rdmap=has_rdmap,
         )
+        MPAEndpoint(role, settings)  # which says what it could not do
     except MPAError as error:
         raise click.UsageError(str(error)) from None
+    return settings
 
 
 _SECONDS = click.FloatRange(0, 1_000_000)
@@ -341,6 +356,18 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
                  help="Which, in the order of preference. May be repeated. [default: all]"),
     click.option("--require-ord", "requires_ord", is_flag=True,
                  help="As Responder, reject whose IRD is below our ORD."),
+    click.option("--ird-resources", type=click.IntRange(0, NOT_NEGOTIATED),
+                 help="As Initiator, the IRD that there is when the Reply comes. [default: --ird]"),
+    click.option("--raise-ird/--no-raise-ird", "raises_ird", default=True, show_default=True,
+                 help="As Responder, give an IRD of 1 for an RTR Read though the Initiator's ORD is 0."),
+    click.option("--accept-newer/--no-accept-newer", "accepts_newer", default=True, show_default=True,
+                 help="As Responder, work with a plain Request of a Rev above ours."),
+    click.option("--reply-before-close/--no-reply-before-close", "replies_before_close", default=True,
+                 show_default=True, help="As Responder, tell an RDMAC RNIC our Rev before closing."),
+    click.option("--fallback", "falls_back", is_flag=True,
+                 help="As Initiator, try again without RFC 6581 where it is answered by a close."),
+    click.option("--emss", type=click.IntRange(16, 1 << 16), metavar="OCTETS",
+                 help="FPDUs for segments of so many octets at most. [default: as TCP_MAXSEG says]"),
     click.option("--timeout", type=click.FloatRange(0.001, 1_000_000), default=10.0, show_default=True,
                  help="Seconds in which something has to come."),
     click.option("--rdmap/--no-rdmap", "has_rdmap", default=True, show_default=True,
@@ -362,5 +389,6 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
 _OF_TALKING = (
     *("ulp", "count", "size", "say", "scenario", "ulpdus", "wait", "quiet", "payload", "write", "log", "timeout"),
     *("has_rdmap", "buffers", "receive_buffers", "receive_size", "m", "c", "rev", "profile", "kind"),
-    *("private_data", "ird", "order", "peer_to_peer", "rtr", "requires_ord"),
+    *("private_data", "ird", "order", "peer_to_peer", "rtr", "requires_ord", "ird_resources", "raises_ird"),
+    *("accepts_newer", "replies_before_close", "falls_back", "emss"),
 )

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from scapy_mpa.craft.steps import octets as octets_of_text
 from scapy_mpa.system.names import printable
 
 #: Octets of the largest buffer that is registered.
@@ -61,6 +60,9 @@ class OctetsType(click.ParamType[bytes]):
         """The octets."""
         if isinstance(value, bytes):
             return value
+        # Only those that send something need it.
+        from scapy_mpa.craft.steps import octets as octets_of_text
+
         try:
             return Path(value[1:]).read_bytes() if value.startswith("@") else octets_of_text(value)
         except OSError as error:

@@ -24,7 +24,7 @@ from scapy_mpa.framing.agreement import Endpoint as Role
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.live.endpoint import MPAEndpoint
-from scapy_mpa.live.errors import ProtocolError, RemoteProtocolError
+from scapy_mpa.live.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from scapy_mpa.live.events import Established, Event, Rejected, RequestReceived, StreamEnded, ULPDUReceived
 from scapy_mpa.live.rdmap import (
     RDMAPEndpoint,
@@ -65,6 +65,7 @@ class TalkSettings:
         timeout: so long nothing may come while something is waited for; the TCP connection has to stand by then.
         linger: so long the peer may take to close after we did.
         reject: a Responder rejects what it is asked.
+        emss: octets that a segment is taken to have at most; None: as TCP says.
     """
 
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)
@@ -73,6 +74,7 @@ class TalkSettings:
     timeout: float = 10.0
     linger: float = 2.0
     reject: bool = False
+    emss: int | None = None
 
 
 class TransparentRDMAP(RDMAPEndpoint):
@@ -127,6 +129,11 @@ class LiveConnection:
 
     # --- the whole ---
 
+    @property
+    def fallback(self) -> EndpointSettings | None:
+        """Settings to try again with on another connection, None if there is no reason to (RFC 6581 §10)."""
+        return self._endpoint.fallback
+
     async def run(self) -> None:
         """Talk until the conversation is over; never raises for what the peer does."""
         sock = self._sock
@@ -137,7 +144,10 @@ class LiveConnection:
         self._endpoint.emss = self._mss()
         reader: asyncio.Task[None] | None = None
         try:
-            self._handle(self._endpoint.start(time.monotonic()))
+            try:
+                self._handle(self._endpoint.start(time.monotonic()))
+            except LocalProtocolError as error:
+                self._fail(error, USELESS)
             reader = asyncio.ensure_future(self._read())
             await self._write()
             await self._close(reader)
@@ -204,6 +214,10 @@ class LiveConnection:
             self._handle(list(error.events), frame)
             self._fail(error, BROKEN)
             return
+        except LocalProtocolError as error:  # what the settings have us answer cannot be said
+            self._handle(list(error.events), frame)
+            self._fail(error, USELESS)
+            return
         self._handle(events, frame)
 
     def _end(self) -> None:
@@ -214,7 +228,8 @@ class LiveConnection:
             self._handle(self._endpoint.receive_eof(time.monotonic()))
         except RemoteProtocolError as error:
             self._handle(list(error.events))
-            self._fail(error, BROKEN if error.code == 1 else USELESS)
+            # Inside an FPDU; before a Reply it may be that the two cannot work together.
+            self._fail(error, BROKEN if self._rdmap is not None else USELESS)
 
     def _reset(self, cause: OSError) -> None:
         """The connection is lost."""
@@ -435,10 +450,10 @@ class LiveConnection:
 
     def _mss(self) -> int:
         """Octets that a segment takes now (RFC 5044 B.2.2)."""
-        try:
-            return self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) or _USUAL_MSS
-        except OSError:
-            return _USUAL_MSS
+        mss = _USUAL_MSS
+        with suppress(OSError):
+            mss = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) or _USUAL_MSS
+        return mss if self._settings.emss is None else min(mss, self._settings.emss)
 
 
 def _resolve(future: asyncio.Future[bool], result: bool) -> None:
@@ -479,11 +494,17 @@ class LiveSession:
         until = time.monotonic() + retry
         while True:
             try:
-                return await self._connect(host, port)
+                connection = await self._connect(host, port)
             except MPAError:
                 if time.monotonic() >= until:
                     raise
-            await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)
+                continue
+            if connection.fallback is None:
+                return connection
+            # What counts is how the next one ends.
+            self.counts[connection.status] -= 1
+            self._settings = replace(self._settings, endpoint=connection.fallback)
 
     async def _connect(self, host: str, port: int) -> LiveConnection:
         loop = asyncio.get_running_loop()

@@ -173,6 +173,19 @@ def test_a_peer_that_breaks_a_rule() -> None:
     assert "Terminate" in out
 
 
+@pytest.mark.parametrize("side", ["initiator", "responder"])
+def test_private_data_that_does_not_fit(side: str) -> None:
+    """Its sender says so, and sends nothing of it."""
+    large = ["--private-data", "x" * 513]
+    with listening("--count", "1", *(large if side == "responder" else [])) as (process, port):
+        status, out, err = connect(port, *(large if side == "initiator" else []))
+        ours = (status, out, err) if side == "initiator" else finished(process)
+    assert ours[0] == 2
+    assert "512" in ours[1] + ours[2]
+    assert "Traceback" not in err + ours[2]
+    assert status == 2
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -425,3 +426,45 @@ def test_listen_survives_fuzzed_clients(part: int) -> None:
     assert len(side.events("finished")) == 200
     for event in side.events("error"):
         assert event["error"]
+
+
+# --- what options ask for ---
+
+
+def test_fpdus_are_no_longer_than_the_emss_asked_for() -> None:
+    one = Side(replace(talk_settings(), emss=600), partial(EchoClient, count=2, size=5000))
+    (connection,) = both(one, Side(talk_settings(), EchoServer))
+    assert connection.status == FINE
+    sent = [event["wire_length"] for event in one.events("fpdu") if event["direction"] == "initiator"]
+    assert max(sent) == 600
+    assert len(sent) == 2 * 9
+
+
+def test_an_initiator_falls_back_to_rfc5044() -> None:
+    """The first connection is closed on without a word; the second Request is a plain one."""
+    requests: list[bytes] = []
+
+    def serve(listener: socket.socket) -> None:
+        for number in range(2):
+            sock = listener.accept()[0]
+            with sock:
+                sock.settimeout(20)
+                requests.append(sock.recv(100))
+                if number:
+                    sock.sendall(REPLY)
+                    sock.recv(100)
+                    sock.sendall(fpdus(send(1, bytes(64))))
+                    read_to_end(sock)
+
+    settings = talk_settings(5.0, enhanced=EnhancedData(ird=4, ord=4), falls_back=True)
+    side = Side(settings, partial(EchoClient, count=1, size=64))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        connection = asyncio.run(side.session.connect("127.0.0.1", listener.getsockname()[1]))
+        thread.join(20)
+    assert [octets[17] for octets in requests] == [2, 1]
+    # What came back is not what was sent, which is beside the point: it was the second connection that spoke.
+    assert connection.status == BROKEN
+    assert side.session.counts == {FINE: 0, BROKEN: 1, USELESS: 0}
