@@ -7,6 +7,7 @@ agrees with the peer (``frames`` collects one startup frame), ``incoming`` and `
 Above it are ``rdmap``, RDMAP of one connection with its ``buffers``, and upper layers (``speaker`` is what they have in
 common): ``rping``, ``echo`` and ``script``, which says the steps of a scenario or ULPDUs as they are.
 
-``driver`` carries all of it over the kernel's TCP, ``blocking`` an endpoint alone and without asyncio; ``recording`` makes a capture of it, ``telling`` lines and a log.
+``driver`` carries all of it over the kernel's TCP, ``blocking`` an endpoint alone and without asyncio; ``recording``
+makes a capture of it, ``telling`` lines and a log.
 Nothing here imports Scapy.
 """
