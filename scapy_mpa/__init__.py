@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import FPDUs as FPDUs
     from scapy_mpa.layers import ISERPrivateData as ISERPrivateData
     from scapy_mpa.layers import Marker as Marker
+    from scapy_mpa.layers import MPA_am as MPA_am
     from scapy_mpa.layers import MPAConnection as MPAConnection
     from scapy_mpa.layers import MPAReply as MPAReply
     from scapy_mpa.layers import MPARequest as MPARequest
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     from scapy_mpa.layers import SMBDirectDepthsLE as SMBDirectDepthsLE
     from scapy_mpa.layers import bind_mpa as bind_mpa
     from scapy_mpa.layers import unbind_mpa as unbind_mpa
+    from scapy_mpa.live.endpoint import MPAEndpoint as MPAEndpoint
+    from scapy_mpa.live.errors import LocalProtocolError as LocalProtocolError
+    from scapy_mpa.live.errors import RemoteProtocolError as RemoteProtocolError
+    from scapy_mpa.live.settings import EndpointSettings as EndpointSettings
     from scapy_mpa.report.analysis import Selection as Selection
     from scapy_mpa.report.analysis import analyze as analyze
     from scapy_mpa.report.analysis import iter_fpdus as iter_fpdus
@@ -69,6 +74,10 @@ _WHERE = {
     "MPAError": "scapy_mpa.errors",
     "Malformed": "scapy_mpa.catalogue.malformed",
     "mulpdu": "scapy_mpa.framing.mulpdu",
+    "EndpointSettings": "scapy_mpa.live.settings",
+    "LocalProtocolError": "scapy_mpa.live.errors",
+    "MPAEndpoint": "scapy_mpa.live.endpoint",
+    "RemoteProtocolError": "scapy_mpa.live.errors",
     "FPDURecord": "scapy_mpa.values.records",
     "Limits": "scapy_mpa.values.limits",
     "Selection": "scapy_mpa.report.analysis",
@@ -91,6 +100,7 @@ _WHERE = {
             "DDPUntagged",
             "FPDUs",
             "MPAConnection",
+            "MPA_am",
             "MPAReply",
             "MPARequest",
             "MPASession",

@@ -29,6 +29,9 @@ SAMPLED = {
     "tests/cli/test_show.py::test_a_frame_is_shown": 3,
     "tests/foreign/test_foreign.py::test_nothing_is_claimed": 4,
     "tests/layers/test_fpdu.py::test_every_fpdu": 3,
+    "tests/live/test_driver.py::test_listen_survives": 50,
+    "tests/live/test_driver.py::test_markers_crc": 2,
+    "tests/live/test_rdmap.py::test_segments_that_are": 6,
     "tests/layers/test_packet.py::test_every_fpdu": 3,
     "tests/layers/test_fromcapture.py::test_what_was_said": 4,
     "tests/layers/test_session.py::test_delivered_order": 3,
@@ -60,6 +63,7 @@ SAMPLED = {
 #: Tests of few cases that take long, and are run by `--all` alone.
 LONG = (
     "tests/layers/test_session.py::test_memory_is_flat",
+    "tests/live/test_commands.py::test_a_gigabyte_takes_no_memory",
     "tests/receive/test_diagnosis.py::test_the_beginnings_of_few_are_kept",
     "tests/report/test_shares.py::test_shares_of_many_connections_are_the_whole_and_none_is_empty",
     "tests/wireshark/test_annotate.py::test_memory_does_not_follow_the_capture",

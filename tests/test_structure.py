@@ -24,7 +24,9 @@ MOST_ATTRIBUTES, MOST_LINES, DEEPEST = 25, 400, 2
 #: Of all modules of the receiver together.
 MOST_LINES_OF_RECEIVER, MOST_FILES_OF_RECEIVER = 6_500, 28
 
-rooms = pytest.mark.parametrize("room", ["infer", "receive", "rules", "values", "watch"])
+ROOMS = ["infer", "receive", "rules", "values", "watch"]
+rooms = pytest.mark.parametrize("room", ROOMS)
+rooms_and_live = pytest.mark.parametrize("room", [*ROOMS, "live"])
 
 
 class Module(NamedTuple):
@@ -234,13 +236,13 @@ class Kept:
     assert attributes(cls) == {"a", "b", "d", "e"}
 
 
-@rooms
+@rooms_and_live
 def test_attributes_of_a_class(room: str) -> None:
     counts = {f"{module.name}:{cls.name}": len(attributes(cls)) for module, cls in classes_of(room)}
     assert {name: count for name, count in counts.items() if count > MOST_ATTRIBUTES} == {}
 
 
-@rooms
+@rooms_and_live
 def test_lines_of_a_class(room: str) -> None:
     lines = {f"{module.name}:{cls.name}": (cls.end_lineno or 0) - cls.lineno + 1 for module, cls in classes_of(room)}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}

@@ -10,29 +10,12 @@ import click
 
 from scapy_mpa.cli.options import Reading
 from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output
+from scapy_mpa.cli.types import STagType
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 
 if TYPE_CHECKING:
     from scapy_mpa.messages.row import MessageRow
     from scapy_mpa.values.records import FPDURecord
-
-
-class STagType(click.ParamType[int]):
-    """An STag, decimal or, with 0x, hexadecimal."""
-
-    name = "stag"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Its number."""
-        if isinstance(value, int):
-            return value
-        try:
-            stag = int(value, 0)
-        except ValueError:
-            stag = -1
-        if not 0 <= stag < 1 << 32:
-            self.fail(f"{value!r} is no STag such as 0x1a2b3c4d", param, ctx)
-        return stag
 
 
 class Rows(NamedTuple):

@@ -7,9 +7,8 @@ time, with the MSN that the ``Queues`` of that side are at, MO and TO counting o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from scapy_mpa.craft.payload import MadeUp
 from scapy_mpa.craft.ulpdus import (
     ATOMIC_REQUEST,
     ATOMIC_RESPONSE,
@@ -40,6 +39,14 @@ _QUEUES = {
 _UNDIVIDED = {READ_REQUEST, TERMINATE, ATOMIC_REQUEST, ATOMIC_RESPONSE, 8, 9}
 
 
+class Carried(Protocol):
+    """What a message carries: octets that are there, or are made as they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: slice, /) -> bytes: ...
+
+
 class Message(NamedTuple):
     """One RDMAP message: its opcode (``RAW``: a ULPDU as it is), what it carries, and where that goes.
 
@@ -48,7 +55,7 @@ class Message(NamedTuple):
     """
 
     opcode: int
-    payload: bytes | MadeUp
+    payload: Carried
     stag: int = 0
     to: int = 0
     crc: int | None = None
@@ -91,7 +98,7 @@ def segments(message: Message, queues: Queues, room: Callable[[], int], version:
     """
     opcode, payload = message.opcode, message.payload
     if opcode == RAW:
-        yield bytes(payload)
+        yield payload[:]
         return
     is_tagged = opcode in (RDMA_WRITE, READ_RESPONSE)
     header = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH

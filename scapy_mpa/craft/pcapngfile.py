@@ -15,6 +15,7 @@ _SECTION_HEADER, _INTERFACE_DESCRIPTION, _ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _VERSION = 1, 0
 _UNKNOWN_LENGTH = -1
+_COMMENT = 1
 _IF_TSRESOL, _END_OF_OPTIONS, _NANOSECONDS = 9, 0, 9
 _BLOCK_OVERHEAD = 12
 
@@ -47,20 +48,27 @@ class PcapngWriter:
         self._interfaces += 1
         return self._interfaces - 1
 
-    def write(self, packets: Iterable[Packet], interface: int = 0) -> int:
-        """Append packets of an interface; return how many."""
+    def write(self, packets: Iterable[Packet], interface: int = 0, comment: str = "") -> int:
+        """Append packets of an interface, each with a comment if one is given; return how many."""
         count = 0
+        options = self._comment(comment) if comment else b""
         for time, octets in packets:
             length = len(octets)
             kept = octets[: self._snaplen] if length > self._snaplen else octets
             padding = -len(kept) % 4
-            size = _BLOCK_OVERHEAD + 20 + len(kept) + padding
+            size = _BLOCK_OVERHEAD + 20 + len(kept) + padding + len(options)
             header = self._packet.pack(
                 _ENHANCED_PACKET, size, interface, time >> 32, time & 0xFFFFFFFF, len(kept), length
             )
-            self._write(header + kept + bytes(padding) + self._length.pack(size))
+            self._write(header + kept + bytes(padding) + options + self._length.pack(size))
             count += 1
         return count
+
+    def _comment(self, text: str) -> bytes:
+        """A comment as the options of a block."""
+        octets = text.encode()
+        padded = octets + bytes(-len(octets) % 4)
+        return struct.pack(self._order + "HH", _COMMENT, len(octets)) + padded + bytes(4)
 
     def _block(self, kind: int, body: bytes) -> None:
         size = _BLOCK_OVERHEAD + len(body)

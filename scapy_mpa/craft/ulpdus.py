@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from scapy_mpa.framing.ddp import TAGGED_HEADER, TAGGED_HEADER_LENGTH, UNTAGGED_HEADER, control_octets
 
@@ -15,6 +16,11 @@ _READ_REQUEST = struct.Struct("!IQIIQ")
 _ATOMIC_REQUEST = struct.Struct("!IIIQQQQQ")
 _ATOMIC_RESPONSE = struct.Struct("!IQ")
 _TERMINATE_CONTROL = struct.Struct("!BBH")
+_SEGMENT_LENGTH = struct.Struct("!H")
+#: M, D and R of a Terminate's control word, in its last two octets (RFC 5040 §4.8).
+_M, _D, _R = 0x8000, 0x4000, 0x2000
+#: The bits of the first word of an Atomic Request that say which operation it is (RFC 7306 §5.2.1).
+_OPERATION = 0x0F
 
 RDMA_WRITE, READ_REQUEST, READ_RESPONSE, SEND, SEND_INVALIDATE, SEND_SE, SEND_SE_INVALIDATE = range(7)
 TERMINATE, IMMEDIATE, IMMEDIATE_SE, ATOMIC_REQUEST, ATOMIC_RESPONSE = range(7, 12)
@@ -78,11 +84,48 @@ def atomic_request_body(
     return _ATOMIC_REQUEST.pack(operation, request_id, stag, to, data, mask, compare, compare_mask)
 
 
+class AtomicRequest(NamedTuple):
+    """What an Atomic Request says (RFC 7306 §5.2.1), as ``atomic_request_body`` writes it."""
+
+    operation: int
+    request_id: int
+    stag: int
+    to: int
+    data: int
+    mask: int
+    compare: int
+    compare_mask: int
+
+
+def read_atomic_request(body: bytes) -> AtomicRequest | None:
+    """What the body of an Atomic Request says, its reserved bits left out; None if it has not 52 octets."""
+    if len(body) != _ATOMIC_REQUEST.size:
+        return None
+    operation, *others = _ATOMIC_REQUEST.unpack(body)
+    return AtomicRequest(operation & _OPERATION, *others)
+
+
+def read_atomic_response(body: bytes) -> tuple[int, int] | None:
+    """The Request ID and the value that an Atomic Response says (RFC 7306 §5.2.2); None if it has not 12 octets."""
+    if len(body) != _ATOMIC_RESPONSE.size:
+        return None
+    request_id, value = _ATOMIC_RESPONSE.unpack(body)
+    return request_id, value
+
+
 def atomic_response_body(request_id: int, value: int) -> bytes:
     """What an Atomic Response says (RFC 7306 §5.3): the value that was there."""
     return _ATOMIC_RESPONSE.pack(request_id, value)
 
 
-def terminate_body(layer: int, etype: int, code: int) -> bytes:
-    """The control word of a Terminate that names no segment (RFC 5040 §4.8)."""
-    return _TERMINATE_CONTROL.pack(layer << 4 | etype, code, 0)
+def terminate_body(
+    layer: int, etype: int, code: int, *, ddp_header: bytes = b"", length: int = 0, rdmap_header: bytes = b""
+) -> bytes:
+    """What a Terminate says (RFC 5040 §4.8).
+
+    ``ddp_header`` is that of the DDP Segment that it answers, ``length`` the octets of that segment, ``rdmap_header``
+    the Read Request in it. M, D and R are set as these are given.
+    """
+    quotes = (_M | _D if ddp_header else 0) | (_R if rdmap_header else 0)
+    control = _TERMINATE_CONTROL.pack(layer << 4 | etype, code, quotes)
+    return control + (_SEGMENT_LENGTH.pack(length) if ddp_header else b"") + ddp_header + rdmap_header

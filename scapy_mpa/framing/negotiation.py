@@ -2,7 +2,9 @@
 
 ``negotiate`` follows RFC 5044 §7.1 and §8, its appendix C (RDMAC and IETF RNICs; informative) and RFC 6581 §6 to
 §10. ``agreement`` says what the frames then mean, ``judgement`` what frames that were captured tell. Where a
-specification leaves a choice, ``Side`` has a field for it.
+specification leaves a choice, ``Side`` has a field for it.  What one side does is there by itself, for whoever meets a
+peer of which nothing is known but its frame: ``request_of``, ``responder_closes``, ``rejection_by``, ``reply_to``,
+``initiator_closes``, ``rtr_choice``.
 
 Choices made where the text can be read in more than one way:
 
@@ -72,10 +74,15 @@ class Side(NamedTuple):
     #: It tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1).
     replies_before_close: bool = True
 
+    #: It is none of Figure 14, but an implementation of draft-ietf-rddp-mpa-01: it sends Rev 0, with the M and C given
+    #: here, and takes no other Rev (§6.1.1 of the draft).
+    is_draft: bool = False
+
     @property
     def enhances(self) -> bool:
         """It supports enhanced RDMA connection establishment."""
-        return self.kind != "rdmac" and self.revision >= MINIMUM_ENHANCED_REVISION and self.enhanced is not None
+        knows = self.kind != "rdmac" and not self.is_draft and self.revision >= MINIMUM_ENHANCED_REVISION
+        return knows and self.enhanced is not None
 
 
 class NegotiationOutcome(NamedTuple):
@@ -99,31 +106,28 @@ def negotiate(initiator: Side, responder: Side) -> NegotiationOutcome:
 
     Raises FramingError if an IRD or ORD of ``enhanced`` does not fit 14 bits.
     """
-    request = _request(initiator)
-    close = _responder_closes(request, responder)
+    request = request_of(initiator)
+    close = responder_closes(request, responder)
     if close is not None:
-        reply = None
-        if request.rev == 0 and responder.kind == "ietf" and responder.replies_before_close:
-            reply = startup_frame("reply", m=responder.m, c=responder.c, private_data=responder.private_data)
-        retry = None
-        if request.s and close.topic == "interoperability":
-            retry = startup_frame("request", m=initiator.m, c=initiator.c, private_data=initiator.private_data)
+        reply = reply_before_close(close, responder)
+        retry = request_again(initiator) if request.s and close.topic == "interoperability" else None
         return NegotiationOutcome(request, reply, close, None, None, None, retry)
-    rejected: Rejection | None = None
-    if responder.rejects:
-        rejected = "ulp"
-    elif responder.requires_ord and _ird_is_short(request, responder):
-        rejected = "ird"
-    reply = _reply(request, responder, rejected)
-    close = _initiator_closes(request, reply, initiator)
+    rejected = rejection_by(request, responder)
+    reply = reply_to(request, responder, rejected)
+    close = initiator_closes(request, reply, initiator)
     if close is not None or rejected is not None:
         return NegotiationOutcome(request, reply, close, None if close else rejected, None, None, None)
     operation = agreed(request, reply)
-    rtr = next((name for name in (*initiator.rtr_preference, *RTR_TYPES) if name in (operation.rtr or ())), None)
-    return NegotiationOutcome(request, reply, None, None, operation, rtr, None)
+    return NegotiationOutcome(request, reply, None, None, operation, rtr_choice(operation, initiator), None)
 
 
-def _request(side: Side) -> StartupFrame:
+# --- an Initiator ---
+
+
+def request_of(side: Side) -> StartupFrame:
+    """The Request that this side sends (RFC 5044 §7.1.2, rule 1; RFC 6581 §9)."""
+    if side.is_draft:
+        return startup_frame("request", m=side.m, c=side.c, rev=0, private_data=side.private_data)
     if side.kind == "rdmac":
         return startup_frame("request", m=1, c=1, rev=0, private_data=side.private_data)
     enhanced = side.enhanced if side.enhances else None
@@ -134,8 +138,81 @@ def _request(side: Side) -> StartupFrame:
     )
 
 
-def _reply(request: StartupFrame, side: Side, rejected: Rejection | None) -> StartupFrame:
+def request_again(side: Side) -> StartupFrame:
+    """The plain Request with which it may try again on a new connection (RFC 6581 §10)."""
+    return startup_frame("request", m=side.m, c=side.c, private_data=side.private_data)
+
+
+def initiator_closes(request: StartupFrame, reply: StartupFrame, side: Side) -> Close | None:
+    """Whether this side, which sent the Request, closes when it has the Reply, and why."""
+    problems = _problems(reply, side)
+    if problems:
+        return Close("initiator", "reply", 4, "startup-frame", problems)
+    if reply.rev == 0 and side.kind == "ietf" and not side.is_draft:
+        reason = "a non-permissive IETF RNIC cannot speak an RDMAC RNIC's DDP and RDMAP version 0"
+        return Close("initiator", "reply", 4, "rnic-negotiation", reason)
+    if reply.rev and side.kind == "rdmac":
+        reason = "an RDMAC RNIC cannot speak an IETF RNIC's DDP and RDMAP version 1"
+        return Close("initiator", "reply", 4, "rnic-negotiation", reason)
+    if reply.r:
+        return None
+    operation = agreed(request, reply)
+    needed = operation.depths.responder_ord if operation.depths else None
+    if needed is not None and side.ird_resources is not None and side.ird_resources < needed:
+        reason = f"the Initiator has resources for an IRD of {side.ird_resources}, and the Responder's ORD is {needed}"
+        return Close("initiator", "reply", 6, "ird-ord", reason, terminate=True)
+    if operation.rtr == ():
+        return no_matching_rtr()
+    return None
+
+
+def rtr_choice(operation: Operation, side: Side) -> RtrType | None:
+    """The RTR message that this side sends as Initiator, None if there is none to send (RFC 6581 §9.2)."""
+    return next((name for name in (*side.rtr_preference, *RTR_TYPES) if name in (operation.rtr or ())), None)
+
+
+# --- a Responder ---
+
+
+def responder_closes(request: StartupFrame, side: Side) -> Close | None:
+    """Whether this side closes when it has the Request, and why."""
+    problems = _problems(request, side)
+    if problems:
+        return Close("responder", "request", 4, "startup-frame", problems)
+    if side.is_draft:
+        return None
+    # To older revisions the bit is reserved, and not looked at.
+    if request.s and request.rev >= MINIMUM_ENHANCED_REVISION and not side.enhances:
+        reason = "an enhanced Request is improperly formatted to a Responder without RFC 6581"
+        return Close("responder", "request", 4, "interoperability", reason)
+    if request.rev == 0 and side.kind == "ietf":
+        reason = "a non-permissive IETF RNIC cannot speak an RDMAC RNIC's DDP and RDMAP version 0"
+        return Close("responder", "request", 4, "rnic-negotiation", reason)
+    if side.kind != "rdmac" and request.rev > max(1, side.revision) and not side.accepts_newer:
+        reason = f"Rev {request.rev} is above the Responder's {side.revision}"
+        return Close("responder", "request", 4, "startup-frame", reason)
+    return None
+
+
+def reply_before_close(close: Close, side: Side) -> StartupFrame | None:
+    """With what this side tells an RDMAC RNIC its own Rev before it closes (RFC 5044 appendix C.2.1); else None."""
+    if close.topic != "rnic-negotiation" or side.kind != "ietf" or not side.replies_before_close:
+        return None
+    return startup_frame("reply", m=side.m, c=side.c, private_data=side.private_data)
+
+
+def rejection_by(request: StartupFrame, side: Side) -> Rejection | None:
+    """Why this side answers the Request with R, None if it does not."""
+    if side.rejects:
+        return "ulp"
+    return "ird" if side.requires_ord and _ird_is_short(request, side) else None
+
+
+def reply_to(request: StartupFrame, side: Side, rejected: Rejection | None) -> StartupFrame:
+    """The Reply with which this side answers a Request that it does not close on."""
     r = 1 if rejected else 0
+    if side.is_draft:
+        return startup_frame("reply", m=side.m, c=side.c, r=r, rev=0, private_data=side.private_data)
     if side.kind == "rdmac" or request.rev == 0:
         # A permissive RNIC never answers an RDMAC one with M=0: the N/A of Figure 16.
         return startup_frame("reply", m=1, c=1, r=r, rev=0, private_data=side.private_data)
@@ -178,45 +255,11 @@ def _ird_is_short(request: StartupFrame, side: Side) -> bool:
     return NOT_NEGOTIATED not in depths and depths[0] < depths[1]
 
 
-def _problems(frame: StartupFrame) -> str:
+def _problems(frame: StartupFrame, side: Side) -> str:
     """Why a receiver calls a frame improperly formatted; "" if it does not.
 
     An RDMAC RNIC's frames are read and written for it by what knows RFC 5044 (appendix C.1), and a frame made here
-    always has room for its enhanced data, so RFC 5044's rules serve for all.
+    always has room for its enhanced data, so RFC 5044's rules serve for all but an implementation of the draft.
     """
-    return "; ".join(problem.text for problem in startup_frame_problems(frame, PROFILES["rfc5044"]))
-
-
-def _responder_closes(request: StartupFrame, side: Side) -> Close | None:
-    problems = _problems(request)
-    if problems:
-        return Close("responder", "request", 4, "startup-frame", problems)
-    if request.s and not side.enhances:
-        reason = "an enhanced Request is improperly formatted to a Responder without RFC 6581"
-        return Close("responder", "request", 4, "interoperability", reason)
-    if request.rev == 0 and side.kind == "ietf":
-        reason = "a non-permissive IETF RNIC cannot speak an RDMAC RNIC's DDP and RDMAP version 0"
-        return Close("responder", "request", 4, "rnic-negotiation", reason)
-    if side.kind != "rdmac" and request.rev > max(1, side.revision) and not side.accepts_newer:
-        reason = f"Rev {request.rev} is above the Responder's {side.revision}"
-        return Close("responder", "request", 4, "startup-frame", reason)
-    return None
-
-
-def _initiator_closes(request: StartupFrame, reply: StartupFrame, side: Side) -> Close | None:
-    problems = _problems(reply)
-    if problems:
-        return Close("initiator", "reply", 4, "startup-frame", problems)
-    if reply.rev == 0 and side.kind == "ietf":
-        reason = "a non-permissive IETF RNIC cannot speak an RDMAC RNIC's DDP and RDMAP version 0"
-        return Close("initiator", "reply", 4, "rnic-negotiation", reason)
-    if reply.r:
-        return None
-    operation = agreed(request, reply)
-    needed = operation.depths.responder_ord if operation.depths else None
-    if needed is not None and side.ird_resources is not None and side.ird_resources < needed:
-        reason = f"the Initiator has resources for an IRD of {side.ird_resources}, and the Responder's ORD is {needed}"
-        return Close("initiator", "reply", 6, "ird-ord", reason, terminate=True)
-    if operation.rtr == ():
-        return no_matching_rtr()
-    return None
+    profile = PROFILES["rddp-01" if side.is_draft else "rfc5044"]
+    return "; ".join(problem.text for problem in startup_frame_problems(frame, profile))

@@ -6,6 +6,7 @@ Key of a startup frame are dissected as such, and that is all (see ``binding``).
 
 from __future__ import annotations
 
+from scapy_mpa.layers.answering import MPA_am
 from scapy_mpa.layers.binding import FPDUs, bind_mpa, unbind_mpa
 from scapy_mpa.layers.connection import MPAConnection
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
@@ -45,6 +46,7 @@ __all__ = [
     "MPARequest",
     "MPASession",
     "MPASocket",
+    "MPA_am",
     "Marker",
     "NVMePrivateDataReject",
     "NVMePrivateDataReply",

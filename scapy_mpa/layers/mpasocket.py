@@ -1,7 +1,8 @@
 """``MPASocket``: FPDUs over a TCP socket on which the startup frames have been exchanged (RFC 5044 §4, §7.1).
 
 It counts the octets of Full Operation in both directions, so it knows where Markers stand; which direction
-has them, and whether CRCs are in use, was negotiated and is told to it.
+has them, and whether CRCs are in use, was negotiated and is told to it.  ``MPASocket.connect`` and ``MPASocket.accept``
+negotiate it themselves, by an :class:`~scapy_mpa.live.endpoint.MPAEndpoint`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from scapy_mpa.framing import MARKER_INTERVAL, Origin, header_offset, plain_leng
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.fpdu import FPDU
 from scapy_mpa.layers.mpa import fpdu_packet
+from scapy_mpa.live.blocking import establish
+from scapy_mpa.live.endpoint import MPAEndpoint
+from scapy_mpa.live.errors import RemoteProtocolError
+from scapy_mpa.live.events import Established
+from scapy_mpa.live.settings import EndpointSettings
 
 _AT_ONCE = 1 << 16
 
@@ -35,6 +41,9 @@ class MPASocket(StreamSocket):
         origin: What FPDUPTR counts from.
         send_offset: Octets from SeqStart to the next octet that is sent.
         recv_offset: The same of the next octet that is received.
+
+    Attributes:
+        established: what was agreed on, with both startup frames; None if it was told.
     """
 
     desc = "sends and receives MPA FPDUs on a TCP socket"
@@ -57,8 +66,64 @@ class MPASocket(StreamSocket):
         self.origin: Origin = origin
         self.send_offset = send_offset
         self.recv_offset = recv_offset
+        self.established: Established | None = None
         self._received = bytearray()
         self._selected = False
+
+    @classmethod
+    def connect(cls, host: str, port: int, *, timeout: float | None = 10.0, **parameters: Any) -> MPASocket:
+        """Connect to a Responder, and enter Full Operation as Initiator.
+
+        ``parameters`` are those of ``EndpointSettings``: ``m=1``, ``c=1``, ``private_data=...``, ``enhanced=...``;
+        ``timeout`` is for TCP's connection, in seconds.  In the peer-to-peer model the ready-to-receive message is sent
+        too.  Raises RemoteProtocolError if there is no Full Operation, and OSError if there is no connection.
+        """
+        settings: EndpointSettings | None = EndpointSettings(**parameters)
+        while True:
+            assert settings is not None
+            sock = socket.create_connection((host, port), timeout)
+            endpoint = MPAEndpoint("initiator", settings)
+            try:
+                return cls._established(sock, endpoint)
+            except RemoteProtocolError:
+                settings = endpoint.fallback
+                if settings is None:
+                    raise
+
+    @classmethod
+    def accept(cls, port: int | socket.socket, host: str = "127.0.0.1", **parameters: Any) -> MPASocket:
+        """Wait for an Initiator, and enter Full Operation as Responder.
+
+        One connection is taken, on a port of this host, loopback unless told, or from a listening socket, which stays
+        open.  ``parameters`` are those of ``EndpointSettings``; raises as ``connect`` does.
+        """
+        if isinstance(port, socket.socket):
+            return cls.respond(port.accept()[0], **parameters)
+        with socket.create_server((host, port)) as listener:
+            return cls.respond(listener.accept()[0], **parameters)
+
+    @classmethod
+    def respond(cls, sock: socket.socket, **parameters: Any) -> MPASocket:
+        """Enter Full Operation as Responder on a connected TCP socket, which is closed if that fails."""
+        settings = EndpointSettings(**{**parameters, "automatic": True})
+        return cls._established(sock, MPAEndpoint("responder", settings))
+
+    @classmethod
+    def _established(cls, sock: socket.socket, endpoint: MPAEndpoint) -> MPASocket:
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            established = establish(sock, endpoint)
+        except BaseException:
+            sock.close()
+            raise
+        agreement = established.agreement
+        ours, theirs = agreement.markers_from_initiator, agreement.markers_from_responder
+        if endpoint.role == "responder":
+            ours, theirs = theirs, ours
+        origin = agreement.profile.fpduptr_origin
+        made = cls(sock, bool(ours), bool(theirs), bool(agreement.crc), origin=origin, send_offset=endpoint.sent)
+        made.established = established
+        return made
 
     def send(self, x: Packet) -> int:
         """Send a packet whole and return its octets.

@@ -31,9 +31,8 @@ from scapy_mpa.messages.links import (
     Pending,
     Requests,
 )
-from scapy_mpa.messages.row import NO_MESSAGE
+from scapy_mpa.messages.row import NO_MESSAGE, AnswerValues
 from scapy_mpa.messages.spread import Spread
-from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.ulp.header import UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 from scapy_mpa.wireshark.spill import OctetStore
@@ -203,6 +202,16 @@ class MessageSink(Protocol):
         """The next segment of a half connection."""
 
 
+class MessageRows(Protocol):
+    """Who takes messages: a store, or somebody who shows them at once."""
+
+    def add(self, row: tuple[object, ...]) -> int:
+        """The values of a message (``MessageValues``); returns what :meth:`answer` wants to know of it."""
+
+    def answer(self, number: int, answer: AnswerValues) -> None:
+        """A message that was added is answered, for the first time."""
+
+
 class Assembly:
     """Puts the messages of all half connections together, into a store.
 
@@ -212,7 +221,7 @@ class Assembly:
         held: how many octets wait at most for the rest of their messages.
     """
 
-    def __init__(self, store: MessageStore, octets: OctetStore | None = None, held: int = DEFAULT_HELD) -> None:
+    def __init__(self, store: MessageRows, octets: OctetStore | None = None, held: int = DEFAULT_HELD) -> None:
         self._store = store
         self._octets = octets
         self._most = held

@@ -206,7 +206,7 @@ class Placing:
                 return None
             extent = better
         disagreement = reader.disagreement(extent, extent.end)
-        if disagreement is not None and disagreement.kind == "bad" and not reader.layout.crc:
+        if disagreement is not None and disagreement.rule == "marker-length" and not reader.layout.crc:
             return None
         located = self.place(extent)
         if disagreement is not None:
@@ -268,12 +268,8 @@ class Placing:
 
     def report_disagreement(self, located: Located, found: MarkerDisagreement) -> None:
         """A Marker of an FPDU does not name its start: code 3 at the frame at which both were known."""
-        distance = found.marker_offset - located.offset
-        detail = f"Marker {distance} octets into the FPDU: FPDUPTR {found.fpduptr}, expected {found.expected}"
-        rule = "fpduptr-origin" if found.kind == "other-origin" else "marker-length"
-        self._breaches.append(
-            Breach(rule, located.offset, *(self._now if self._late is None else located.known), detail)
-        )
+        known = self._now if self._late is None else located.known
+        self._breaches.append(Breach(found.rule, located.offset, *known, found.detail(located.offset)))
 
     def drop_damaged(self, start: int, end: int) -> None:
         """Withdraw the segments that hold [start, end) and whose TCP checksum is wrong, if there are any."""

@@ -418,7 +418,7 @@ class Recovery:
         limit = self._reassembly.next
         extent = self._reader.extent(self.at, limit)
         found = self._reader.disagreement(extent, limit) if extent is not None else None
-        return found is not None and found.kind == "bad"
+        return found is not None and found.rule == "marker-length"
 
     # --- FPDUs ---
 

@@ -138,10 +138,15 @@ class Found:
 class MarkerDisagreement(NamedTuple):
     """The first Marker of an FPDU that does not name its start from the profile's origin."""
 
-    kind: Literal["other-origin", "bad"]
+    rule: Literal["fpduptr-origin", "marker-length"]
     marker_offset: int
     fpduptr: int
     expected: int
+
+    def detail(self, offset: int) -> str:
+        """What is wrong with it, in words; ``offset`` is that of its FPDU."""
+        distance = self.marker_offset - offset
+        return f"Marker {distance} octets into the FPDU: FPDUPTR {self.fpduptr}, expected {self.expected}"
 
 
 class _Shapes(dict[int, Shape]):
@@ -220,7 +225,7 @@ class Scan:
             unusual: takes those that are not as usual, and all behind the first of them.
 
         Returns:
-            What was found; None, nothing that the lists hold then being of use, if anything does not fit: a CRC, a
+            What was found; None, the lists holding the FPDUs in front of it, if anything does not fit: a CRC, a
             Marker, a length, or a Terminate, of which more is to be said.
         """
         shapes, grid, lead, crc_used = self._shapes, self._grid, self._lead, self._crc
@@ -403,7 +408,7 @@ class FPDUReader:
             if said == expected & 0xFFFC:
                 continue
             if said != expected_fpduptr(marker, extent.offset, other) & 0xFFFC:
-                return MarkerDisagreement("bad", marker, said, expected)
-            from_other = from_other or MarkerDisagreement("other-origin", marker, said, expected)
+                return MarkerDisagreement("marker-length", marker, said, expected)
+            from_other = from_other or MarkerDisagreement("fpduptr-origin", marker, said, expected)
         self._looked_at = extent, limit, from_other
         return from_other

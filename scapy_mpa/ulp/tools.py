@@ -12,6 +12,8 @@ RPING_PORT, PERFTEST_PORT = 7174, 18515
 
 #: rping: buffer, rkey and size, big-endian; the same form, all zero, says "go on".
 _RPING = Struct(">QII")
+#: What rping's client fills its buffer with, a letter further in each iteration.
+_LETTERS = bytes(range(ord("A"), ord("z") + 1))
 #: perftest begins with its version, as text, in 16 octets.
 _PERFTEST_VERSION = re.compile(rb"\d{1,2}\.\d{2,3}\0+")
 _VERSION_LENGTH = 16
@@ -29,6 +31,19 @@ def rping_header(octets: bytes, length: int) -> UpperHeader | None:
         return UpperHeader("rping", {"message": "go on"}, text="go on")
     named = (NamedMemory(stag, address, size, "read or write"),)
     return UpperHeader("rping", {"message": "buffer", **named[0].as_dict()}, named, f"buffer of {size} octets")
+
+
+def rping_message(stag: int = 0, address: int = 0, size: int = 0) -> bytes:
+    """An rping message that names a buffer; without one, the word to go on."""
+    return _RPING.pack(address, stag, size)
+
+
+def rping_text(iteration: int, size: int) -> bytes:
+    """What rping's client has in its buffer in an iteration, from 0: as many octets as ``size``, the last one zero."""
+    text = b"rdma-ping-%d: " % iteration
+    letters = _LETTERS[iteration % len(_LETTERS) :] + _LETTERS[: iteration % len(_LETTERS)]
+    wanted = max(0, size - len(text))
+    return (text + letters * (1 + wanted // len(letters)))[: max(0, size - 1)] + bytes(min(size, 1))
 
 
 def is_perftest_version(octets: bytes, length: int) -> bool:

@@ -5,7 +5,10 @@ One is made for every packet of a capture, so it is a tuple with names: it costs
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from scapy_mpa.framing.markers import Octets
 
 
 class Segment(NamedTuple):
@@ -55,7 +58,7 @@ def segment(
     frame: int,
     key: bytes,
     seq: int,
-    payload: bytes = b"",
+    payload: Octets = b"",
     *,
     ack: int = 0,
     flags: int = ACK_FLAG,

@@ -177,13 +177,8 @@ class FPDUWatches:
             breaches += self._follow(plain, LENGTH_FIELD_LENGTH, ulpdu_length, offset, known)
         else:
             breaches += self._follow(octets, header + LENGTH_FIELD_LENGTH, ulpdu_length, offset, known)
-        pad = pad_length(ulpdu_length)
-        if pad:
-            at = end - CRC_LENGTH
-            if self._markers and not (at - MARKER_LENGTH + shift) % MARKER_INTERVAL:
-                at -= MARKER_LENGTH
-            if any(octets[at - pad : at]):
-                breaches.append(Breach("pad", offset, *known, pad_detail(ulpdu_length, octets[at - pad : at])))
+        if detail := odd_pad(octets, end, ulpdu_length, shift, self._markers):
+            breaches.append(Breach("pad", offset, *known, detail))
         self._learn()
         return breaches
 
@@ -250,6 +245,18 @@ def oddities(reader: FPDUReader, extent: Extent) -> list[tuple[str, str]]:
 def pad_detail(ulpdu_length: int, pad: Octets) -> str:
     """What a PAD is that is not zero."""
     return f"PAD of a ULPDU of {ulpdu_length} octets: {pad.hex(' ')}"
+
+
+def odd_pad(octets: Octets, end: int, ulpdu_length: int, shift: int, markers: bool) -> str:
+    """What is odd about PAD of an FPDU that ends at index ``end``, ``shift`` less than its offset; "" if it is zero."""
+    pad = pad_length(ulpdu_length)
+    if not pad:
+        return ""
+    at = end - CRC_LENGTH
+    if markers and not (at - MARKER_LENGTH + shift) % MARKER_INTERVAL:
+        at -= MARKER_LENGTH
+    found = octets[at - pad : at]
+    return pad_detail(ulpdu_length, found) if any(found) else ""
 
 
 def pad_of(reader: FPDUReader, extent: Extent) -> bytes:

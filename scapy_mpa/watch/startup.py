@@ -173,10 +173,11 @@ def begins_with_fpdu(operation: FullOperation) -> bool:
     ulpdu = operation.opening.ulpdu
     if ulpdu is not None:
         return operation.crc or begins_with_header(ulpdu, operation.opening.ulpdu_length)
-    return _may_begin_with_fpdu(operation.opening.octets[MARKER_LENGTH if operation.markers else 0 :])
+    return may_begin_with_fpdu(operation.opening.octets[MARKER_LENGTH if operation.markers else 0 :])
 
 
-def _may_begin_with_fpdu(octets: bytes) -> bool:
+def may_begin_with_fpdu(octets: bytes) -> bool:
+    """The same of octets that begin with ULPDU_Length, as far as they are there."""
     if len(octets) < 2 + HEADER_OCTETS:
         return True  # nobody knows
     return begins_with_header(octets[2:], octets[0] << 8 | octets[1])
@@ -200,7 +201,7 @@ def find_octets_behind_request(mpa: CapturedConnection, seg: Segment) -> None:
     skipped = (end - seg.seq) & SEQ_MASK if is_before(seg.seq, end) else 0
     octets = bytes(seg.buffer[seg.start + skipped : seg.end])
     where = seg.frame, seg.time
-    if skipped and not _may_begin_with_fpdu(octets):
+    if skipped and not may_begin_with_fpdu(octets):
         pd_length, more = request.startup.pd_length, seg.length - skipped
         detail = f"PD_Length {pd_length}, and {more} octets more that are no FPDU in the same segment"
         mpa.findings.add("startup-pd-length", "initiator", *where, request.seq, detail)

@@ -14,6 +14,7 @@ from scapy_mpa.framing import NOT_NEGOTIATED, PROFILES, EnhancedData, StartupFra
 from scapy_mpa.framing.agreement import (
     RNIC_KINDS,
     RTR_TYPES,
+    Close,
     Endpoint,
     ReadDepths,
     RnicKind,
@@ -23,7 +24,7 @@ from scapy_mpa.framing.agreement import (
 )
 from scapy_mpa.framing.deviations import Seen, rtr_type
 from scapy_mpa.framing.judgement import Judgement, judge
-from scapy_mpa.framing.negotiation import NegotiationOutcome, Side, negotiate
+from scapy_mpa.framing.negotiation import NegotiationOutcome, Side, initiator_closes, negotiate, request_of
 from scapy_mpa.rules.table import RULES
 from tests.conftest import captures
 
@@ -653,7 +654,37 @@ sides = st.builds(
     raises_ird=st.booleans(),
     accepts_newer=st.booleans(),
     replies_before_close=st.booleans(),
+    is_draft=st.just(False),
 )
+
+
+@pytest.mark.parametrize("m", [0, 1])
+@pytest.mark.parametrize("c", [0, 1])
+def test_implementations_of_the_draft(m: int, c: int) -> None:
+    """draft-ietf-rddp-mpa-01 §6.1.1: M and C are negotiated with Rev 0, and there is no other Rev."""
+    draft = Side(m=m, c=c, is_draft=True, private_data=bytes(600))
+    outcome = negotiate(draft, Side(is_draft=True))
+    assert outcome.reply is not None
+    assert (outcome.request.rev, outcome.request.m, outcome.request.c) == (0, m, c)
+    assert (outcome.reply.rev, outcome.reply.m, outcome.reply.c) == (0, 0, 0)
+    assert outcome.operation is not None
+    assert outcome.operation.profile.name == "rddp-01"
+    assert (outcome.operation.markers_from_responder, outcome.operation.crc) == (bool(m), bool(c))
+    newer = negotiate(Side(), draft)
+    assert newer.reply is None
+    assert newer.close == Close("responder", "request", 4, "startup-frame", "Rev 1 where only 0 is accepted")
+    older = negotiate(draft._replace(private_data=b""), Side())
+    assert older.close is not None
+    assert older.close.by == "responder"
+    assert initiator_closes(outcome.request, startup_frame("reply"), draft) is not None
+
+
+def test_rdmac_initiator_closes_on_a_later_rev() -> None:
+    """Appendix C.2.1: the Responder that answers with Rev 1 closes; so does who cannot speak it."""
+    rdmac = Side("rdmac")
+    close = initiator_closes(request_of(rdmac), startup_frame("reply", m=1, c=1), rdmac)
+    assert close is not None
+    assert (close.by, close.topic) == ("initiator", "rnic-negotiation")
 
 
 @given(sides, sides)

@@ -131,7 +131,7 @@ def sent(conversation: Conversation) -> Counter[tuple[str, str, bytes]]:
     said: Counter[tuple[str, str, bytes]] = Counter()
     for step in conversation.steps:
         if isinstance(step, Say):
-            name, payload = step.message.name, bytes(step.message.payload)
+            name, payload = step.message.name, step.message.payload[:]
             header = decode_ddp(payload) if step.message.opcode == RAW else None
             if isinstance(header, UntaggedHeader):
                 name, payload = str(OPCODE_NAMES[header.opcode]), payload[UNTAGGED_HEADER_LENGTH:]

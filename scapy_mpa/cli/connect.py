@@ -1,0 +1,73 @@
+"""``scapy-mpa connect``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from scapy_mpa.cli.talking import Talking, talks
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.live.driver import LiveSession
+from scapy_mpa.live.script import Script, said_again
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.tcp.half import Direction
+
+
+@click.command("connect", epilog="docs/live.md shows conversations, step by step.")
+@click.argument("host")
+@click.argument("port", type=click.IntRange(1, 65535))
+@talks("initiator")
+@click.option(
+    "--from",
+    "capture",
+    metavar="CAPTURE",
+    type=click.Path(dir_okay=False),
+    help="Say again what a side of a capture said: the same ULPDUs with the same pauses, M, C and Private Data as in "
+    "its Request unless they are given; nothing is answered.",
+)
+@click.option(
+    "--retry",
+    type=click.FloatRange(0, 1_000_000),
+    default=0.0,
+    metavar="SECONDS",
+    help="Try again for so long while nobody listens there.",
+)
+@click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which one of the capture.")
+@click.option(
+    "--direction", type=click.Choice(DIRECTIONS), default="initiator", show_default=True, help="Which side of it."
+)
+def connect_command(
+    talking: Talking, host: str, port: int, retry: float, capture: str | None, connection: int, direction: Direction
+) -> int:
+    """Talk MPA to a peer as Initiator.
+
+    Messages of both sides are printed as `messages` prints them. Exit status: 0 all is well, 1 the peer broke a rule, 2
+    it could not be talked to, or did not answer in time.
+    """
+
+    async def talk(session: LiveSession) -> None:
+        await session.connect(host, port, retry=retry)
+
+    if capture is None:
+        return talking.run(talk, talking.speaker("initiator"))
+    if talking.ulp != "none" or talking.has_words:
+        raise click.UsageError("--from says what is said: leave --ulp, --say, --scenario and --ulpdus out")
+    with said_again(capture, connection, direction) as said:
+        # Whoever says again what was said cannot answer anything else.
+        again = talking.transparent(_of_request(said.request))
+        return again.run(talk, lambda rdmap: Script(rdmap, said.items, wait=talking.wait))
+
+
+def _of_request(request: StartupFrame | None) -> dict[str, Any]:
+    """What a Request says, but for what was given on the command line."""
+    if request is None:
+        return {}
+    context = click.get_current_context()
+    values = {"m": request.m, "c": request.c, "private_data": request.ulp_data}
+    return {
+        name: value
+        for name, value in values.items()
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE
+    }

@@ -1,0 +1,52 @@
+"""``scapy-mpa listen``."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import replace
+
+import click
+
+from scapy_mpa.cli.talking import Talking, talks
+from scapy_mpa.live.driver import LiveSession
+from scapy_mpa.system.names import printable
+
+_LOOPBACK = "127.0.0.1"
+
+
+@click.command("listen", epilog="docs/live.md shows conversations, step by step.")
+@click.argument("where", metavar="[HOST] PORT", nargs=-1, required=True)
+@talks("responder")
+@click.option("--reject", is_flag=True, help="Answer each Request by a Reply with R.")
+@click.option("--most", type=click.IntRange(1, 1 << 16), default=256, show_default=True, help="Connections at a time.")
+def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most: int) -> int:
+    """Talk MPA to those who connect, as Responder: to several at a time, until Ctrl-C.
+
+    HOST is the address to listen on; without one it is loopback, which other hosts cannot reach. PORT 0 is any that is
+    free. Messages of both sides are printed as `messages` prints them, each with the number of its connection. Exit
+    status: 0 all is well, 1 a peer broke a rule, 2 one could not be talked to, or did not answer in time.
+    """
+    host, port = _place(where)
+    if talking.source == "-" and talking.count != 1:
+        raise click.UsageError("--ulpdus - speaks to one peer: say --count 1")
+    endpoint = replace(talking.settings.endpoint, automatic=not reject)
+    settings = replace(talking.settings, reject=reject, endpoint=endpoint)
+    talking = replace(talking, settings=settings)
+
+    async def listen(session: LiveSession) -> None:
+        await session.listen(host, port, count=talking.count, most=most, ready=_tell)
+
+    return talking.run(listen, talking.speaker("responder"))
+
+
+def _place(where: tuple[str, ...]) -> tuple[str, int]:
+    host, port = where if len(where) == 2 else (_LOOPBACK, where[0])
+    if len(where) > 2 or not port.isdecimal() or int(port) > 0xFFFF:
+        raise click.UsageError(f"[HOST] PORT are wanted, such as 7471, not {printable(' '.join(where))!r}")
+    return host, int(port)
+
+
+def _tell(host: str, port: int) -> None:
+    with_brackets = f"[{host}]" if ":" in host else host
+    reach = "" if ipaddress.ip_address(host.partition("%")[0]).is_loopback else ": other hosts can reach it"
+    click.echo(f"listening on {with_brackets}:{port}{reach}", err=True)

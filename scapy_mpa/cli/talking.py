@@ -1,0 +1,394 @@
+"""What ``connect`` and ``listen`` have in common: their options, and what is done with them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, BinaryIO
+
+import click
+
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
+from scapy_mpa.cli.types import BufferType, OctetsType
+from scapy_mpa.craft.tcppacket import Role
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES
+from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
+from scapy_mpa.live.driver import BROKEN, FINE, USELESS, LiveSession, TalkSettings
+from scapy_mpa.live.echo import EchoClient, EchoServer
+from scapy_mpa.live.endpoint import MPAEndpoint
+from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPSettings
+from scapy_mpa.live.recording import Recording
+from scapy_mpa.live.rping import MOST, SIZE, RpingClient, RpingServer
+from scapy_mpa.live.script import Item, Script, items_of, line_items, speech, step_items
+from scapy_mpa.live.settings import EndpointSettings
+from scapy_mpa.live.speaker import Listening, Speaker
+from scapy_mpa.live.telling import Telling
+from scapy_mpa.report.words import plural
+from scapy_mpa.system.ending import usual_signals
+from scapy_mpa.system.names import printable
+
+#: Buffers that are there if none are asked for: those that steps name where they name none.
+_BUFFERS = ((0x1000, 0, 1 << 16), (0x2000, 0, 1 << 16))
+ULPS = ("none", "rping", "echo")
+
+
+@dataclass(frozen=True)
+class Talking:
+    """What was asked for."""
+
+    settings: TalkSettings
+    ulp: str
+    count: int | None
+    size: int
+    say: tuple[str, ...]
+    scenario: str | None
+    source: str | None
+    wait: float
+    show: bool
+    payload: bool
+    write: str | None
+    log: str | None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether steps or ULPDUs are given."""
+        return bool(self.say or self.scenario or self.source)
+
+    def transparent(self, changes: dict[str, Any]) -> Talking:
+        """The same with other settings of the endpoint, and without RDMAP: what comes is told, nothing is answered."""
+        endpoint = replace(self.settings.endpoint, rdmap=False, **changes)
+        return replace(self, settings=replace(self.settings, endpoint=endpoint, rdmap=None, buffers=()))
+
+    def items(self, role: Role) -> Iterator[Item | None]:
+        """What this side says, drawn as it is said."""
+        conversation = speech()
+        if self.scenario is not None:
+            from scapy_mpa.craft.scenario import load
+
+            yield from items_of(load(self.scenario).conversations[0].steps, role)
+        for step in self.say:
+            yield from step_items(step, role, conversation)
+        if self.source is not None:
+            for line in _lines(self.source):
+                if line is None:
+                    yield None
+                else:
+                    yield from line_items(line, role, conversation)
+
+    def speaker(self, role: Role) -> Callable[[RDMAPEndpoint], Speaker]:
+        """What makes the upper layer of a connection."""
+        if self.ulp != "none" and self.has_words:
+            raise click.UsageError(f"--ulp {self.ulp} says what it says: leave --say, --scenario and --ulpdus out")
+        begins = role == "initiator"
+        if self.ulp == "rping":
+            size = self.size
+            return lambda rdmap: RpingClient(rdmap, self.count, size) if begins else RpingServer(rdmap)
+        if self.ulp == "echo":
+            return lambda rdmap: EchoClient(rdmap, self.count, self.size) if begins else EchoServer(rdmap)
+        if not begins and not self.has_words:
+            return lambda _: Listening()
+        _check(self.say, role)
+        return lambda rdmap: Script(rdmap, self.items(role), wait=self.wait, ends=begins)
+
+    def run(self, talk: Callable[[LiveSession], Awaitable[Any]], speaker: Callable[[RDMAPEndpoint], Speaker]) -> int:
+        """Have it done, with the files that were asked for; returns the exit status."""
+        if self.write is not None:
+            check_output((), self.write)
+        with ExitStack() as files:
+            capture = files.enter_context(written(self.write)) if self.write is not None else None
+            lines = files.enter_context(written(self.log)) if self.log is not None else None
+            is_free = not any(name is not None and is_stdout(name) for name in (self.write, self.log))
+            telling = Telling(
+                _show if self.show and is_free else None,
+                _logger(lines, self.log is not None and is_stdout(self.log)) if lines is not None else None,
+                payload=self.payload,
+            )
+            recording = Recording(capture)
+            session = LiveSession(self.settings, speaker, telling, recording)
+            failure = _run(talk(session))
+            recording.flush()
+            if is_free:
+                _sum_up(session)
+        if failure is not None:
+            raise failure
+        if self.write is not None:
+            tell_written(self.write, plural(recording.frames, "packet"))
+        counts = session.counts
+        return BROKEN if counts[BROKEN] else USELESS if counts[USELESS] else FINE
+
+
+def _check(steps: Iterable[str], role: Role) -> None:
+    """Complain about steps before anything is sent."""
+    conversation = speech()
+    for step in steps:
+        for _ in step_items(step, role, conversation):
+            pass
+
+
+def _show(line: str) -> None:
+    click.echo(printable(line))
+    sys.stdout.flush()
+
+
+def _logger(file: BinaryIO, is_read: bool) -> Callable[[str], None]:
+    """What writes lines; at once, if somebody reads them as they come."""
+
+    def log(line: str) -> None:
+        file.write(line.encode() + b"\n")
+        if is_read:
+            file.flush()
+
+    return log
+
+
+def _sum_up(session: LiveSession) -> None:
+    counts = session.counts
+    total = sum(counts.values())
+    said = [plural(total, "connection")]
+    if counts[BROKEN]:
+        said.append(f"{counts[BROKEN]} whose peer broke a rule")
+    if counts[USELESS]:
+        said.append(f"{counts[USELESS]} that could not be finished")
+    for number, summary in session.last:
+        click.echo(f"{number} {printable(summary)}")
+    click.echo(", ".join(said))
+
+
+def _run(talk: Awaitable[Any]) -> MPAError | None:
+    """Run it until it ends, or until somebody presses Ctrl-C."""
+
+    async def whole() -> MPAError | None:
+        task = asyncio.ensure_future(talk)
+        loop = asyncio.get_running_loop()
+        ending = (signal.SIGINT, signal.SIGTERM)
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            for number in ending:
+                loop.add_signal_handler(number, task.cancel)
+        try:
+            await task
+        except asyncio.CancelledError:
+            click.echo("", err=True)
+        except MPAError as error:
+            return error
+        return None
+
+    with usual_signals():
+        return asyncio.run(whole())
+
+
+def _lines(source: str) -> Iterator[str | None]:
+    """The lines of a file, or of standard input as they come: None while there is none."""
+    if source != STANDARD_OUTPUT:
+        try:
+            with open(source, encoding="utf-8") as file:
+                yield from file
+        except (OSError, UnicodeDecodeError) as error:
+            raise MPAError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from None
+        return
+    if sys.stdin.isatty():
+        click.echo("one step (send 100) or one ULPDU in hexadecimal a line; Ctrl-D ends", err=True)
+    waiting: deque[str] = deque()
+    reader = threading.Thread(target=lambda: waiting.extend(sys.stdin), daemon=True)
+    reader.start()
+    while reader.is_alive() or waiting:
+        yield waiting.popleft() if waiting else None
+
+
+def talks(role: Role) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add the options of a live endpoint of a role; the command is handed a :class:`Talking`."""
+
+    def adding(command: Callable[..., int]) -> Callable[..., int]:
+        @wraps(command)
+        def with_talking(**given: Any) -> int:
+            own = {name: given.pop(name) for name in _OF_TALKING}
+            return command(_talking(role, **own), **given)
+
+        decorated = with_talking
+        for decorate in reversed(_OPTIONS):
+            decorated = decorate(decorated)
+        return decorated
+
+    return adding
+
+
+def _talking(
+    role: Role,
+    *,
+    ulp: str,
+    count: int | None,
+    size: int,
+    say: tuple[str, ...],
+    scenario: str | None,
+    ulpdus: str | None,
+    wait: float,
+    quiet: bool,
+    payload: bool,
+    write: str | None,
+    log: str | None,
+    timeout: float,
+    emss: int | None,
+    has_rdmap: bool,
+    buffers: tuple[tuple[int, int, int], ...],
+    receive_buffers: int,
+    receive_size: int,
+    **endpoint: Any,
+) -> Talking:
+    if len({stag for stag, _, _ in buffers}) < len(buffers):
+        raise click.UsageError("two --buffer have one STag")
+    if write is not None and log is not None and write == log:
+        raise click.UsageError("--write and --log name one file")
+    rdmap = RDMAPSettings(receive_buffers=receive_buffers, receive_size=receive_size) if has_rdmap else None
+    settings = TalkSettings(
+        _endpoint(role, has_rdmap=has_rdmap, timeout=timeout, **endpoint),
+        rdmap,
+        buffers or (_BUFFERS if ulp == "none" and has_rdmap else ()),
+        timeout,
+        emss=emss,
+    )
+    return Talking(settings, ulp, count, size, say, scenario, ulpdus, wait, not quiet, payload, write, log)
+
+
+def _endpoint(
+    role: Role,
+    *,
+    m: bool,
+    c: bool,
+    rev: int | None,
+    profile: str | None,
+    kind: str,
+    private_data: bytes,
+    ird: int | None,
+    order: int | None,
+    peer_to_peer: bool,
+    rtr: tuple[str, ...],
+    requires_ord: bool,
+    ird_resources: int | None,
+    raises_ird: bool,
+    accepts_newer: bool,
+    replies_before_close: bool,
+    falls_back: bool,
+    has_rdmap: bool,
+    timeout: float,
+) -> EndpointSettings:
+    enhanced = None
+    answers = role == "responder" and has_rdmap and (rev is None or rev > 1) and profile in (None, "rfc6581")
+    if peer_to_peer or ird is not None or order is not None or rtr or (answers and kind != "rdmac"):
+        # A Responder says which types it takes, and by what RDMAP can do, in case it is asked (RFC 6581 §9).
+        types = rtr or RTR_TYPES if peer_to_peer or role == "responder" else ()
+        usual = (RDMAPSettings.ird, RDMAPSettings.ord) if answers else (NOT_NEGOTIATED, NOT_NEGOTIATED)
+        enhanced = EnhancedData(
+            a=int(peer_to_peer),
+            b=int("send" in types),
+            c=int("write" in types),
+            d=int("read" in types),
+            ird=usual[0] if ird is None else ird,
+            ord=usual[1] if order is None else order,
+        )
+    try:
+        settings = EndpointSettings(
+            m=int(m),
+            c=int(c),
+            rev=rev,
+            profile=profile,
+            kind=kind,  # type: ignore[arg-type]
+            private_data=private_data,
+            enhanced=enhanced,
+            rtr_preference=rtr or ("write", "read", "send"),  # type: ignore[arg-type]
+            requires_ord=requires_ord,
+            ird_resources=ird_resources,
+            raises_ird=raises_ird,
+            accepts_newer=accepts_newer,
+            replies_before_close=replies_before_close,
+            falls_back=falls_back,
+            request_timeout=timeout,
+            reply_timeout=timeout,
+            rdmap=has_rdmap,
+        )
+        MPAEndpoint(role, settings)  # which says what it could not do
+    except MPAError as error:
+        raise click.UsageError(str(error)) from None
+    return settings
+
+
+_SECONDS = click.FloatRange(0, 1_000_000)
+_OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
+    click.option("--ulp", type=click.Choice(ULPS), default="none", show_default=True, help="The upper layer."),
+    click.option(
+        "--count", type=click.IntRange(0), help="Of connect: iterations of rping, messages of echo. [default: no end] "
+        "Of listen: connections, after which it ends."
+    ),
+    click.option(
+        "--size", type=click.IntRange(0, MOST), default=SIZE, show_default=True, help="Octets of each of these."
+    ),
+    click.option(
+        "--say", multiple=True, metavar="STEP", help="What to say, as in craft: 'send 100', 'write hello stag=16', "
+        "'responder send' (wait for one), 'pause 0.5'. May be repeated."
+    ),
+    click.option("--scenario", metavar="NAME", help="The same, of a scenario of craft: its first connection's steps."),
+    click.option(
+        "--ulpdus", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
+        help="The same, one a line: a ULPDU in hexadecimal, or a step; - is standard input, as it comes."
+    ),
+    click.option(
+        "--wait", type=_SECONDS, default=0.3, show_default=True, help="Seconds to listen when all has been said."
+    ),
+    click.option("-m", "--markers/--no-markers", "m", default=False, help="M: we require Markers in what we receive."),
+    click.option("--crc/--no-crc", "c", default=True, show_default=True, help="C: we prefer CRCs."),
+    click.option("--rev", type=click.IntRange(0, 255), help="Of our startup frame. [default: as others say]"),
+    click.option("--profile", type=click.Choice(tuple(PROFILES)), help="The specification that we implement."),
+    click.option("--kind", type=click.Choice(RNIC_KINDS), default="ietf", show_default=True,
+                 help="Of RNIC (RFC 5044 appendix C.1)."),
+    click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS",
+                 help="A text, hex:00ff, or @FILE: at most 512 octets."),
+    click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="RDMA Reads answered at a time (RFC 6581)."),
+    click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="RDMA Reads of ours at a time."),
+    click.option("--peer-to-peer", is_flag=True, help="A: the Initiator begins with a ready-to-receive message."),
+    click.option("--rtr", multiple=True, type=click.Choice(RTR_TYPES),
+                 help="Which, in the order of preference. May be repeated. [default: all]"),
+    click.option("--require-ord", "requires_ord", is_flag=True,
+                 help="As Responder, reject whose IRD is below our ORD."),
+    click.option("--ird-resources", type=click.IntRange(0, NOT_NEGOTIATED),
+                 help="As Initiator, the IRD that there is when the Reply comes. [default: --ird]"),
+    click.option("--raise-ird/--no-raise-ird", "raises_ird", default=True, show_default=True,
+                 help="As Responder, give an IRD of 1 for an RTR Read though the Initiator's ORD is 0."),
+    click.option("--accept-newer/--no-accept-newer", "accepts_newer", default=True, show_default=True,
+                 help="As Responder, work with a plain Request of a Rev above ours."),
+    click.option("--reply-before-close/--no-reply-before-close", "replies_before_close", default=True,
+                 show_default=True, help="As Responder, tell an RDMAC RNIC our Rev before closing."),
+    click.option("--fallback", "falls_back", is_flag=True,
+                 help="As Initiator, try again without RFC 6581 where it is answered by a close."),
+    click.option("--emss", type=click.IntRange(16, 1 << 16), metavar="OCTETS",
+                 help="FPDUs for segments of so many octets at most. [default: as TCP_MAXSEG says]"),
+    click.option("--timeout", type=click.FloatRange(0.001, 1_000_000), default=10.0, show_default=True,
+                 help="Seconds in which something has to come."),
+    click.option("--rdmap/--no-rdmap", "has_rdmap", default=True, show_default=True,
+                 help="Place and answer what comes, or only tell of it."),
+    click.option("--buffer", "buffers", multiple=True, type=BufferType(), metavar="STAG,TO,OCTETS",
+                 help="Memory that the peer may use. May be repeated. [default: 0x1000 and 0x2000, from TO 0, 65536 "
+                 "octets each]"),
+    click.option("--receive-buffers", type=click.IntRange(1, 1 << 16), default=RDMAPSettings.receive_buffers,
+                 show_default=True, help="Sends of the peer that there is room for."),
+    click.option("--receive-size", type=click.IntRange(0, 1 << 30), default=RDMAPSettings.receive_size,
+                 show_default=True, help="Octets of the longest Send that is taken."),
+    click.option("-q", "--quiet", is_flag=True, help="Do not print the messages."),
+    click.option("--payload", is_flag=True, help="Print the octets of each message, in hexadecimal."),
+    click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
+                 help="Record the session as a capture (pcapng)."),
+    click.option("--log", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
+                 help="Log it as JSON lines."),
+)  # fmt: skip
+_OF_TALKING = (
+    *("ulp", "count", "size", "say", "scenario", "ulpdus", "wait", "quiet", "payload", "write", "log", "timeout"),
+    *("has_rdmap", "buffers", "receive_buffers", "receive_size", "m", "c", "rev", "profile", "kind"),
+    *("private_data", "ird", "order", "peer_to_peer", "rtr", "requires_ord", "ird_resources", "raises_ird"),
+    *("accepts_newer", "replies_before_close", "falls_back", "emss"),
+)

@@ -1,0 +1,71 @@
+"""Kinds of values that options take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scapy_mpa.system.names import printable
+
+#: Octets of the largest buffer that is registered.
+_MOST_BUFFER = 1 << 30
+
+
+class STagType(click.ParamType[int]):
+    """An STag, decimal or, with 0x, hexadecimal."""
+
+    name = "stag"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Its number."""
+        if isinstance(value, int):
+            return value
+        try:
+            stag = int(value, 0)
+        except ValueError:
+            stag = -1
+        if not 0 <= stag < 1 << 32:
+            self.fail(f"{value!r} is no STag such as 0x1a2b3c4d", param, ctx)
+        return stag
+
+
+class BufferType(click.ParamType[tuple[int, int, int]]):
+    """``STAG,TO,OCTETS``: a tagged buffer."""
+
+    name = "buffer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int, int]:
+        """STag, TO of the first octet, number of octets."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            _, to, octets = (int(number, 0) for number in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no buffer such as 0x1000,0,65536 (STag, TO, octets)", param, ctx)
+        if not 0 <= octets <= _MOST_BUFFER or not 0 <= to <= (1 << 64) - octets:
+            self.fail(
+                f"{value!r}: a buffer has 0 to {_MOST_BUFFER} octets, and ends at TO 2^64 at the latest", param, ctx
+            )
+        return STagType().convert(value.partition(",")[0], param, ctx), to, octets
+
+
+class OctetsType(click.ParamType[bytes]):
+    """Octets: a text, ``hex:`` and digits, or ``@`` and the name of a file."""
+
+    name = "octets"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """The octets."""
+        if isinstance(value, bytes):
+            return value
+        # Only those that send something need it.
+        from scapy_mpa.craft.steps import octets as octets_of_text
+
+        try:
+            return Path(value[1:]).read_bytes() if value.startswith("@") else octets_of_text(value)
+        except OSError as error:
+            self.fail(f"{printable(value[1:])}: {error.strerror or error}", param, ctx)
+        except ValueError:
+            self.fail(f"{value!r} is no text, no hex:00ff and no @FILE", param, ctx)

@@ -1,0 +1,269 @@
+"""Upper layers that say what they are given: steps of a scenario, lines, or the ULPDUs of one side of a capture.
+
+Steps are those of ``craft.steps``, for both sides: those of our role are said, one of the other role waits until the
+peer has said a message of that kind. A ``read`` or ``atomic`` of ours waits for its answer; one of the peer is answered
+by RDMAP. Without a role a step is ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from scapy_mpa.craft import ulpdus
+from scapy_mpa.craft.conversation import RULES, Conversation
+from scapy_mpa.craft.messages import RAW, Carried, Message
+from scapy_mpa.craft.steps import VERBS, say
+from scapy_mpa.craft.tcppacket import Role
+from scapy_mpa.craft.turns import Pause, Say, Step, Streaming
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.live.rdmap import (
+    AtomicCompleted,
+    ImmediateDelivered,
+    RDMAPEndpoint,
+    RDMAPEvent,
+    ReadCompleted,
+    RequestTaken,
+    SendDelivered,
+    TerminateReceived,
+    WritePlaced,
+)
+from scapy_mpa.messages.links import read_requests
+from scapy_mpa.report.words import plural
+from scapy_mpa.system.names import printable
+from scapy_mpa.tcp.half import Direction
+
+if TYPE_CHECKING:
+    from scapy_mpa.wireshark.found import FoundFPDU
+
+_SECOND = 1_000_000_000
+_HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2}\s*)+")
+_ANSWERS = frozenset((ulpdus.READ_RESPONSE, ulpdus.ATOMIC_RESPONSE))
+#: What the message of a step is waited for as.
+_SENT = frozenset((ulpdus.SEND, ulpdus.SEND_INVALIDATE, ulpdus.SEND_SE, ulpdus.SEND_SE_INVALIDATE))
+#: Seconds until somebody who had nothing to say is asked again.
+_POLL = 0.05
+_LARGEST_SINK = 1 << 26
+
+
+class Wait(NamedTuple):
+    """Go on when so much has come: of this kind of event."""
+
+    kind: str
+
+
+class Timed(NamedTuple):
+    """Go on after so many seconds."""
+
+    seconds: float
+
+
+class At(NamedTuple):
+    """Go on so many seconds after the first item."""
+
+    seconds: float
+
+
+Item: TypeAlias = "Message | Wait | Timed | At"
+
+
+def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
+    """What steps mean for a side; raises MPAError for what cannot be said."""
+    for step in steps:
+        if isinstance(step, Pause):
+            yield Timed(step.duration / _SECOND)
+        elif isinstance(step, Streaming):
+            raise MPAError("streaming data cannot be said here: MPA begins at once")
+        elif isinstance(step, Say):
+            message = step.message
+            if step.role == role and message.opcode not in _ANSWERS:
+                yield message
+            elif step.role != role and (kind := _kind(message.opcode)) is not None:
+                yield Wait(kind)
+
+
+def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[Item]:
+    """What one step means for a side. Raises ConversationError for what is none, MPAError for what cannot be said."""
+    words = step.split()
+    if words and words[0] in VERBS:
+        step = f"{role} {step}"
+    before = len(conversation.steps)
+    say(conversation, step)
+    found = conversation.steps[before:]
+    # Steps are said once; what they have in common (made up octets) is in the conversation.
+    del conversation.steps[before:]
+    return items_of(found, role)
+
+
+def line_items(line: str, role: Role, conversation: Conversation) -> Iterator[Item]:
+    """What a line means: octets of a ULPDU in hexadecimal, or a step; nothing if it is empty or begins with #."""
+    line = line.strip()
+    if not line or line.startswith("#"):
+        return
+    if _HEXADECIMAL.fullmatch(line) and not line.startswith(VERBS):
+        yield Message(RAW, bytes.fromhex(line))
+    else:
+        yield from step_items(line, role, conversation)
+
+
+def speech() -> Conversation:
+    """What the steps of a side are said on: the rules of MPA are the endpoint's business."""
+    return Conversation(allow=tuple(RULES))
+
+
+def _kind(opcode: int) -> str | None:
+    if opcode in _SENT:
+        return "send"
+    kinds = {
+        ulpdus.RDMA_WRITE: "write",
+        ulpdus.READ_REQUEST: "request",
+        ulpdus.ATOMIC_REQUEST: "request",
+        ulpdus.READ_RESPONSE: "answer",
+        ulpdus.ATOMIC_RESPONSE: "answer",
+        ulpdus.IMMEDIATE: "immediate",
+        ulpdus.IMMEDIATE_SE: "immediate",
+        ulpdus.TERMINATE: "terminate",
+    }
+    return kinds.get(opcode)
+
+
+_KINDS: dict[type, str] = {
+    SendDelivered: "send",
+    RequestTaken: "request",
+    ReadCompleted: "answer",
+    AtomicCompleted: "answer",
+    ImmediateDelivered: "immediate",
+    TerminateReceived: "terminate",
+}
+
+
+class Script:
+    """Says items one after the other, as they can be said.
+
+    Args:
+        rdmap: by which it speaks.
+        items: what to say, drawn as it is said; ``None`` in it means that more may come later.
+        wait: seconds to listen after the last of them.
+        ends: nothing more comes behind the last item; without it the peer ends the connection.
+    """
+
+    def __init__(
+        self, rdmap: RDMAPEndpoint, items: Iterable[Item | None], *, wait: float = 0.0, ends: bool = True
+    ) -> None:
+        self._rdmap = rdmap
+        self._items = iter(items)
+        self._wait = wait
+        self._ends = ends
+        self._came: Counter[str] = Counter()
+        self._waits_for: str | None = None
+        self._until: float | None = None
+        self._start = 0.0
+        self._is_over = False
+        self._end: float | None = None
+        self.is_done = False
+        self._said = 0
+
+    @property
+    def summary(self) -> str:
+        """How much it said."""
+        return f"{plural(self._said, 'message')} said"
+
+    def begin(self) -> None:
+        """It begins when it is asked to go on."""
+
+    def take(self, event: RDMAPEvent) -> None:
+        """Something came that a step may wait for."""
+        if isinstance(event, WritePlaced):
+            self._came["write"] += event.last
+        else:
+            self._came[_KINDS[type(event)]] += 1
+
+    def go_on(self, now: float) -> float | None:
+        """Say what can be said."""
+        self._start = self._start or now
+        while not self._is_over:
+            if self._waits_for is not None:
+                if not self._came[self._waits_for]:
+                    return None
+                self._came[self._waits_for] -= 1
+                self._waits_for = None
+            if self._until is not None:
+                if now < self._until:
+                    return self._until
+                self._until = None
+            item = next(self._items, self)
+            if item is None:
+                return now + _POLL
+            if isinstance(item, Message):
+                self._say(item)
+                return None
+            if isinstance(item, Wait):
+                self._waits_for = item.kind
+            elif isinstance(item, Timed):
+                self._until = now + item.seconds
+            elif isinstance(item, At):
+                self._until = self._start + item.seconds
+            else:
+                self._is_over = True
+        if not self._ends:
+            return None
+        if self._end is None:
+            self._end = now + self._wait
+        if now < self._end:
+            return self._end
+        self.is_done = True
+        return None
+
+    def _say(self, message: Message) -> None:
+        if message.opcode == ulpdus.READ_REQUEST:
+            self._prepare_sink(message.payload)
+        self._rdmap.say(message)
+        self._said += 1
+
+    def _prepare_sink(self, body: Carried) -> None:
+        """The octets of a Read have a place to go to, if no buffer was registered for them."""
+        asked = read_requests(body[:])
+        if not asked or not asked[0].size or asked[0].sink_stag in self._rdmap.buffers:
+            return
+        if asked[0].size > _LARGEST_SINK:
+            raise MPAError(f"an RDMA Read of {asked[0].size} octets; {_LARGEST_SINK} are placed at most")
+        self._rdmap.register(bytearray(asked[0].size), stag=asked[0].sink_stag, to=asked[0].sink_to)
+
+
+class SaidAgain(NamedTuple):
+    """What a side of a capture said: its ULPDUs, each as long after the first as it was then; and the Request."""
+
+    items: Iterator[Item]
+    request: StartupFrame | None
+
+
+@contextmanager
+def said_again(capture: str, connection: int, direction: Direction) -> Iterator[SaidAgain]:
+    """What a side of a capture said, to be read once.
+
+    Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.
+    """
+    # What reads captures is imported for who reads one.
+    from scapy_mpa.wireshark.found import FoundFPDUs
+
+    with FoundFPDUs(capture, directions=(direction,)) as found:
+        there = len(found.report.connections)
+        if connection >= there:
+            raise MPAError(f"there is no connection {connection} in {printable(capture)}; it has {there}")
+        found.report.select((connection,), (direction,), None, None)
+        (chosen,) = found.report.connections
+        if not getattr(found.extent(chosen), direction):
+            raise MPAError(f"the {direction} of connection {connection} says nothing in {printable(capture)}")
+        yield SaidAgain(_said(iter(found)), chosen.request)
+
+
+def _said(found: Iterator[FoundFPDU]) -> Iterator[Item]:
+    start: int | None = None
+    for one in found:
+        start = one.record.time_ns if start is None else start
+        yield At(max(0, one.record.time_ns - start) / _SECOND)
+        yield Message(RAW, one.decoded.ulpdu)

@@ -1,0 +1,65 @@
+"""What runs above RDMAP on this side of a connection, and tells it what to say."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from scapy_mpa.errors import MPAError
+from scapy_mpa.live.rdmap import RDMAPEvent, WritePlaced
+from scapy_mpa.report.words import plural
+
+
+class UpperLayerError(MPAError):
+    """The peer's upper layer said, or placed, what its protocol does not have it say."""
+
+
+class Speaker(Protocol):
+    """An upper layer of one connection; it speaks by the :class:`RDMAPEndpoint` that it was made with."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has nothing more to say and waits for nothing: the connection is to be closed."""
+
+    @property
+    def summary(self) -> str:
+        """What it did, in a phrase."""
+
+    def begin(self) -> None:
+        """Full Operation has begun."""
+
+    def take(self, event: RDMAPEvent) -> None:
+        """Something came; raises UpperLayerError for what must not come."""
+
+    def go_on(self, now: float) -> float | None:
+        """Nothing waits to be sent: say more, if there is more.
+
+        Returns the time (in seconds, as ``now``) at which it has more to say, None if that depends on the peer.
+        """
+
+
+class Listening:
+    """Says nothing, and lets RDMAP place and answer what comes."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    @property
+    def is_done(self) -> bool:
+        """It never ends by itself."""
+        return False
+
+    @property
+    def summary(self) -> str:
+        """How much came."""
+        return f"heard {plural(self._count, 'message')}"
+
+    def begin(self) -> None:
+        """Nothing."""
+
+    def take(self, event: RDMAPEvent) -> None:
+        """Count it."""
+        self._count += not isinstance(event, WritePlaced) or event.last
+
+    def go_on(self, _now: float) -> float | None:
+        """Nothing."""
+        return None

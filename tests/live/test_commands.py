@@ -1,0 +1,346 @@
+"""``connect`` and ``listen`` as commands: statuses, what they print and write, Ctrl-C, memory, and a real peer."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from scapy_mpa import analyze
+from scapy_mpa.cli import cli, main
+from scapy_mpa.craft.stream import HalfStream
+from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.framing.startup import startup_frame
+from tests.live.loopback import HOST, command, finished, interrupted, listening, peak, read_to_end, server
+from tests.live.pairs import said
+from tests.live.test_driver import initiator_of
+
+REPLY = startup_frame("reply", c=1, rev=1).encode()
+#: A real peer: HOST:PORT of an rping -s over Linux siw.
+SIW = os.environ.get("SCAPY_MPA_SIW", "")
+
+
+def connect(port: int, *arguments: str, timeout: float = 60) -> tuple[int, str, str]:
+    return finished(command("connect", HOST, str(port), *arguments), timeout)
+
+
+def test_rping_as_both_sides() -> None:
+    with listening("--ulp", "rping", "--count", "1") as (process, port):
+        status, out, err = connect(port, "--ulp", "rping", "--count", "3", "-m")
+        assert (status, err) == (0, "")
+        lines = out.splitlines()
+        assert lines[0] == "0 established: rfc5044, CRC, Markers from responder"
+        assert lines[-2:] == ["0 rping: 3 iterations of 64 octets", "1 connection"]
+        assert len(lines) == 1 + 3 * 7 + 2
+        status, out, _ = finished(process)
+        assert (status, out.splitlines()[-2:]) == (0, ["0 rping: 3 iterations as the server", "1 connection"])
+
+
+def test_lines_are_those_of_messages(tmp_path: Path) -> None:
+    """What is printed while it happens is what ``messages`` prints of the recording, but for answers to come."""
+    capture = tmp_path / "a.pcapng"
+    with listening("--ulp", "rping", "--count", "1") as (_, port):
+        status, out, _ = connect(port, "--ulp", "rping", "--count", "2", "--write", str(capture))
+    assert status == 0
+    printed = CliRunner().invoke(cli, ["messages", str(capture)]).output.splitlines()
+    live = [line for line in out.splitlines() if " frame " in line]
+    assert [re.sub(r", answered at frame .*? by \d+ octets", "", line) for line in printed] == live
+
+
+def test_steps_are_said_and_answers_printed(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    steps = ["send hello", "write hex:0102 stag=0x1000 to=3", "read 5 source=0x1000,0", "atomic data=7", "pause 0.01"]
+    said_steps = [word for step in steps for word in ("--say", step)]
+    with listening("--count", "1") as (_, port):
+        status, out, _ = connect(port, *said_steps, "--payload", "--log", str(log))
+    assert status == 0
+    assert re.search(r"initiator frame \d+ Send QN 0 MSN 1: 5 octets 68656c6c6f$", out, re.MULTILINE)
+    assert re.search(
+        r"responder frame \d+ RDMA Read Response .* 5 octets, named at frame \d+ 0000000102$", out, re.MULTILINE
+    )
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [event["event"] for event in events[:4]] == ["connected", "request", "reply", "established"]
+    assert events[-1]["event"] == "finished"
+    assert {event["message"] for event in events if event["event"] == "message"} >= {
+        "Atomic Request",
+        "Atomic Response",
+    }
+
+
+def test_a_scenario_and_a_file_of_ulpdus(tmp_path: Path) -> None:
+    scenario, ulpdus = tmp_path / "a.toml", tmp_path / "ulpdus"
+    scenario.write_text('[[connection]]\nsay = ["initiator send 10", "initiator send 20"]\n')
+    ulpdus.write_text(f"# three\n{send(1, b'x').hex()}\n\n{send(2, b'').hex()}\nsend 30\n")
+    for option, expected in ((("--scenario", str(scenario)), [10, 20]), (("--ulpdus", str(ulpdus)), [1, 0])):
+        with listening("--count", "1") as (_, port):
+            _, out, _ = connect(port, *option)
+        assert [int(octets) for octets in re.findall(r"Send QN 0 MSN \d: (\d+) octets", out)][:2] == expected
+
+
+def test_standard_input_is_said_as_it_comes() -> None:
+    with listening("--count", "1", "--ulp", "echo") as (_, port):
+        process = command("connect", HOST, str(port), "--ulpdus", "-", stdin=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdin.write("send one\n")
+        process.stdin.flush()
+        lines = [process.stdout.readline() for _ in range(2)]
+        assert ["Send" in line for line in lines] == [True, True]
+        process.stdin.close()
+        process.stdin = None
+        status, _, err = finished(process)
+        assert (status, err) == (0, "")
+
+
+def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None:
+    capture, recording = pcap("siw-rping"), tmp_path / "again.pcapng"  # type: ignore[operator]
+    with listening("--count", "1", "--no-rdmap", "--write", str(recording)) as (process, port):
+        status, _, err = connect(port, "--from", str(capture))
+        assert (status, err) == (0, "")
+        assert finished(process)[0] == 0
+    initiators = [[ulpdu for side, ulpdu in said(path) if side == "initiator"] for path in (capture, recording)]
+    assert initiators[0] == initiators[1]
+    requests = [analyze(str(path)).connections[0].request for path in (capture, recording)]
+    assert requests[0] is not None
+    assert requests[1] is not None
+    assert (requests[0].m, requests[0].c) == (requests[1].m, requests[1].c) == (0, 0)
+    times = [
+        [one.time_ns for one in analyze(str(path)).connections[0].half("initiator").fpdus]
+        for path in (capture, recording)
+    ]
+    pauses = [max(all_of) - min(all_of) for all_of in times]
+    assert abs(pauses[0] - pauses[1]) < 300_000_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--connection", "7"], "no connection 7"),
+        (["--say", "send"], "--from says"),
+        (["--ulp", "rping"], "--from says"),
+    ],
+)
+def test_what_cannot_be_said_again(arguments: list[str], complaint: str, pcap: object) -> None:
+    capture = pcap("siw-rping")  # type: ignore[operator]
+    status, _, err = connect(9, "--from", str(capture), *arguments)
+    assert status == 2
+    assert complaint in err
+
+
+# --- statuses ---
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+    status, out, err = connect(port, "--ulp", "rping")
+    assert (status, out) == (2, "0 connections\n")
+    assert "refused" in err
+
+
+def test_a_peer_that_does_not_answer() -> None:
+    with server(read_to_end) as port:  # type: ignore[arg-type]
+        status, out, err = connect(port, "--ulp", "rping", "--timeout", "0.3")
+    assert (status, err) == (2, "")
+    assert "no Reply within 0.3 s" in out
+
+
+def test_a_peer_that_breaks_a_rule() -> None:
+    def serve(sock: socket.socket) -> None:
+        sock.recv(20)
+        sock.sendall(REPLY)
+        sock.recv(36)
+        octets = bytearray(HalfStream(markers=False, crc=True).lay((send(1, b"\x1b[31mred"),))[0])
+        octets[-1] ^= 1
+        sock.sendall(octets)
+        read_to_end(sock)
+
+    with server(serve) as port:
+        status, out, _ = connect(port, "--ulp", "echo", "--count", "1", "--size", "8")
+    assert status == 1
+    assert "code 2" in out
+    assert "RFC 5044 §4.4" in out
+    assert "Terminate" in out
+
+
+@pytest.mark.parametrize("side", ["initiator", "responder"])
+def test_private_data_that_does_not_fit(side: str) -> None:
+    """Its sender says so, and sends nothing of it."""
+    large = ["--private-data", "x" * 513]
+    with listening("--count", "1", *(large if side == "responder" else [])) as (process, port):
+        status, out, err = connect(port, *(large if side == "initiator" else []))
+        ours = (status, out, err) if side == "initiator" else finished(process)
+    assert ours[0] == 2
+    assert "512" in ours[1] + ours[2]
+    assert "Traceback" not in err + ours[2]
+    assert status == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["connect", HOST, "0"],
+        ["connect", HOST, "7", "--say", "fly"],
+        ["connect", HOST, "7", "--say", "send 1", "--ulp", "rping"],
+        ["connect", HOST, "7", "--private-data", "hex:0"],
+        ["connect", HOST, "7", "--private-data", "@/nowhere"],
+        ["connect", HOST, "7", "--buffer", "1,2"],
+        ["connect", HOST, "7", "--buffer", "1,0,4", "--buffer", "1,0,8"],
+        ["connect", HOST, "7", "--rev", "1", "--peer-to-peer"],
+        ["connect", HOST, "7", "--write", "x", "--log", "x"],
+        ["listen"],
+        ["listen", "a", "b", "c"],
+        ["listen", "99999"],
+        ["listen", "0", "--ulpdus", "-"],
+        ["listen", "203.0.113.1", "0"],
+    ],
+)
+def test_arguments_that_cannot_be_used(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["scapy-mpa", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert out in ("", "0 connections\n")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("scapy-mpa: ")
+
+
+def test_listen_is_on_loopback_unless_told() -> None:
+    with listening() as (process, port):
+        with socket.create_connection((HOST, port)):
+            pass
+        status, out, _ = interrupted(process)
+    assert "connection" in out
+    assert status in (1, 2)
+
+
+# --- Ctrl-C ---
+
+
+def test_ctrl_c_ends_listen_with_a_summary_and_whole_files(tmp_path: Path) -> None:
+    capture, log = tmp_path / "a.pcapng", tmp_path / "a.jsonl"
+    with listening("--ulp", "rping", "--write", str(capture), "--log", str(log)) as (process, port):
+        for _ in range(2):
+            assert connect(port, "--ulp", "rping", "--count", "2", "-q")[0] == 0
+        with socket.create_connection((HOST, port)) as sock:
+            sock.sendall(startup_frame("request", c=1, rev=1).encode())
+            sock.recv(20)
+            status, out, err = interrupted(process)
+    assert status == 0
+    assert "Traceback" not in err
+    lines = out.splitlines()
+    assert "3 connections" in lines
+    assert "2 interrupted; rping: 0 iterations as the server" in lines
+    assert len(analyze(str(capture)).connections) == 3
+    finished_ones = [line for line in log.read_text().splitlines() if json.loads(line)["event"] == "finished"]
+    assert len(finished_ones) == 3
+
+
+def test_ctrl_c_ends_connect_with_a_summary() -> None:
+    with listening("--ulp", "rping", "-q") as (_, port):
+        process = command("connect", HOST, str(port), "--ulp", "rping")
+        assert process.stdout is not None
+        for _ in range(20):
+            process.stdout.readline()
+        status, out, err = interrupted(process)
+    assert status == 0
+    assert re.search(r"interrupted; rping: \d+ iterations of 64 octets", out)
+    assert "Traceback" not in err
+
+
+# --- memory ---
+
+
+def transfer(megabytes: int) -> tuple[int, int]:
+    """Peak memory of both sides for so many Sends of a million octets."""
+    with listening("-q") as (process, port):
+        talk = subprocess.Popen(
+            [*command_line("connect", HOST, str(port), "-q", "--say", f"send 1000000 times={megabytes}")],
+            stdout=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(talk.pid, 0)
+        talk.returncode = os.waitstatus_to_exitcode(status)
+        assert talk.returncode == 0
+        listener = peak(process)
+        status, out, _ = interrupted(process)
+        assert (status, f"0 heard {megabytes} messages" in out) == (0, True)
+    return usage.ru_maxrss * 1024, listener
+
+
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "scapy_mpa", *arguments]
+
+
+def flat(megabytes: int) -> None:
+    before, after = transfer(10), transfer(megabytes)
+    for few, many in zip(before, after, strict=True):
+        assert many < few + (16 << 20), (before, after)
+
+
+def test_a_hundred_megabytes_take_no_memory() -> None:
+    flat(100)
+
+
+def test_a_gigabyte_takes_no_memory() -> None:
+    flat(1000)
+
+
+def fuzzed(port: int, cases: range) -> None:
+    for case in cases:
+        with socket.create_connection((HOST, port), timeout=20) as sock:
+            try:
+                sock.sendall(initiator_of(case))
+                sock.shutdown(socket.SHUT_WR)
+            except (BrokenPipeError, ConnectionResetError):
+                continue
+            except OSError as error:
+                if error.errno != errno.ENOTCONN:
+                    raise
+            read_to_end(sock)
+
+
+def test_listen_takes_no_memory_for_fuzzed_clients() -> None:
+    with listening("-q", "--ulp", "echo", "--timeout", "2") as (process, port):
+        fuzzed(port, range(300))
+        before = peak(process)
+        fuzzed(port, range(300, 1200))
+        assert peak(process) < before + (8 << 20)
+        status, out, err = interrupted(process)
+    assert (status, err) == (1, "\n")
+    assert "1200 connections, " in out
+
+
+def test_connect_waits_for_somebody_to_listen() -> None:
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+    process = command("connect", HOST, str(port), "--retry", "30", "--ulp", "rping", "--count", "1", "-q")
+    time.sleep(1.5)
+    server_side = command("listen", str(port), "--ulp", "rping", "--count", "1", "-q")
+    assert finished(process)[0] == 0
+    assert finished(server_side)[0] == 0
+
+
+# --- a real peer ---
+
+
+@pytest.mark.skipif(not SIW, reason="SCAPY_MPA_SIW=HOST:PORT names no rping -s over siw")
+@pytest.mark.parametrize("size", [64, 65535])
+def test_rping_with_a_real_siw(size: int) -> None:
+    host, _, port = SIW.rpartition(":")
+    arguments = ["--ulp", "rping", "--count", "100", "--size", str(size), "--ird", "8", "--ord", "8", "--no-crc", "-q"]
+    status, out, err = finished(command("connect", host, port, *arguments), 120)
+    assert (status, err) == (0, "")
+    assert f"rping: 100 iterations of {size} octets" in out
