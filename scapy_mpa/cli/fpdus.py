@@ -117,7 +117,8 @@ def fpdus_command(
                 records = (record for fpdus in halves for record in only.of(fpdus))
                 write_text(lines(STYLES[output_format], records), file)
             else:
-                write_text(log_lines(STYLES[output_format], halves), file)
+                # Each is many lines; all together would not fit the processor's cache.
+                file.writelines(text.encode() for text in log_lines(STYLES[output_format], halves))
                 only.count(sum(map(len, halves)))
     else:
         placed = reading.placed_fpdus()
