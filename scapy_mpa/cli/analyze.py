@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from typing import Literal
 
 import click
 
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.report.jsontext import pieces
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.table import SEVERITIES, Severity
 
@@ -50,7 +51,8 @@ def analyze_command(
     if severity is not None:
         report.keep_severe(severity)
     if output_format == "json":
-        click.echo(json.dumps(report.as_dict(reading.directions), indent=2))
+        sys.stdout.writelines(pieces(report.as_iterators(reading.directions)))
+        click.echo()
     else:
         for line in report_lines(report, _style, every=every, summary_only=summary_only):
             click.echo(line)

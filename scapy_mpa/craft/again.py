@@ -86,7 +86,7 @@ class _Whole:
 
     def take(self, part: Message) -> list[Message]:
         """The next ULPDU; returns what is whole now."""
-        ulpdu = bytes(part.payload)
+        ulpdu = part.payload[:]
         header = decode_ddp(ulpdu)
         if header is None:
             return [part]
@@ -119,7 +119,7 @@ class _Whole:
             message = Message(first.opcode, payload, first.rsvdulp)
         before = self._queues.copy()
         whole = b"".join(segments(message, self._queues, lambda: _LONGEST_MESSAGE, self._version))
-        ulpdu = bytes(begun.parts[0].payload)
+        ulpdu = begun.parts[0].payload[:]
         size = header_length(ulpdu)
         if whole == bytes((ulpdu[0] | LAST,)) + ulpdu[1:size] + payload:
             return [message]

@@ -6,6 +6,7 @@ have in common: RFC 5044 §7.1.1, appendix C and RFC 6581 §9.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.legacy import stated_depths
@@ -91,6 +92,7 @@ def read_depths(request: EnhancedData, reply: EnhancedData) -> ReadDepths:
     return ReadDepths(initiator_ird, initiator_ord, responder_ird, responder_ord)
 
 
+@lru_cache(maxsize=64)
 def agreed(request: StartupFrame | None, reply: StartupFrame | None, responder_port: int = 0) -> Operation:
     """What Full Operation must be after these frames, if neither endpoint closes. One may be None, not both.
 

@@ -12,6 +12,7 @@ an implementation of the drafts, perhaps.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from scapy_mpa.framing.agreement import (
@@ -64,6 +65,8 @@ class Judgement(NamedTuple):
         return not self.violations
 
 
+# Those of a thousand connections mostly say the same; few are kept, for a frame may have 64 KiB.
+@lru_cache(maxsize=64)
 def judge(
     request: StartupFrame | None, reply: StartupFrame | None, seen: Seen | None = None, responder_port: int = 0
 ) -> Judgement:

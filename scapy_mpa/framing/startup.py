@@ -7,6 +7,7 @@ builder ``startup_frame`` computes what it is not given. ``decode_startup_frame`
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Literal, NamedTuple
 
@@ -177,8 +178,19 @@ def decode_startup_frame(octets: Octets) -> StartupFrame | None:
         return None
     kind: Kind = "request" if key == REQUEST_KEY else "reply"
     private_data = bytes(octets[STARTUP_HEADER_LENGTH:end])
+    decode = _decoded if pd_length <= _SHORT else _decoded.__wrapped__
+    return decode(kind, flags, rev, private_data)
+
+
+#: Octets of Private Data with which a frame may be one of many that are the same.
+_SHORT = 256
+
+
+# Those of a thousand connections mostly say the same.
+@lru_cache(maxsize=256)
+def _decoded(kind: Kind, flags: int, rev: int, private_data: bytes) -> StartupFrame:
     m, c, r, s = flags >> 7, flags >> 6 & 1, flags >> 5 & 1, flags >> 4 & 1
-    return StartupFrame(kind, m, c, r, s, flags & RES, rev, pd_length, private_data)
+    return StartupFrame(kind, m, c, r, s, flags & RES, rev, len(private_data), private_data)
 
 
 class Problem(NamedTuple):

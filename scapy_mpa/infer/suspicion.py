@@ -8,10 +8,12 @@ let go of.  If one does, the half connection is received anew, by that dialect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.senders import Bases, candidates
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.budget import DiagnosisBudget
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.infer.diagnosis import Hypothesis
@@ -21,7 +23,7 @@ from scapy_mpa.receive.located import Breach, Diagnosis, Doubt
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader
-from scapy_mpa.tcp.half import Half
+from scapy_mpa.tcp.half import Direction, Half
 from scapy_mpa.values.segment import Segment, checksum_is_wrong, detached, small_copy
 
 #: Octets from the beginning of Full Operation that are looked at before a dialect is believed.
@@ -131,16 +133,47 @@ class Suspicion:
         return Diagnosis(best.candidate, self.doubt, others, opening if has_other_markers else ())
 
 
+class SuspectedConnection(Protocol):
+    """The MPA connection that a half connection belongs to."""
+
+    @property
+    def profile(self) -> Profile:
+        """The specification that it follows."""
+
+    def startup_length(self, direction: Direction) -> int | None:
+        """Octets of the startup frame of a direction, None if that was not captured."""
+
+
+class SuspectedHalf(Protocol):
+    """A half connection whose sender may deviate."""
+
+    half: Half
+    context: ReceiverContext
+    direction: Direction
+
+    @property
+    def mpa(self) -> SuspectedConnection:
+        """The MPA connection."""
+
+    @property
+    def chain(self) -> Recovery | DeviatingChain:
+        """Where its FPDUs are."""
+
+
+def _bases(owner: SuspectedHalf, first: int) -> Bases:
+    """From where else than the first octet of Full Operation, ``first``, a sender may count Markers."""
+    origin = owner.half.origin
+    # The SYN has the number before that of the first octet.
+    behind_syn = (first - origin + 1) & SEQ_MASK if origin is not None else None
+    return Bases(behind_syn, owner.mpa.startup_length(owner.direction))
+
+
 class Inquiry:
     """Whether the sender of one half connection deviates: what is kept of its beginning, and the doubt.
 
     Args:
-        half: the direction of the TCP connection.
+        owner: the half connection.
         reader: reads single FPDUs of its octets.
-        chain: where its FPDUs are.
-        context: what all half connections of the capture share.
-        agreed: how FPDUs were to lie.
-        bases: from where else Markers may count; asked when there is a doubt.
         is_open: whether the first thing that does not fit is looked into.
         may_look_again: whether segments may be received anew; if not, the context is told of a doubt, and that is all.
 
@@ -152,14 +185,12 @@ class Inquiry:
     """
 
     __slots__ = (
-        "_agreed",
-        "_bases",
-        "_chain",
         "_context",
         "_diagnosed",
         "_doubt",
         "_may_look_again",
         "_opening",
+        "_owner",
         "_reader",
         "_reassembly",
         "_suspicion",
@@ -170,24 +201,12 @@ class Inquiry:
         "repeats",
     )
 
-    def __init__(
-        self,
-        half: Half,
-        reader: FPDUReader,
-        chain: Recovery | DeviatingChain,
-        context: ReceiverContext,
-        agreed: Dialect,
-        bases: Callable[[], Bases],
-        is_open: bool,
-        may_look_again: bool,
-    ) -> None:
-        self.half = half
+    def __init__(self, owner: SuspectedHalf, reader: FPDUReader, is_open: bool, may_look_again: bool) -> None:
+        self.half = owner.half
+        self._owner = owner
         self._reader = reader
         self._reassembly = reader.reassembly
-        self._chain = chain
-        self._context = context
-        self._agreed = agreed
-        self._bases = bases
+        self._context = owner.context
         self.is_open = is_open
         self._may_look_again = may_look_again
         self._opening: tuple[Breach, ...] = ()
@@ -197,6 +216,12 @@ class Inquiry:
         self.repeats: list[Segment] = []
         self.beginning: list[Segment] = []
         self.kept_until = 0
+
+    @property
+    def _agreed(self) -> Dialect:
+        """How FPDUs were to lie."""
+        layout = self._reader.layout
+        return Dialect(layout.markers, layout.crc, self._owner.mpa.profile.fpduptr_origin)
 
     @property
     def is_in_doubt(self) -> bool:
@@ -213,7 +238,7 @@ class Inquiry:
         rule = breach.rule
         if rule in _OF_OPENING:
             self._opening += (breach,)
-        if self.is_open and (rule in _DOUBTFUL or (not self._agreed.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
+        if self.is_open and (rule in _DOUBTFUL or (not self._reader.layout.crc and rule in _DOUBTFUL_WITHOUT_CRC)):
             self._be_in_doubt(Doubt(breach.offset, breach.frame, breach.time, _DOUBTFUL.get(rule)))
 
     def _be_in_doubt(self, doubt: Doubt) -> None:
@@ -242,7 +267,7 @@ class Inquiry:
 
     def _keep(self) -> None:
         reassembly = self._reassembly
-        if not self._agreed.crc:
+        if not self._reader.layout.crc:
             self._look_at_part()
         if self._doubt is not None or not reassembly.consumed:
             return
@@ -272,7 +297,7 @@ class Inquiry:
     def _look_at_part(self) -> None:
         """Look at the FPDU of which a part is there, where no CRC will tell what it is."""
         reassembly = self._reassembly
-        if not self._agreed.crc and reassembly.base < reassembly.next and self._chain.knows_next:
+        if not self._reader.layout.crc and reassembly.base < reassembly.next and self._owner.chain.knows_next:
             extent = self._reader.extent(reassembly.base, reassembly.next)
             control = self._reader.control(extent) if extent is not None else b""
             if len(control) == 2 and (control[0] << 8 | control[1]) not in PLAUSIBLE_CONTROLS:
@@ -288,7 +313,9 @@ class Inquiry:
         if suspicion is None:
             assert self._doubt is not None
             most = context.limits.held_octets
-            suspicion = Suspicion(self._doubt, reassembly.origin, self._agreed, self._bases(), most)
+            suspicion = Suspicion(
+                self._doubt, reassembly.origin, self._agreed, _bases(self._owner, reassembly.origin), most
+            )
             self._suspicion = suspicion
         held = (piece.seg for piece in reassembly.pieces)
         known = (*self.beginning, *self.repeats, *reassembly.previously_consumed, *reassembly.consumed, *held)
@@ -315,8 +342,9 @@ class Inquiry:
         """The half connection is over: look into what does not fit, be it an FPDU that is not complete."""
         if self.is_open:
             self._look_at_part()
-            if self._chain.is_inside_fpdu and self.half.closed is not None:
-                self._be_in_doubt(Doubt(self._chain.at, *self.half.closed[1], None))
+            chain = self._owner.chain
+            if chain.is_inside_fpdu and self.half.closed is not None:
+                self._be_in_doubt(Doubt(chain.at, *self.half.closed[1], None))
         if self._doubt is not None:
             self.look_into(at_end=True)
 

@@ -40,6 +40,7 @@ from scapy_mpa.framing.ddp import (
     header_length,
     quoted_header,
 )
+from scapy_mpa.framing.requests import ReadRequest, read_requests
 from scapy_mpa.live.buffers import (
     BROKEN_ATOMIC,
     BROKEN_HEADER,
@@ -65,7 +66,6 @@ from scapy_mpa.live.buffers import (
     UntaggedMessage,
     UntaggedQueue,
 )
-from scapy_mpa.messages.links import ReadRequest, read_requests
 
 _ALL_BITS = (1 << 64) - 1
 _WORD = 8

@@ -20,6 +20,7 @@ from scapy_mpa.craft.steps import VERBS, say
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.turns import Pause, Say, Step, Streaming
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.rdmap import (
     AtomicCompleted,
@@ -32,7 +33,6 @@ from scapy_mpa.live.rdmap import (
     TerminateReceived,
     WritePlaced,
 )
-from scapy_mpa.messages.links import read_requests
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
 from scapy_mpa.tcp.half import Direction

@@ -6,7 +6,7 @@ This is the whole of receiving for any segment; :mod:`~scapy_mpa.receive.inorder
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.receive.copies import Copies, SentOctets
@@ -19,7 +19,6 @@ from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
-from scapy_mpa.watch.conflicts import is_repeat
 from scapy_mpa.watch.fpdus import FPDUWatches, terminate_breaches
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
@@ -40,6 +39,20 @@ class Teller(Protocol):
         """An FPDU that was placed at an earlier frame is delivered at a frame."""
 
 
+class FirstFPDU(NamedTuple):
+    """With what recovery begins, once it has to.
+
+    Attributes:
+        begins_at: the offset of the first FPDU, None if that is not known.
+        may_search: whether one may be searched for.
+        keeps_octets: whether what is located keeps its octets until it has been handed on.
+    """
+
+    begins_at: int | None
+    may_search: bool
+    keeps_octets: bool
+
+
 class AnyOrder:
     """The segments of one half connection, whatever order they come in.
 
@@ -48,15 +61,15 @@ class AnyOrder:
         reader: reads single FPDUs of its octets.
         floor: the moment at which both startup frames were there.
         limits: how much is held back at most.
-        chain: recovery, or the chain of a sender that deviates.
         settlement: takes what was placed.
         watches: are shown FPDUs.
         segments: are shown segments.
         opening: takes the first FPDU.
         sent: what this side says it sent.
-        rivals: copies of octets that differ from what is held.
         report: takes the rules that are broken.
         teller: hands FPDUs on as they are placed, None if nobody wants them.
+        first: with what recovery begins.
+        deviating: the chain of a sender that deviates, in place of recovery.
 
     Attributes:
         sent: what this side says it sent.
@@ -66,11 +79,13 @@ class AnyOrder:
     __slots__ = (
         "_chain",
         "_copies",
+        "_first",
         "_floor",
         "_half",
         "_limits",
         "_now",
         "_opening",
+        "_reader",
         "_reassembly",
         "_report",
         "_rivals",
@@ -88,21 +103,24 @@ class AnyOrder:
         reader: FPDUReader,
         floor: Moment,
         limits: Limits,
-        chain: Recovery | DeviatingChain,
         settlement: Settlement,
         watches: FPDUWatches,
         segments: SegmentWatches,
         opening: Opening,
         sent: SentOctets,
-        rivals: RivalCopies,
         report: Callable[[Iterable[Breach]], None],
         teller: Teller | None,
+        first: FirstFPDU,
+        deviating: DeviatingChain | None,
     ) -> None:
         self._half = half
         self._reassembly = reader.reassembly
         self._floor = floor
         self._limits = limits
-        self._chain = chain
+        self._reader = reader
+        self._first = first
+        #: None as long as all comes in order.
+        self._chain: Recovery | DeviatingChain | None = deviating
         self._settlement = settlement
         self._watches = watches
         self._segments = segments
@@ -111,10 +129,19 @@ class AnyOrder:
         self._teller = teller
         self._copies = Copies(reader.reassembly, reader.layout, settlement)
         self.sent = sent
-        self._rivals = rivals
+        self._rivals = RivalCopies(reader)
         #: The moment of the last segment.
         self._now = floor
         self.requests_before_error = -1
+
+    @property
+    def chain(self) -> Recovery | DeviatingChain:
+        """Recovery, or the chain of a sender that deviates."""
+        if self._chain is None:
+            begins_at, may_search, keeps = self._first
+            is_final = self.sent.is_acknowledged
+            self._chain = Recovery(self._reader, self._floor, keeps, begins_at, may_search, self._rivals, is_final)
+        return self._chain
 
     # --- segments ---
 
@@ -146,7 +173,7 @@ class AnyOrder:
 
     def keep_up(self) -> None:
         """Judge what the peer's acknowledgements make final."""
-        if self._chain.is_waiting:
+        if self._chain is not None and self._chain.is_waiting:
             self._account(self._chain.work(self._now, []))
 
     @property
@@ -154,21 +181,17 @@ class AnyOrder:
         """Whether its receiver may have dropped a segment without a word (RFC 5044 §8)."""
         return self._rivals.has_kept
 
-    def repeats(self, seg: Segment) -> bool:
-        """Whether a segment brings only octets that were captured before, as far as is known, or came damaged."""
-        return is_repeat(self._reassembly, seg)
-
     def drop_damaged(self) -> None:
         """Drop octets in order whose TCP checksum is wrong."""
         self.catch_up()
         reassembly = self._reassembly
-        self._chain.withdraw(reassembly.damaged(reassembly.base, reassembly.next), reassembly.base)
-        self._account(self._chain.work(self._now, []))
+        self.chain.withdraw(reassembly.damaged(reassembly.base, reassembly.next), reassembly.base)
+        self._account(self.chain.work(self._now, []))
 
     def end_waiting(self) -> None:
         """Nothing more comes: no copy is waited for any longer."""
-        if self._chain.is_waiting:
-            self._account(self._chain.end_waiting(self._now))
+        if self.chain.is_waiting:
+            self._account(self.chain.end_waiting(self._now))
 
     def release(self) -> None:
         """The block of the capture goes."""
@@ -221,13 +244,13 @@ class AnyOrder:
         """
         verdict = self._copies.judge(seg, start, end, keep_alive)
         for offset, other in verdict.dropped:
-            self._chain.withdraw([other], offset)
+            self.chain.withdraw([other], offset)
         self._report(verdict.breaches)
         if verdict.rival is not None:
             offset = verdict.rival[0]
             is_late = self.sent.is_acknowledged(offset, offset + 1)
             kept = None
-            if self._chain.judges_copies and not is_late:
+            if self.chain.judges_copies and not is_late:
                 # What may be a keep-alive is none if it makes an FPDU good.
                 kept = self._rivals.keep(seg, start, verdict.rival, is_reported=keep_alive)
             if kept is not None:
@@ -239,7 +262,7 @@ class AnyOrder:
 
     def _report_copy(self, rival: Rival, reason: str) -> None:
         """A copy differs: report it, and what decided."""
-        part = self._chain.at if self._chain.is_inside_fpdu else None
+        part = self.chain.at if self.chain.is_inside_fpdu else None
         self._report((overlap(Decided(rival, reason)),))
         self._report(self._copies.injection(rival.piece.seg, (rival.offset, rival.other), part))
 
@@ -247,7 +270,7 @@ class AnyOrder:
         reassembly = self._reassembly
         if not self._settlement.complete:
             self._opening.keep_octets(reassembly)
-        self._account(self._chain.work(now, new))
+        self._account(self.chain.work(now, new))
         limits = self._limits
         while reassembly.beyond and (
             reassembly.weight > limits.held_octets or len(reassembly.pieces) > limits.held_segments
@@ -258,10 +281,10 @@ class AnyOrder:
             self._find("limit", reassembly.next, *now, detail)
             self._skip_gap(now)
         is_full = reassembly.weight > limits.held_octets or len(reassembly.pieces) > limits.held_segments
-        if is_full and self._chain.is_waiting:
+        if is_full and self.chain.is_waiting:
             detail = f"more than {limits.held_octets} octets held back for an FPDU to come again (held_octets)"
             self._find("limit", reassembly.next, *now, detail)
-            self._account(self._chain.end_waiting(now))
+            self._account(self.chain.end_waiting(now))
 
     # --- gaps, limits, the end ---
 
@@ -270,12 +293,12 @@ class AnyOrder:
         settlement, base = self._settlement, self._reassembly.base
         self._reassembly.catch_up()
         settlement.counts.settle()
-        if self._chain.take_over((settlement.complete, settlement.complete_time)):
+        if self.chain.take_over((settlement.complete, settlement.complete_time)):
             settlement.locate(settlement.located_end, base)
             self._watches.ddp.pass_to(base)
 
     def _skip_gap(self, now: Moment) -> None:
-        reassembly, chain = self._reassembly, self._chain
+        reassembly, chain = self._reassembly, self.chain
         start, end = reassembly.next, reassembly.beyond[0][0]
         beyond = reassembly.pieces_of(end, end + 1)[0].seg
         self._report(self.sent.gap(start, end, (beyond.frame, beyond.time)))
@@ -294,13 +317,13 @@ class AnyOrder:
         while reassembly.beyond and reassembly.weight > _LITTLE:
             self._skip_gap(now)
         if reassembly.weight > _LITTLE:
-            self._account(self._chain.give_up(now))
+            self._account(self.chain.give_up(now))
             self._settlement.lose_octets()
-            self._account(self._chain.drop(now))
+            self._account(self.chain.drop(now))
 
     def finish(self, now: Moment) -> None:
         """The half connection is over."""
-        reassembly, chain, settlement = self._reassembly, self._chain, self._settlement
+        reassembly, chain, settlement = self._reassembly, self.chain, self._settlement
         self.catch_up()
         if not settlement.complete:
             self._opening.keep_octets(reassembly)
@@ -336,7 +359,7 @@ class AnyOrder:
 
     def _conclude(self, now: Moment) -> None:
         """What can be said only when nothing more comes."""
-        chain, settlement, segments, sizes = self._chain, self._settlement, self._segments, self._watches.sizes
+        chain, settlement, segments, sizes = self.chain, self._settlement, self._segments, self._watches.sizes
         counts, located_end = settlement.counts, settlement.located_end
         self._report(segments.explained(sizes.finish(self._watches.ddp, segments.longest)))
         self._report(segments.explained(segments.alignment.finish(counts, sizes.fits(segments.longest), now)))
@@ -348,7 +371,7 @@ class AnyOrder:
 
     def _find_end(self, now: Moment) -> None:
         """How the half connection ended, if it ended in the middle of something."""
-        reassembly, chain, closed = self._reassembly, self._chain, self._half.closed
+        reassembly, chain, closed = self._reassembly, self.chain, self._half.closed
         end = self.sent.end()
         if end > reassembly.next:
             chain.count_cut()
@@ -362,6 +385,10 @@ class AnyOrder:
             if how == "FIN" or when >= latest:
                 detail = f"{how} {reassembly.next - chain.at} octets into an FPDU"
                 self._find("connection-lost", chain.at, *max(when, latest), detail)
+
+    def let_go(self) -> None:
+        """Nothing more comes, and all has been said."""
+        self._chain = None
 
     # --- what came of it ---
 
@@ -387,7 +414,7 @@ class AnyOrder:
         settlement = self._settlement
         if located.offset == 0:
             wrong = self._opening.begin_located(located)
-            if wrong is not None and self._chain.diagnosis is None:
+            if wrong is not None and self.chain.diagnosis is None:
                 self._find(wrong[0], 0, *located.known, wrong[1])
         error = settlement.first_error
         if error is not None and self.requests_before_error < 0 and located.offset >= error[1]:
@@ -405,7 +432,7 @@ class AnyOrder:
     def _find_beginning(self, when: Moment) -> None:
         """The first octets are no FPDU as was agreed on: report what they are."""
         wrong = self._opening.what_is_wrong()
-        if wrong is not None and self._chain.diagnosis is None:
+        if wrong is not None and self.chain.diagnosis is None:
             self._find(wrong[0], 0, *when, wrong[1])
 
     def _find(self, rule: str, offset: int, frame: int, time: int, detail: str) -> None:
@@ -416,12 +443,12 @@ class AnyOrder:
     @property
     def _next_start(self) -> int | None:
         """Where the next FPDU begins, None if that is not known."""
-        return self._reassembly.base if self._chain.is_chained else None
+        return self._reassembly.base if self.chain.is_chained else None
 
     def _judge_alignment(self) -> None:
         self._settlement.judge(self._reassembly.base, self._next_start)
 
     def _know_start(self) -> None:
         """An FPDU begins where the chain has a part of one, though it may never be complete."""
-        if self._chain.is_inside_fpdu:
-            self._settlement.know_start(self._chain.at)
+        if self.chain.is_inside_fpdu:
+            self._settlement.know_start(self.chain.at)

@@ -270,7 +270,7 @@ class TCPConnection:
 
     Attributes:
         directions: that of the first segment, and the other.
-        mpa: the MPA connection that is being set up or in Full Operation.
+        lives, mpa: the MPA connections on it, and the one that is being set up or in Full Operation.
         is_promising: whether the octets look a little like FPDUs, though no startup frame says so.
     """
 
@@ -294,7 +294,7 @@ class TCPConnection:
         self._context = context
         self._connections = connections
         self._observer = observer
-        self._lives = Lives(seg, (first.intake, second.intake), context.last)
+        self.lives = Lives(seg, (first.intake, second.intake), context.last)
         #: Who sent the first data captured.
         self._first_sender: Half | None = None
         #: What was left out before there was MPA: nobody wants to know it of other protocols.
@@ -469,7 +469,7 @@ class TCPConnection:
         mpa.reject()
         find_negotiation(mpa)
         self.mpa = None
-        self._lives.reject(mpa)
+        self.lives.reject(mpa)
         waiting = []
         for direction in self.directions:
             assert isinstance(direction.phase, StartupPhase)
@@ -599,7 +599,7 @@ class TCPConnection:
 
     def _begin_mpa(self, initiator: Half) -> CapturedConnection:
         """There is MPA on this connection."""
-        self._lives.begin()
+        self.lives.begin()
         mpa = self.mpa = CapturedConnection(initiator, self._context.assumptions, self._context.new_findings())
         self._connections.add(self, mpa)
         left_out, self._left_out = self._left_out, []
@@ -632,7 +632,7 @@ class TCPConnection:
             find_silence(mpa, judgement, now)
             find_first_octets(mpa)
             find_reply_alone(mpa, initiator.garbled)
-        self._lives.finish(mpa, self._context.findings)
+        self.lives.finish(mpa, self._context.findings)
         self.mpa = None
         for direction in self.directions:
             direction.phase.let_go()

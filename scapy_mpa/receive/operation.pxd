@@ -6,8 +6,8 @@ from scapy_mpa.tcp.half cimport Half
 from scapy_mpa.watch.fpdus cimport FPDUWatches
 
 cdef class FullOperation:
-    cdef public object _any_order, _observer, _reader, _refuses, _report_to, _segments, _sink, chain, context, direction
-    cdef public object floor, inquiry, layout, mpa, opening
+    cdef public object _any_order, _observer, _reader, _refuses, _report_to, _segments, _sink, context, diagnosis
+    cdef public object direction, floor, inquiry, layout, mpa, opening
     cdef public bint _touched, is_replaced
     cdef public Half half
     cdef public InOrder in_order

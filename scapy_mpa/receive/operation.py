@@ -8,23 +8,18 @@ break). This module hands segments and results from one to the other; each of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.dialect import Dialect
-from scapy_mpa.framing.profiles import Profile
-from scapy_mpa.framing.senders import Bases
-from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.deviating import DeviatingChain
-from scapy_mpa.infer.suspicion import Inquiry, Suspicion
-from scapy_mpa.receive.anyorder import AnyOrder
+from scapy_mpa.infer.suspicion import Inquiry, SuspectedConnection, Suspicion
+from scapy_mpa.receive.anyorder import AnyOrder, FirstFPDU
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.copies import SentOctets
 from scapy_mpa.receive.inorder import InOrder
 from scapy_mpa.receive.located import Breach, Diagnosis, Located
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.recovery import Recovery
-from scapy_mpa.receive.rivals import RivalCopies
 from scapy_mpa.receive.scan import FPDUReader, Layout
 from scapy_mpa.receive.settlement import Counts, Settlement
 from scapy_mpa.receive.waiting import Waiting
@@ -33,22 +28,20 @@ from scapy_mpa.tcp.acceptance import Range
 from scapy_mpa.tcp.half import Direction, Half, Moment
 from scapy_mpa.values.records import FPDULog, FPDURow
 from scapy_mpa.values.segment import Segment
+from scapy_mpa.watch.conflicts import is_repeat
 from scapy_mpa.watch.ddp import DDPWatch
+from scapy_mpa.watch.findings import HalfFindings
 from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
 
-class Owner(Protocol):
+class Owner(SuspectedConnection, Protocol):
     """The MPA connection that a half connection belongs to."""
 
     @property
     def number(self) -> int:
         """Its number in the report."""
-
-    @property
-    def profile(self) -> Profile:
-        """The specification that it follows."""
 
     @property
     def findings(self) -> Findings:
@@ -57,9 +50,6 @@ class Owner(Protocol):
     @property
     def gso_flag(self) -> str:
         """Whose startup frame has the flag with which siw allows FPDUs that are longer than a segment, "" if none."""
-
-    def startup_length(self, direction: Direction) -> int | None:
-        """Octets of the startup frame of a direction, None if that was not captured."""
 
     def look_at_terminate(self, direction: Direction) -> None:
         """Look for the message that the Terminate of a direction quotes, before its octets go."""
@@ -104,6 +94,7 @@ class FullOperation:
         watches: what is watched of FPDUs.
         in_order: takes the segment that comes next.
         inquiry: whether its sender deviates.
+        diagnosis: what its sender is known to do wrong.
         is_replaced: whether another operation has taken its place.
     """
 
@@ -116,8 +107,8 @@ class FullOperation:
         "_segments",
         "_sink",
         "_touched",
-        "chain",
         "context",
+        "diagnosis",
         "direction",
         "floor",
         "half",
@@ -164,17 +155,10 @@ class FullOperation:
         self.watches = FPDUWatches(begins_at == 0, half.emss, layout.markers, mpa.gso_flag)
         self._segments = SegmentWatches(half)
         self.opening = Opening(layout)
-        sent, rivals = SentOctets(half, reassembly), RivalCopies(self._reader)
-        self.chain: Recovery | DeviatingChain = deviating or Recovery(
-            self._reader, floor, observer is not None, begins_at, may_search, rivals, sent.is_acknowledged
-        )
         self._report_to = HalfFindings(mpa.findings, direction, reassembly)
-        looks_into = begins_at == 0 and deviating is None
-        agreed = Dialect(layout.markers, layout.crc, mpa.profile.fpduptr_origin)
-        bases = partial(_bases, mpa, half, direction, reassembly)
+        self.diagnosis: Diagnosis | None = deviating.diagnosis if deviating is not None else None
         # An observer has had the octets: none is received anew.
-        may_look_again = observer is None
-        self.inquiry = Inquiry(half, self._reader, self.chain, context, agreed, bases, looks_into, may_look_again)
+        self.inquiry = Inquiry(self, self._reader, begins_at == 0 and deviating is None, observer is None)
         self.is_replaced = False
         #: Whether the receiver knows that there is something to release.
         self._touched = False
@@ -195,19 +179,20 @@ class FullOperation:
             self._reader,
             floor,
             context.limits,
-            self.chain,
             self.settlement,
             self.watches,
             self._segments,
             self.opening,
-            sent,
-            rivals,
+            SentOctets(half, reassembly),
             self.report,
             self if sink is not None or observer is not None else None,
+            FirstFPDU(begins_at, may_search, observer is not None),
+            deviating,
         )
         if deviating is not None and deviating.first_error is not None:
             self.settlement.take_error(deviating.first_error)
-        self.in_order.resume(self.chain.in_order)
+        is_begun = deviating is not None or begins_at is None or bool(reassembly.pieces)
+        self.in_order.resume(not is_begun or self.chain.in_order)
 
     # --- what others read ---
 
@@ -247,11 +232,6 @@ class FullOperation:
         return self.settlement.first_error
 
     @property
-    def diagnosis(self) -> Diagnosis | None:
-        """What its sender is known to do wrong."""
-        return self.chain.diagnosis
-
-    @property
     def deviation(self) -> str | None:
         """What its sender does wrong, by name; None if that is not known, or nothing."""
         return self.diagnosis.candidate.name if self.diagnosis is not None else None
@@ -260,6 +240,11 @@ class FullOperation:
     def dialect(self) -> Dialect | None:
         """How FPDUs of a sender that deviates are read."""
         return self.diagnosis.candidate.dialect if self.diagnosis is not None else None
+
+    @property
+    def chain(self) -> Recovery | DeviatingChain:
+        """Recovery, or the chain of a sender that deviates."""
+        return self._any_order.chain
 
     @property
     def has_hole(self) -> bool:
@@ -297,7 +282,7 @@ class FullOperation:
 
     def repeats(self, seg: Segment) -> bool:
         """Whether a segment brings only octets that were captured before, as far as is known, or came damaged."""
-        return self._any_order.repeats(seg)
+        return is_repeat(self.reassembly, seg)
 
     def drop_damaged(self) -> bool:
         """Drop octets of an FPDU that is not complete, and whose TCP checksum is wrong; False if there are none."""
@@ -334,9 +319,9 @@ class FullOperation:
         # Some may have waited for the other side to be heard, too.
         segments, peer = sorted(waiting, key=lambda seg: seg.frame), self.half.peer
         waited = [seg for seg in segments if seg.frame <= self.floor[0]]
-        self._any_order.take_waited(waited, waiting.acks)
-        self.in_order.resume(self.chain.in_order)
         if waited:
+            self._any_order.take_waited(waited, waiting.acks)
+            self.in_order.resume(self.chain.in_order)
             self._touch()
         for seg in segments[len(waited) :]:
             peer.look_back(waiting.acks.get(seg.frame, -1))
@@ -407,6 +392,8 @@ class FullOperation:
         self.reassembly.forget()
         self.settlement.let_go()
         self.inquiry.let_go()
+        self._any_order.let_go()
+        self._refuses = bool  # any segment
 
     def relieve(self, now: Moment) -> None:
         """Too much is held back in all: give up what is waited for."""
@@ -475,37 +462,3 @@ class FullOperation:
         for breach in breaches:
             self.inquiry.notice(breach)
             self._report_to.add(breach)
-
-
-def _bases(mpa: Owner, half: Half, direction: Direction, reassembly: Reassembly) -> Bases:
-    """From where else than the first octet of Full Operation a sender may count Markers."""
-    origin = half.origin
-    # The SYN has the number before that of the first octet.
-    behind_syn = (reassembly.origin - origin + 1) & SEQ_MASK if origin is not None else None
-    return Bases(behind_syn, mpa.startup_length(direction))
-
-
-class HalfFindings:
-    """Makes findings of the breaches of one half connection.
-
-    Attributes:
-        broken: the rules that were found broken.
-    """
-
-    __slots__ = ("_direction", "_findings", "_reassembly", "broken")
-
-    def __init__(self, findings: Findings, direction: Direction, reassembly: Reassembly) -> None:
-        self._findings = findings
-        self._direction = direction
-        self._reassembly = reassembly
-        self.broken: set[str] = set()
-
-    def add(self, breach: Breach) -> None:
-        """Report one."""
-        rule, offset, frame, time, detail = breach[:5]
-        seq, direction = self._reassembly.seq_of(offset), self._direction
-        if breach.is_of_peer:
-            direction = "responder" if direction == "initiator" else "initiator"
-        else:
-            self.broken.add(rule)
-        self._findings.add(rule, direction, frame, time, seq, detail, code=breach.code, topic=breach.topic)

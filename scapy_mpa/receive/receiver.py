@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from scapy_mpa.receive.connection import NOTHING_BEFORE, TCPConnection, TCPDirection
@@ -12,6 +11,7 @@ from scapy_mpa.receive.mpa import CapturedConnection, Observer
 from scapy_mpa.receive.operation import FullOperation, PlacedSink
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.tcp.acceptance import Range
+from scapy_mpa.tcp.followed import Followed
 from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -62,9 +62,9 @@ class Receiver:
         self._forgotten: set[int] = set()
         self._numbered = 0
         self._directions: dict[bytes, TCPDirection] = {}
-        #: The TCP connections without MPA, and those with it, in the order in which they became so.
-        self._plain: OrderedDict[int, TCPConnection] = OrderedDict()
-        self._with_mpa: OrderedDict[int, TCPConnection] = OrderedDict()
+        self._followed: Followed[TCPConnection] = Followed(limits.connections)
+        #: What has been closed in the present block of the capture, and whether there was MPA on it.
+        self._closed: list[tuple[TCPConnection, bool]] = []
         self._now: Moment = (0, 0)
 
     # --- segments ---
@@ -84,6 +84,8 @@ class Receiver:
                 direction.connection.change_state(direction, seg)
                 if flags & (SYN | PATH_MTU):
                     continue  # it may be none of this connection, and if it is, more will come
+                if direction.connection.is_closed:
+                    self._followed.end(direction.connection)
             else:
                 # Compared here, because this is done for every packet.
                 intake = direction.intake
@@ -123,6 +125,11 @@ class Receiver:
             context.touch(phase)
         for segments in passing:
             segments.clear()
+        for connection, has_mpa in self._closed:
+            for direction in connection.directions:
+                direction.intake.take_apart(has_mpa)
+            vars(connection).clear()  # what it has in common refers to each other
+        self._closed.clear()
         if context.held > context.limits.total_octets:
             self._relieve()
 
@@ -138,7 +145,7 @@ class Receiver:
     def finish(self) -> None:
         """The capture is over."""
         context = self.context
-        for connection in (*self._with_mpa.values(), *self._plain.values()):
+        for connection in self._followed:
             connection.finish(self._now)
         self._directions.clear()
         for seq in context.assumptions.start:
@@ -170,12 +177,11 @@ class Receiver:
         return False
 
     def add(self, connection: TCPConnection, mpa: CapturedConnection) -> None:
-        """There is MPA on a TCP connection: it is given up last."""
+        """There is MPA on a TCP connection."""
         self.connections.append(mpa)
         mpa.take_number(self._numbered)
         self._numbered += 1
-        if self._plain.pop(id(connection), None) is not None:
-            self._with_mpa[id(connection)] = connection
+        self._followed.find_mpa(connection)
 
     def forget(self, mpa: CapturedConnection) -> None:
         """An MPA connection was none."""
@@ -190,49 +196,48 @@ class Receiver:
     # --- TCP connections ---
 
     def _open(self, seg: Segment) -> TCPDirection | None:
-        """A direction for a key not met yet; None for a segment that begins none."""
+        """A direction for a key not met yet; None for a segment that begins none, or only may begin one."""
+        kept = self._followed.take_kept(seg)
+        if kept:
+            if kept[0] is not seg:
+                self._new(kept[0])
+                self.feed(kept)
+            return self._directions.get(seg.key)
         if not seg.length and not seg.flags & SYN:
             return None
-        if len(self._plain) + len(self._with_mpa) >= self.limits.connections:
-            self._close_oldest(seg)
-        return self._new(seg)
+        if self._followed.is_full:
+            self._give_way(seg)
+        self.tcp_connections += 1
+        return None if self._followed.keep(seg) else self._new(seg)
 
     def _new(self, seg: Segment, before: Mapping[bytes, Range | None] = NOTHING_BEFORE) -> TCPDirection:
-        self.tcp_connections += 1
-        peer_key = reverse_key(seg.key)
-        connection = TCPConnection(seg, peer_key, self.context, self, self._sink, self._observer, before)
+        connection = TCPConnection(seg, reverse_key(seg.key), self.context, self, self._sink, self._observer, before)
         for direction in connection.directions:
             self._directions[direction.half.key] = direction
-        self._plain[id(connection)] = connection
+        self._followed.add(connection)
         return connection.directions[0]
 
     def begin_anew(self, connection: TCPConnection, segments: Sequence[Segment]) -> None:
         """A TCP connection is over, and ``segments`` belong to a new one on the same addresses and ports."""
         last = segments[-1]
         self._close(connection, (last.frame, last.time))
+        self.tcp_connections += 1
         self._new(segments[0], {one.half.key: one.intake.segments.extent for one in connection.directions})
-        for seg in segments:
-            direction = self._directions[seg.key]
-            if seg.flags & STATE_FLAGS:
-                direction.connection.change_state(direction, seg)
-            else:
-                direction.intake.acknowledge(seg)
-                if seg.length:
-                    direction.intake.take(seg)
+        self.feed(segments)
 
     def _close(self, connection: TCPConnection, now: Moment) -> None:
         """Nothing more comes for this TCP connection."""
         connection.finish(now)
         for direction in connection.directions:
             direction.leave()
-        self._plain.pop(id(connection), None)
-        self._with_mpa.pop(id(connection), None)
+        self._closed.append((connection, self._followed.remove(connection)))
 
-    def _close_oldest(self, seg: Segment) -> None:
-        """Give up a TCP connection: the oldest without MPA, if there is one."""
-        connection = next(iter((self._plain or self._with_mpa).values()))
-        self._close(connection, (seg.frame, seg.time))
-        for direction in connection.directions:
-            self._directions.pop(direction.half.key, None)
+    def _give_way(self, seg: Segment) -> None:
+        """Give up a TCP connection, or a SYN that may have begun one, for that of ``seg``."""
+        connection = self._followed.give_way()
+        if connection is not None:
+            for direction in connection.directions:
+                self._directions.pop(direction.half.key, None)
+            self._close(connection, (seg.frame, seg.time))
         detail = f"more than {self.limits.connections} TCP connections at a time (connections)"
         self.findings.add("limit", None, seg.frame, seg.time, seg.seq, detail)

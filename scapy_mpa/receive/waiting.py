@@ -29,9 +29,11 @@ class Waiting:
     __slots__ = ("_released", "acks", "octets", "segments")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
-        self.segments: list[Segment] = []
+        self.segments = [*segments]
+        self.octets = sum(map(_weight, self.segments)) if self.segments else 0
         self.acks: dict[int, int] = {}
-        self.replace(segments)
+        #: How many of the segments are known to have a buffer of their own.
+        self._released = 0
 
     def __len__(self) -> int:
         return len(self.segments)
@@ -41,10 +43,11 @@ class Waiting:
 
     def replace(self, segments: Iterable[Segment] = ()) -> None:
         """These wait now, and no others."""
+        if not segments and not self.segments:
+            return
         self.segments = list(segments)
         self.octets = sum(map(_weight, self.segments))
         self.acks = {seg.frame: self.acks[seg.frame] for seg in self.segments if seg.frame in self.acks}
-        #: How many of the segments are known to have a buffer of their own.
         self._released = 0
 
     def add(self, seg: Segment, ack: int) -> None:

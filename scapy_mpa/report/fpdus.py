@@ -17,7 +17,7 @@ from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.half import FPDURecords
-from scapy_mpa.values.records import AFTER_ERROR, CRC_VERDICTS, LOCATED_BY, FPDULog, FPDURecord, Size, size_of
+from scapy_mpa.values.records import AFTER_ERROR, CRC_VERDICTS, LOCATED_BY, FPDULog, FPDURecord, size_of
 
 #: The keys of a record, in the order of the JSON lines and of the CSV columns.
 KEYS = tuple("time" if name == "time_ns" else name for name in FPDURecord._fields)
@@ -25,6 +25,8 @@ KEYS = tuple("time" if name == "time_ns" else name for name in FPDURecord._field
 #: Texts of FPDU sizes that are kept, and lines that are handed on together.
 _MOST_SIZES = 4096
 _LINES = 512
+#: An offset modulo 512 takes so many bits.
+_PHASE_BITS = 9
 
 
 class FPDUTiming(NamedTuple):
@@ -180,8 +182,11 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
     seq_start = log.seq_start
     #: The texts of sizes, by all that decides about them.
     texts: dict[tuple[int, int, int, int], str] = {}
-    #: What a run's FPDU at a place of the Marker grid is: its size and its text.
-    parts: dict[tuple[int, int | None, int], tuple[Size, str]] = {}
+    #: Of a run's FPDU at a place of the Marker grid, by that, and by its length and opcode as the run has them: octets
+    #: on the wire, those of a Marker in front, the text of its size, its opcode; all of one verdict.
+    parts: dict[int, tuple[int, int, str, int]] = {}
+    parts_verdict = -1
+    phase = 0
     ready: list[str] = []
     append = ready.append
     for row, frames, run in log.entries():
@@ -189,34 +194,38 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
         place = FPDUTiming(frames, placed, delivered, time, flag >= AFTER_ERROR, deviation)
         verdict = flag & ~AFTER_ERROR
         if run is None:
-            size = ulpdu_length, wire_length, markers, verdict
-            text = texts.get(size)
+            key = ulpdu_length, wire_length, markers, verdict
+            text = texts.get(key)
             if text is None:
                 if len(texts) >= _MOST_SIZES:
                     texts.clear()
-                text = texts[size] = size_text(*size[:3], CRC_VERDICTS[verdict & 3], LOCATED_BY[verdict >> 2])
+                text = texts[key] = size_text(*key[:3], CRC_VERDICTS[verdict & 3], LOCATED_BY[verdict >> 2])
             append(f"{seqs % (seq, header_seq)}{text}{place_text(place, OPCODE_NAMES[opcode])}")
         else:
+            if verdict != parts_verdict:
+                parts.clear()
+                parts_verdict = verdict
             # All FPDUs of a run with the same opcode end alike.
             ends: dict[int, str] = {}
-            phase = None
+            end, ends_opcode = "", -1
             for one in run:
-                ulpdu_length, opcode = one & 0xFFFF, one >> 16
                 if seq_start is not None:
                     phase = (seq - seq_start) % MARKER_INTERVAL
-                part = parts.get((ulpdu_length, phase, verdict))
+                part = parts.get(one << _PHASE_BITS | phase)
                 if part is None:
                     if len(parts) >= _MOST_SIZES:
                         parts.clear()
-                    known = size_of(ulpdu_length, phase)
-                    text = size_text(*known[:3], CRC_VERDICTS[verdict & 3], LOCATED_BY[verdict >> 2])
-                    part = parts[ulpdu_length, phase, verdict] = known, text
-                (_, wire_length, _, has_leading_marker), text = part
-                end = ends.get(opcode)
-                if end is None:
-                    end = ends[opcode] = place_text(place, OPCODE_NAMES[opcode])
-                header_seq = (seq + MARKER_LENGTH) & SEQ_MASK if has_leading_marker else seq
-                append(f"{seqs % (seq, header_seq)}{text}{end}")
+                    size = size_of(one & 0xFFFF, phase if seq_start is not None else None)
+                    text = size_text(*size[:3], CRC_VERDICTS[verdict & 3], LOCATED_BY[verdict >> 2])
+                    part = size.wire_length, MARKER_LENGTH * size.has_leading_marker, text, one >> 16
+                    parts[one << _PHASE_BITS | phase] = part
+                wire_length, leading, text, opcode = part
+                if opcode != ends_opcode:
+                    ends_opcode = opcode
+                    if opcode not in ends:
+                        ends[opcode] = place_text(place, OPCODE_NAMES[opcode])
+                    end = ends[opcode]
+                append(seqs % (seq, (seq + leading) & SEQ_MASK) + text + end)
                 seq = (seq + wire_length) & SEQ_MASK
         if len(ready) >= _LINES:
             yield "".join(ready)

@@ -160,13 +160,18 @@ class Report:
 
     def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
         """The report as ``scapy-mpa analyze --format json`` prints it."""
+        values = self.as_iterators(directions)
+        return values | {"connections": [*values["connections"]]}
+
+    def as_iterators(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
+        """The same, with an iterator in place of the list of connections."""
         return {
             "schema": SCHEMA_VERSION,
             "captures": self.captures,
             "packets": self.packets,
             "tcp_connections": self.tcp_connections,
             "summary": summary_of(self).as_dict(),
-            "connections": [self._connection(connection, directions) for connection in self.connections],
+            "connections": (self._connection(connection, directions) for connection in self.connections),
             "findings": [self._with_file(found.as_dict(), found.frame) for found in self.findings],
         }
 

@@ -5,7 +5,7 @@ It knows nothing of MPA.  Whoever follows the connection hands it what changes; 
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from typing import Literal, TypeAlias
 
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
@@ -83,7 +83,7 @@ class Half:
         self.ending = Ending()
         self.path_mtu: PathMTUMessages | None = None
         #: The acknowledgement numbers it sent before the last, the latest ones.
-        self._acks: deque[int] = deque(maxlen=_REMEMBERED)
+        self._acks = array("q")
         self._shift = LARGEST_SHIFT
         self._then: int | None = None
         #: The last segment without octets, if it was not read yet.
@@ -93,10 +93,16 @@ class Half:
         """Learn what the other direction is."""
         self.peer = peer
 
+    def leave(self) -> None:
+        """The connection is over, and nobody asks for the other direction any more."""
+        delattr(self, "peer")
+
     def acknowledge(self, ack: int) -> None:
         """Its sender acknowledges octets; 0, or a number older than the last, says nothing."""
         if ack and (self.ack <= 0 or (self.ack - ack) & SEQ_MASK > MAX_WINDOW):
             self._acks.append(self.ack)
+            if len(self._acks) > 2 * _REMEMBERED:
+                del self._acks[:_REMEMBERED]
             self.ack = ack
             if self.sacked:
                 self.sacked = [one for one in self.sacked if seq_diff(one[1], ack) > 0]
@@ -182,7 +188,7 @@ class Half:
 
     def has_acknowledged(self, ack: int) -> bool:
         """Whether it sent this acknowledgement number, lately."""
-        return ack in (self.ack, *self._acks)
+        return ack == self.ack or ack in self._acks[-_REMEMBERED:]
 
     def has(self, start: int, end: int) -> bool:
         """Whether it said that it has all octets between these sequence numbers."""

@@ -163,6 +163,16 @@ class Intake:
         """Whether TCP checksums are all that tells which segments came undamaged."""
         return self.segments.checks_all and not operation.crc
 
+    def take_apart(self, has_mpa: bool) -> None:
+        """Nothing more comes: no circle of references is left that would have to be looked for.
+
+        With MPA, somebody still asks each half for its peer.
+        """
+        for name in ("take", "peer", "_weigh"):
+            delattr(self, name)
+        if not has_mpa:
+            self.half.leave()
+
     @property
     def awaits_startup(self) -> bool:
         """Whether it is not in Full Operation."""

@@ -19,8 +19,8 @@ class Limits(NamedTuple):
     """What the analysis holds back and follows at most.
 
     ``held_octets`` and ``held_segments``: out of order in one half connection, or waiting there for a startup frame;
-    ``total_octets``: the same of all half connections together.  ``connections``: TCP
-    connections followed at a time.  ``mpa_connections`` and ``findings``: kept for the report.  ``datagrams`` and
+    ``total_octets``: the same of all half connections together.  ``connections``: TCP connections followed at a time,
+    SYNs that nobody answered included.  ``mpa_connections`` and ``findings``: kept for the report.  ``datagrams`` and
     ``fragment_octets``: IP datagrams that wait for fragments, and what these hold.  ``decompression``: octets that may
     come of next to nothing when a capture is decompressed.
     """

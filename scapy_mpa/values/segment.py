@@ -80,9 +80,9 @@ def segment(
 def detached(seg: Segment) -> Segment:
     """The same segment over a buffer of its own, so that the one it was read in can be let go."""
     first = seg.start if seg.tcp < 0 else seg.tcp
-    octets = memoryview(bytes(seg.buffer[first : seg.end]))
-    tcp = -1 if seg.tcp < 0 else 0
-    return seg._replace(buffer=octets, start=seg.start - first, end=seg.end - first, tcp=tcp)
+    frame, time, key, seq, ack, flags, buffer, start, end, tcp, length = seg
+    octets = memoryview(bytes(buffer[first:end]))
+    return Segment(frame, time, key, seq, ack, flags, octets, start - first, end - first, -1 if tcp < 0 else 0, length)
 
 
 def bare(seg: Segment) -> Segment:
@@ -114,15 +114,20 @@ def addresses_of(key: bytes) -> tuple[bytes, bytes]:
 
 def endpoints(key: bytes) -> tuple[str, str]:
     """Source and destination as ``address:port``, IPv6 addresses in brackets (RFC 5952 form)."""
-    from ipaddress import IPv4Address, IPv6Address
-
     size = (len(key) - 4) // 2
+    if size == 4:
+        a, b, c, d, e, f, g, h = key[:8]
+        return (
+            f"{a}.{b}.{c}.{d}:{key[8] << 8 | key[9]}",
+            f"{e}.{f}.{g}.{h}:{key[10] << 8 | key[11]}",
+        )
+    from ipaddress import IPv6Address
+
     names = []
     for index in (0, 1):
         octets = key[index * size : (index + 1) * size]
         port = int.from_bytes(key[2 * size + 2 * index : 2 * size + 2 * index + 2], "big")
-        address = f"[{IPv6Address(octets)}]" if size == 16 else str(IPv4Address(octets))
-        names.append(f"{address}:{port}")
+        names.append(f"[{IPv6Address(octets)}]:{port}")
     return names[0], names[1]
 
 

@@ -38,6 +38,13 @@ class Lives:
         self._last = last
         self._rejected: CapturedConnection | None = None
 
+    @property
+    def last_frame(self) -> int:
+        """The last frame that was no SYN, the first one without any."""
+        first, second = self._intakes
+        before = self._first
+        return max(self._last.get(first.half.key, before)[0], self._last.get(second.half.key, before)[0])
+
     def reject(self, mpa: CapturedConnection) -> None:
         """A connection was rejected; TCP stays open, and another one may follow."""
         self._rejected = mpa

@@ -82,11 +82,26 @@ def _state(flags: tuple[int, ...], payload: bytes, running: bool, count: int) ->
     return file_of(flow.frames)
 
 
+def _taking_turns(at_a_time: int, count: int) -> bytes:
+    """Connections, so many at a time, of a handshake, startup frames and three Sends; none is closed."""
+    octets = lay_stream(ulpdus(20, 20, 20), markers=False)[0]
+    size = len(octets) // 3
+    frames: list[bytes] = []
+    for first in range(0, count // 8, at_a_time):
+        flows = [Flow(number) for number in range(first, min(first + at_a_time, count // 8))]
+        for flow in flows:
+            flow.open().start().bring("a", octets, cuts_of(len(octets), size))
+        frames += [flow.frames[turn] for turn in range(8) for flow in flows]
+    return file_of(frames)
+
+
 add("SYNs from everywhere", 8_500, partial(_many, SYN, b""), "limit", memory=MANY_CONNECTIONS)
 add("an octet from everywhere", 8_500, partial(_many, ACK, b"x"), "limit", memory=MANY_CONNECTIONS)
 add("text from everywhere", 300, partial(_many, ACK, b"GET / HTTP/1.1\r\n" * 9), memory=MANY_CONNECTIONS)
 add("zeros from everywhere", 60, partial(_many, ACK, bytes(1200)), memory=MANY_CONNECTIONS)
 add("half a Request from everywhere", 8_500, partial(_many, SYN, REQUEST[:10]), "limit", memory=MANY_CONNECTIONS)
+add("connections that take turns", 4_000, partial(_taking_turns, 10), memory=MANY_CONNECTIONS)
+add("SYNs twice from everywhere", 8_000, lambda count: file_of([]) + 2 * _many(SYN, b"", count // 2)[24:])
 add("half a Request from nearby", 1600, partial(_near, REQUEST[:10]), "attack-unfinished-startup")
 add("SYNs on one connection", 5000, partial(_state, (SYN,), b"", False))
 add("SYNs on a running connection", 5000, partial(_state, (SYN, SYN | ACK), b"", True))

@@ -9,11 +9,11 @@ import pytest
 
 from scapy_mpa.craft.ulpdus import READ_REQUEST, SEND, rdma_write, send
 from scapy_mpa.framing.ddp import opcode_of
+from scapy_mpa.framing.requests import read_requests
 from scapy_mpa.live.echo import EchoClient, EchoServer
 from scapy_mpa.live.rdmap import RDMAPEndpoint
 from scapy_mpa.live.rping import RpingClient, RpingServer
 from scapy_mpa.live.speaker import Speaker, UpperLayerError
-from scapy_mpa.messages.links import read_requests
 from scapy_mpa.ulp.tools import rping_header, rping_message, rping_text
 from tests.live.pairs import drain, endpoint, said, talk
 

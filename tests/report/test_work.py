@@ -137,6 +137,7 @@ MODULES = {
                 "connection",
                 "context",
                 "half",
+                "jsontext",
                 "lifecycle",
                 "model",
                 "part",
