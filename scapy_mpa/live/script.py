@@ -234,7 +234,7 @@ class Script:
         self._rdmap.register(bytearray(asked[0].size), stag=asked[0].sink_stag, to=asked[0].sink_to)
 
 
-class SaidAgain(NamedTuple):
+class OneSide(NamedTuple):
     """What a side of a capture said: its ULPDUs, each as long after the first as it was then; and the Request."""
 
     items: Iterator[Item]
@@ -242,7 +242,7 @@ class SaidAgain(NamedTuple):
 
 
 @contextmanager
-def said_again(capture: str, connection: int, direction: Direction) -> Iterator[SaidAgain]:
+def said_again(capture: str, connection: int, direction: Direction) -> Iterator[OneSide]:
     """What a side of a capture said, to be read once.
 
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.
@@ -258,7 +258,7 @@ def said_again(capture: str, connection: int, direction: Direction) -> Iterator[
         (chosen,) = found.report.connections
         if not getattr(found.extent(chosen), direction):
             raise MPAError(f"the {direction} of connection {connection} says nothing in {printable(capture)}")
-        yield SaidAgain(_said(iter(found)), chosen.request)
+        yield OneSide(_said(iter(found)), chosen.request)
 
 
 def _said(found: Iterator[FoundFPDU]) -> Iterator[Item]:
