@@ -39,6 +39,8 @@ _NANOSECONDS = 1_000_000_000
 _TCP_HEADER = 20
 #: Half connections of which it is not known what they carry, and whose last frame is kept.
 _MOST_UNKNOWN = 1024
+#: Octets of the last frames that are kept, because what they brought may become known later.
+_MOST_RECENT = 1 << 23
 #: Octets of TCP payload that IP's lengths, headers counted, hold in any case.
 _LONGEST_COUNTED = 65000
 
@@ -74,8 +76,9 @@ class MPASession(DefaultSession):
     TCP's sequence number is that of its own first octet; lengths and checksums are left to be computed, and a FIN or a
     RST stays where it is right behind the packet. So ``wrpcap`` writes what is read again with the same FPDUs.
 
-    What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and the
-    lower layers of the last frame with data of its half connection. At the end of a file comes what its end tells.
+    What becomes known only later (an FPDU behind a gap that nothing fills) has the time of its own frame, and its lower
+    layers; those of the last frame with data of its half connection if more than 8 MiB of frames came since. At the end
+    of a file comes what its end tells.
 
     A session reads once, so it does not find out that a sender deviates: it tells what a conforming receiver makes of
     it, unless ``deviations`` says what an analysis of the same traffic has found.
@@ -120,6 +123,9 @@ class MPASession(DefaultSession):
         self._last_frames: OrderedDict[bytes, _Frame] = OrderedDict()
         #: The same of half connections of which it is not known (yet) what they carry.
         self._unknown_frames: OrderedDict[bytes, _Frame] = OrderedDict()
+        #: The last frames with data, by half connection and time (nanoseconds), and how many octets they have.
+        self._recent_frames: OrderedDict[tuple[bytes, int], _Frame] = OrderedDict()
+        self._recent_octets = 0
         self._undelivered: dict[FullOperation, dict[int, _Later]] = {}
         #: How many FPDUs came of half connections whose senders are known to deviate.
         self._deviating: Counter[FullOperation] = Counter()
@@ -248,16 +254,26 @@ class MPASession(DefaultSession):
             frames, most = self._unknown_frames, _MOST_UNKNOWN
         elif seg.key in self._unknown_frames:
             del self._unknown_frames[seg.key]
-        frames[seg.key] = _frame(packet, _end_of(seg))
+        frame = frames[seg.key] = _frame(packet, _end_of(seg))
         frames.move_to_end(seg.key)
         if len(frames) > most:
             frames.popitem(last=False)
+        recent = self._recent_frames
+        replaced = recent.pop((seg.key, seg.time), None)
+        recent[seg.key, seg.time] = frame
+        self._recent_octets += len(frame.octets) - (len(replaced.octets) if replaced is not None else 0)
+        while self._recent_octets > _MOST_RECENT:
+            self._recent_octets -= len(recent.popitem(last=False)[1].octets)
 
     def _frame_of(self, key: bytes, time: int) -> _Frame | None:
         """The frame of an event at ``time`` (nanoseconds) in a half connection; None if it is the present packet."""
         last = self._last_frames.get(key) or self._unknown_frames.get(key)
         if (time == self._time and key == self._key) or last is None:
             return None
+        # It may have waited until it was known that its receiver took it.
+        waited = self._recent_frames.get((key, time))
+        if waited is not None:
+            return waited
         if time == self._time and self._current is not None:
             return last._replace(time=self._current.time)
         return last._replace(time=EDecimal(time) / _NANOSECONDS)
