@@ -20,7 +20,7 @@ from scapy_mpa.values.segment import Segment, small_copy
 
 #: Copies of a half connection that wait to be judged, and octets in them; of any beyond, the first copy is kept.
 _MOST_COPIES, _MOST_OCTETS = 64, 1 << 20
-#: Copies, the first ones and the last ones, that are tried alone.
+#: Copies that are tried alone.
 _TRIED_ALONE = 4
 #: Octets that hold a leading Marker and ULPDU_Length.
 _HEADER = 8
@@ -99,8 +99,8 @@ class RivalCopies:
     def make_good(self, at: int, limit: int, is_again: bool = False) -> Extent | None:
         """Put copies in place of what is held of the FPDU at ``at`` if they make it good; its extent then.
 
-        The first copies are tried in the order of capture, each alone and with those before it, then the last ones
-        alone, then all of them, one over the other, then all but one, which may be the only one that is wrong.
+        The last copies are tried alone, in the order of capture, then all of them, one over the other, then all but
+        one, which may be the only one that is wrong.
 
         Args:
             at: the offset at which the FPDU begins.
@@ -184,15 +184,10 @@ class RivalCopies:
 
 
 def _choices(pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """Yield which copies to put in place of what is held, as they are tried: the last of them lies uppermost."""
-    for number, piece in enumerate(pieces[:_TRIED_ALONE], 1):
+    """Yield which copies to put in place of what is held, in the order in which they are tried."""
+    for piece in pieces[-_TRIED_ALONE:]:
         yield [piece]
-        if number > 1:
-            yield pieces[:number][::-1]
-            yield pieces[:number]
-    if len(pieces) > _TRIED_ALONE:
-        for piece in pieces[max(_TRIED_ALONE, len(pieces) - _TRIED_ALONE) :]:
-            yield [piece]
+    if len(pieces) > 1:
         yield pieces
     if len(pieces) > 2:
         ends = (*pieces[:_TRIED_ALONE], *pieces[-_TRIED_ALONE:])

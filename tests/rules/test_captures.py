@@ -142,6 +142,7 @@ IMPAIRED: dict[str, set[tuple[str, int]]] = {
     "ended-by-terminate": {("terminate", 1)},
     "every-message": {("terminate", 1)},
     "rfc6581-no-matching-rtr": {("terminate", 1)},
+    "smb-direct-send-too-long": {("terminate", 1)},
     "startup-rejected": {("startup-rejected", 1)},
 }
 
