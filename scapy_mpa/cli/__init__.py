@@ -30,6 +30,7 @@ COMMANDS = (
     "fuzz",
     "malform",
     "messages",
+    "plot",
     "rules",
     "shell",
     "show",

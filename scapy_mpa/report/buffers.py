@@ -1,0 +1,238 @@
+"""How many octets a receiver had to hold, and what that cost: RFC 5044 appendix B, reckoned over a capture.
+
+A receiver holds octets of an FPDU from the frame that brought them to the frame at which it can place the FPDU. When
+that is depends on how it finds FPDUs, k being one of them, in frames of the capture:
+
+    order(k)  = max(complete(j) for all j <= k)     it waits for full order, as TCP alone does
+    length(k) = max(complete(k), length(k-1))       it places by length alone; behind octets never captured and behind a
+                                                    bad CRC, where nobody knows the length, it searches: complete(k)
+    marker(k) = placed(k)                           by Marker and length, as the receiver does
+
+complete(k) and placed(k) are the receiver's. An FPDU whose CRC is bad is dropped when it is located and complete.
+Octets never captured hold nothing back in any of the three, and what belongs to no FPDU that was captured whole is not
+counted. What one frame brings and places is never held. Without Markers the second and the third are the same.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import Report
+from scapy_mpa.report.show import places
+from scapy_mpa.report.track import HalfTrack, tracks
+from scapy_mpa.report.words import plural
+from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.records import FPDURecord
+
+#: How a receiver finds FPDUs.
+Way: TypeAlias = Literal["order", "length", "marker"]
+WAYS: tuple[Way, ...] = ("order", "length", "marker")
+WAY_WORDS: dict[Way, str] = {
+    "order": "waiting for full order",
+    "length": "placing by length alone",
+    "marker": "by Marker and length",
+}
+_SECOND = 1_000_000_000
+#: Different numbers of segments an FPDU lies in that the text lists.
+_SPREADS = 4
+
+
+class Turn(NamedTuple):
+    """An FPDU, where it begins, and when a receiver can place or drops it: three frames, as :data:`WAYS` has them."""
+
+    offset: int
+    record: FPDURecord
+    leaves: tuple[int, int, int]
+
+
+def turns(connection: Connection, direction: Direction) -> Iterator[Turn]:
+    """Yield the FPDUs of a half connection, in the order of the stream."""
+    half = connection.half(direction)
+    floor = 0 if connection.inferred else max(connection.request_frame or 0, connection.reply_frame or 0)
+    in_order = by_length = by_marker = end = 0
+    for place in places(half):
+        record, offset = place.record, place.offset
+        placed = record.placed_frame
+        complete = max(record.frames[-1], floor)
+        is_found = placed is not None and record.located_by == "scan"
+        # Behind a gap or a wrong length the next FPDU is searched for.
+        if offset != end or is_found:
+            by_length = 0
+            if not record.markers or is_found:
+                by_marker = 0
+        if placed is not None:
+            complete, by_marker = min(complete, placed), placed
+        else:
+            by_marker = complete if record.markers else max(complete, by_marker)
+        by_length = max(complete, by_length, by_marker)
+        in_order = max(complete, in_order, by_length)
+        yield Turn(offset, record, (in_order, by_length, by_marker))
+        end = offset + record.wire_length
+        if record.crc == "bad":
+            by_length = 0
+
+
+class Held(NamedTuple):
+    """Octets held by one way: at most so many, first from a frame on; octets times nanoseconds; over so long a time."""
+
+    peak: int
+    peak_frame: int | None
+    octet_ns: int
+    ns: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return {
+            "peak_octets": self.peak,
+            "peak_frame": self.peak_frame,
+            "octet_seconds": self.octet_ns / _SECOND,
+            "mean_octets": self.octet_ns / self.ns if self.ns else 0.0,
+        }
+
+
+class HalfBuffers(NamedTuple):
+    """What a receiver of one half connection had to hold and to do.
+
+    Attributes:
+        fpdus: those that were captured whole.
+        octets: of these, on the wire.
+        at_once: octets of them that the frame which brought them placed, by Marker and length.
+        spread: how many FPDUs lie in so many segments.
+        crc: whether CRCs are in use.
+        held: by :data:`WAYS`.
+        series: octets held behind each frame of the track, by :data:`WAYS`.
+    """
+
+    fpdus: int
+    octets: int
+    at_once: int
+    spread: dict[int, int]
+    crc: bool
+    held: dict[Way, Held]
+    series: dict[Way, array[int]]
+
+    @property
+    def parts(self) -> int:
+        """The parts of FPDUs in segments: each is copied by itself, and takes a run of the CRC machine (B.2.1)."""
+        return sum(segments * count for segments, count in self.spread.items())
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the report's JSON."""
+        each = self.parts / self.fpdus if self.fpdus else 0.0
+        return {
+            **{way: self.held[way].as_dict() for way in WAYS},
+            "octets": self.octets,
+            "octets_placed_at_once": self.at_once,
+            "fpdus_by_segments": {str(segments): count for segments, count in sorted(self.spread.items())},
+            "segments_an_fpdu": each,
+            "copies_an_fpdu": each,
+            "crc_passes_an_fpdu": each if self.crc else 0.0,
+        }
+
+
+def half_buffers(connection: Connection, direction: Direction, track: HalfTrack) -> HalfBuffers:
+    """What a receiver of a half connection had to hold. The report must hold FPDUs."""
+    changes = {way: array("q", bytes(8 * (len(track.frames) + 1))) for way in WAYS}
+    fpdus = octets = at_once = 0
+    spread: Counter[int] = Counter()
+    for offset, record, leaves in turns(connection, direction):
+        frames, length = record.frames, record.wire_length
+        fpdus += 1
+        octets += length
+        spread[len(frames)] += 1
+        if len(frames) == 1 and leaves[0] == frames[0]:
+            at_once += length  # by any way
+            continue
+        for frame, some in track.parts(frames, offset, length):
+            if leaves[2] == frame:
+                at_once += some
+            begin = track.index_of(frame)
+            for way, leave in zip(WAYS, leaves, strict=True):
+                if leave > frame:
+                    changes[way][begin] += some
+                    changes[way][track.index_of(leave)] -= some
+    series = {way: array("q", accumulate(changes[way][:-1])) for way in WAYS}
+    held = {way: _held(track, series[way]) for way in WAYS}
+    return HalfBuffers(fpdus, octets, at_once, dict(sorted(spread.items())), connection.crc, held, series)
+
+
+def _held(track: HalfTrack, series: Sequence[int]) -> Held:
+    peak = max(series, default=0)
+    peak_frame = track.frames[series.index(peak)] if peak else None
+    times = track.times
+    weighted = total = 0
+    for index in range(len(times) - 1):
+        # Clocks go backward, sometimes.
+        step = max(0, times[index + 1] - times[index])
+        weighted += series[index] * step
+        total += step
+    return Held(peak, peak_frame, weighted, total)
+
+
+def buffers_of(
+    report: Report, directions: Sequence[Direction] = DIRECTIONS
+) -> dict[tuple[int, Direction], HalfBuffers]:
+    """What receivers had to hold, by connection and direction; half connections without FPDUs are left out.
+
+    The report must hold FPDUs; the captures are read once more. Raises :class:`~scapy_mpa.errors.CaptureError` if that
+    cannot be done.
+    """
+    found = {}
+    there = [one for one in report.connections if any(len(one.half(direction).fpdus) for direction in directions)]
+    read = tracks(there)
+    for connection in there:
+        for direction in directions:
+            track = read.pop((connection.number, direction))
+            if len(connection.half(direction).fpdus):
+                # The series of many connections would be as large as these.
+                whole = half_buffers(connection, direction, track)
+                found[connection.number, direction] = whole._replace(series={})
+    return found
+
+
+def add_buffers(values: dict[str, Any], found: dict[tuple[int, Direction], HalfBuffers]) -> dict[str, Any]:
+    """The JSON of a report with ``buffers`` in each half, null in one without FPDUs."""
+    for connection in values["connections"]:
+        for direction, half in connection["halves"].items():
+            one = found.get((connection["connection"], direction))
+            half["buffers"] = one.as_dict() if one is not None else None
+    return values
+
+
+def buffer_lines(
+    connection: Connection, found: dict[tuple[int, Direction], HalfBuffers], directions: Sequence[Direction]
+) -> Iterator[str]:
+    """Yield what a receiver of the connection had to hold, for people."""
+    for direction in directions:
+        one = found.get((connection.number, direction))
+        if one is None:
+            continue
+        counts = connection.half(direction).counts
+        again = f" ({counts.retransmitted_segments} brought nothing new)" if counts.retransmitted_segments else ""
+        yield (
+            f"  buffers, {direction} sends: {plural(one.fpdus, 'FPDU')}, {plural(counts.segments, 'segment')}{again}, "
+            f"of which {counts.header_aligned_segments} begin with an FPDU, {counts.fpdu_aligned_segments} hold whole "
+            "ones"
+        )
+        most = sorted(one.spread.items(), key=lambda item: (-item[1], item[0]))[:_SPREADS]
+        listed = ", ".join(f"{count} in {segments}" for segments, count in sorted(most))
+        more = ", ..." if len(one.spread) > _SPREADS else ""
+        each = f"{one.parts / one.fpdus:.2f}"
+        passes = f"{each} CRC passes" if one.crc else "no CRC pass"
+        yield f"    an FPDU lies in {each} segments ({listed}{more}): {each} copies and {passes} each"
+        share = 100 * one.at_once / one.octets if one.octets else 100.0
+        yield f"    {one.at_once} of {one.octets} octets ({share:.1f} %) placed by the frame that brought them"
+        for way in WAYS:
+            held = one.held[way]
+            at = f" at frame {held.peak_frame}" if held.peak_frame is not None else ""
+            mean = held.octet_ns / held.ns if held.ns else 0.0
+            yield (
+                f"    held {WAY_WORDS[way] + ':':<25} at most {held.peak} octets{at}, {mean:.1f} on average, "
+                f"{held.octet_ns / _SECOND:.3f} octet-seconds"
+            )
