@@ -47,7 +47,9 @@ _REPEATS, _SEGMENTS, _MARKERS, _FPDUS, _MESSAGES = (3.35, 0.3), (2.4, 0.8), (2.0
 #: Marks (CRC errors, holes, Markers) that are drawn one by one.
 _MOST_MARKS, _MOST_MARKERS = 200, 400
 #: The part of the width that a message must have to be named, a letter; that the smallest thing has.
-_LETTER, _SMALLEST = 0.0072, 0.001
+_LETTER, _SMALLEST = 0.0072, 0.002
+#: Messages under way at one time that lie in rows of their own, along time.
+_ROWS = 5
 _LOCATED = ((SKY, "FPDU located by length"), (GREEN, "FPDU located by Marker"), (YELLOW, "FPDU located by searching"))
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
 _LOCATED_AS = (0, 0, 1, 2)
@@ -120,9 +122,7 @@ class _Lanes:
         lanes = {
             _SEGMENTS: [
                 self._segments(self._look.plain, "segment", segments.is_new & ~segments.is_late),
-                self._segments(
-                    ORANGE, "late segment: octets behind it came before", segments.is_new & segments.is_late
-                ),
+                self._segments(ORANGE, "segment that fills a hole", segments.is_new & segments.is_late),
             ],
             _REPEATS: [self._segments(PURPLE, "segment sent again", ~segments.is_new)],
             _FPDUS: [*self._fpdus()],
@@ -137,7 +137,7 @@ class _Lanes:
         ax.set_ylim(0, 3.75)
         rows = (_REPEATS, _SEGMENTS, _FPDUS, _MESSAGES)
         names = ("again", "segments", "FPDUs", "messages")
-        if view.markers:
+        if view.markers and self._axis == "octets":
             rows, names = (*rows, _MARKERS), (*names, "Markers")  # type: ignore[assignment]
         ax.set_yticks([low + height / 2 for low, height in rows], names)
         ax.tick_params(axis="y", length=0)
@@ -200,9 +200,10 @@ class _Lanes:
                     (start, max(end - start, width * _SMALLEST))
                     for start, end in zip(lane.start.tolist(), lane.end.tolist(), strict=True)
                 ]
-                alpha = 1.0 if self._axis == "octets" else 0.7
+                # Along time bars lie above each other: an edge would hide what is thin.
+                line, alpha = (0.5, 1.0) if self._axis == "octets" else (0.0, 0.75)
                 self._ax.broken_barh(
-                    bars, (low, height), facecolor=lane.colour, edgecolor=self._look.back, linewidth=0.5, alpha=alpha
+                    bars, (low, height), facecolor=lane.colour, edgecolor=self._look.back, linewidth=line, alpha=alpha
                 )
                 self.keys.append(Key(lane.colour, lane.words))
 
@@ -231,7 +232,7 @@ class _Lanes:
                 self._ax.stairs(tops, edges, baseline=bottom, fill=True, color=lane.colour, linewidth=0)
                 bottom = tops
                 self.keys.append(Key(lane.colour, lane.words))
-        what = f"{columns.width:,.0f} octets" if self._axis == "octets" else f"{columns.width:.3g} {self._unit.name}"
+        what = f"{columns.width:,.0f} octets" if self._axis == "octets" else f"{columns.width:.4g} {self._unit.name}"
         self.said = (
             f"{self._view.direction} aggregated: too many to draw one by one, so each of {COLUMNS} columns stands for "
             f"{what} and its heights are shares of the octets there"
@@ -274,28 +275,39 @@ class _Lanes:
     def _draw_messages(self) -> None:
         ax, scale = self._ax, self._unit.a_second
         low, height = _MESSAGES
-        bars = []
-        for one in self._messages():
-            if self._axis == "octets":
-                bars.append((one.start, one.end, one.name))
-            else:
-                bars.append((one.first_time * scale, one.turn_time * scale, one.name))
-        if not bars:
+        messages = [*self._messages()]
+        if not messages:
             return
+        bars = [
+            (one.start, one.end) if self._axis == "octets" else (one.first_time * scale, one.turn_time * scale)
+            for one in messages
+        ]
         left, right = ax.get_xlim()
         full = max(right - left, 1e-9)
-        spans = [(start, max(end - start, full * _SMALLEST)) for start, end, _ in bars]
-        alpha = 1.0 if self._axis == "octets" else 0.5
-        ax.broken_barh(
-            spans, (low, height), facecolor=self._look.faint, edgecolor=self._look.back, linewidth=0.8, alpha=alpha
-        )
+        # Along time messages are under way together: each lies in a row that is free, as long as there is one.
+        ends = [float("-inf")] * (1 if self._axis == "octets" else _ROWS)
+        for (start, end), one in zip(bars, messages, strict=True):
+            end = max(end, start + full * _SMALLEST)
+            row = min(
+                range(len(ends)), key=lambda index: (ends[index] > start, ends[index] if ends[index] > start else index)
+            )
+            is_free = ends[row] <= start
+            ends[row] = max(ends[row], end)
+            each = height / len(ends)
+            bottom = low + height - (row + 1) * each
+            ax.broken_barh(
+                [(start, end - start)],
+                (bottom, each * 0.94),
+                facecolor=self._look.faint,
+                edgecolor=self._look.back,
+                linewidth=0.8 if self._axis == "octets" else 0.3,
+                alpha=1.0 if is_free else 0.5,
+            )
+            if is_free and len(ends) == 1 and end - start >= full * _LETTER * len(one.name):
+                ax.text(
+                    (start + end) / 2, low + height / 2, one.name, ha="center", va="center", fontsize=7.5, clip_on=True
+                )
         self.keys.append(Key(self._look.faint, "message"))
-        named = -1e300
-        for start, end, name in bars:
-            # Time has messages above each other: one name hides no other.
-            if end - start >= full * _LETTER * len(name) and start >= named:
-                ax.text((start + end) / 2, low + height / 2, name, ha="center", va="center", fontsize=7.5, clip_on=True)
-                named = end
 
     # --- marks ---
 

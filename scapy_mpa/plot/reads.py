@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot.look import (
     GREEN,
@@ -23,6 +24,7 @@ from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Window
 from scapy_mpa.report.analysis import Selection
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import FPDURecords, FPDURun
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.segment import addresses_of
 
@@ -63,6 +65,8 @@ def reads(connection: Connection, directions: Sequence[Direction], window: Windo
 def _requests(connection: Connection, directions: Sequence[Direction], window: Window) -> dict[Direction, _Requests]:
     """What each side asked for, in the order of the messages: the capture is received once more for it."""
     found = {direction: _Requests(array("q"), array("q")) for direction in directions}
+    if not any(_asks(connection.half(direction).fpdus) for direction in directions):
+        return found
     life, key = connection.lifecycle, connection.initiator.key
     selection = Selection((life.first[0], life.last[0]), (int.from_bytes(key[-4:-2], "big"),), (addresses_of(key)[0],))
     index = connection.index
@@ -78,6 +82,18 @@ def _requests(connection: Connection, directions: Sequence[Direction], window: W
                 columns.asked.append(row.time_ns)
                 columns.answered.append(row.time_ns + row.answer.latency_ns if row.answer is not None else 0)
     return found
+
+
+def _asks(fpdus: FPDURecords) -> bool:
+    """Whether there is a Request among FPDUs: else nobody need look for messages."""
+    opcodes = {OPCODE_NAMES.index(name) for name in _REQUESTS}
+    for entry in fpdus.entries():
+        if isinstance(entry, FPDURun):
+            if not opcodes.isdisjoint(one >> 16 for one in entry.fpdus):
+                return True
+        elif entry.opcode in _REQUESTS:
+            return True
+    return False
 
 
 def _draw(
@@ -115,9 +131,9 @@ def _draw(
     else:
         upper.step(times, level, where="post", color=look.blue, linewidth=1.2)
     keys.append(Key(look.blue, "under way", "patch" if is_dense else "line"))
+    upper.set_ylim(0, 1.08 * float(level.max()))
     _draw_limits(connection, direction, upper, float(level.max()), keys)
     upper.set_ylabel("under way")
-    upper.set_ylim(bottom=0)
     never = len(asked) - len(answered)
     more = f", {never:,} never answered" if never else ""
     upper.set_title(
@@ -160,5 +176,6 @@ def _draw_limits(connection: Connection, direction: Direction, ax: Axes, most: f
         if limit > 4 * max(most, 1):
             keys.append(Key(colour, f"{words} of the {direction}: {limit}, far above", "dashes"))
             continue
-        ax.axhline(limit, color=colour, linestyle=(2 * number, (4, 4)), linewidth=1.2)
+        ax.axhline(limit, color=colour, linestyle=(4 * number, (4, 4)), linewidth=1.2)
+        ax.set_ylim(0, max(ax.get_ylim()[1], 1.08 * limit))
         keys.append(Key(colour, f"{words} of the {direction}: {limit}", "dashes"))

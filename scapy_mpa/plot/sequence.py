@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scapy_mpa.framing.sequence import unwrap
 from scapy_mpa.plot.look import (
     GREEN,
+    ORANGE,
     PURPLE,
     SKY,
     VERMILION,
@@ -102,16 +103,20 @@ class _Sequence:
 
         view, ax, scale = self._view, self._ax, self._unit.a_second
         segments, fpdus = view.segments, view.fpdus
-        new = segments.is_new
-        if new.any():
-            ax.vlines(
-                segments.time[new] * scale, segments.start[new], segments.end[new], color=self._look.plain, lw=1.6
-            )
+        for which, colour in ((segments.is_new & ~segments.is_late, self._look.plain), (segments.is_late, ORANGE)):
+            if which.any():
+                ax.vlines(
+                    segments.time[which] * scale, segments.start[which], segments.end[which], color=colour, lw=1.8
+                )
+        if segments.is_new.any():
             self.keys.append(Key(self._look.plain, "segment", "|"))
-        again = ~segments.is_new
-        if again.any():
-            ax.plot(segments.time[again] * scale, segments.start[again], "v", color=PURPLE, markersize=4.5)
-            self.keys.append(Key(PURPLE, "segment sent again", "v"))
+        for which, colour, words, mark in (
+            (segments.is_late, ORANGE, "segment that fills a hole", "^"),
+            (~segments.is_new, PURPLE, "segment sent again", "v"),
+        ):
+            if which.any():
+                ax.plot(segments.time[which] * scale, segments.start[which], mark, color=colour, markersize=4.5)
+                self.keys.append(Key(colour, words, mark))
         middle = (fpdus.start + fpdus.end) / 2
         for which, colour, words, mark, size in (
             (~fpdus.is_early & ~fpdus.is_bad, SKY, "FPDU placed at its turn", ".", 4),
@@ -131,7 +136,8 @@ class _Sequence:
         columns: Grid = grid([segments.time, fpdus.time])
         edges = [edge * scale for edge in columns.edges]
         for which, colour, words in (
-            (segments.is_new, self._look.plain, "segments"),
+            (segments.is_new & ~segments.is_late, self._look.plain, "segments"),
+            (segments.is_late, ORANGE, "segments that fill a hole"),
             (~segments.is_new, PURPLE, "segments sent again"),
         ):
             if which.any():
@@ -183,13 +189,14 @@ class _Sequence:
                 x = columns.first + (np.arange(COLUMNS) + 1) * columns.width
                 x, y = x[~np.isnan(y)], y[~np.isnan(y)]
             style = "-" if mark == "line" else "--"
-            top = ax.get_ylim()[1]
-            if mark == "dashes" and float(np.min(y)) > 2 * top:
-                self.said.append(f"the window of {self._view.direction}'s peer ends far above")
+            low, top = ax.get_ylim()
+            highest = top + 0.4 * (top - low)
+            if mark == "dashes" and float(np.min(y)) > highest:
+                self.said.append(f"the window that the {self._view.direction} may fill ends far above")
                 continue
             ax.step(x * self._unit.a_second, y, where="post", color=colour, linestyle=style, linewidth=1.1)
             if mark == "dashes":
-                ax.set_ylim(top=min(float(np.max(y)) * 1.03, 1.6 * top))
+                ax.set_ylim(low, min(float(np.max(y)) * 1.03, highest))
             self.keys.append(Key(colour, words, mark))
 
     def _draw_holes(self) -> None:

@@ -36,6 +36,8 @@ def throughput(connection: Connection, directions: Sequence[Direction], window: 
         unit = time_unit(columns.width * count)
         edges = [edge * unit.a_second for edge in columns.edges]
         for words, colour, times, which in series:
+            if not len(times):
+                continue
             whole = fpdus if words == "placed FPDUs" else segments
             octets = columns.sums(times, (whole.end - whole.start)[which])
             style = "--" if words == "placed FPDUs" else "-"
@@ -48,7 +50,7 @@ def throughput(connection: Connection, directions: Sequence[Direction], window: 
         ax.set_title(f"{view.direction} ({connection.half(view.direction).endpoint})")
         wide = time_unit(columns.width)
         said.append(
-            f"{view.direction}: mean of each of {count} columns of {columns.width * wide.a_second:.3g} {wide.name}"
+            f"{view.direction}: mean of each of {count} columns of {columns.width * wide.a_second:.4g} {wide.name}"
         )
     if not shown:
         axes[0].set_axis_off()
@@ -57,7 +59,8 @@ def throughput(connection: Connection, directions: Sequence[Direction], window: 
     keys = [
         Key(ORANGE, "octets of the stream, each once", "line"),
         Key(look.blue, "octets of FPDUs, when placed", "dashes"),
-        Key(PURPLE, "octets sent again", "line"),
     ]
+    if any((~view.segments.is_new).any() for view in shown):
+        keys.append(Key(PURPLE, "octets sent again", "line"))
     add_legend(figure, look, keys)
     return figure

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
-from scapy_mpa.report.buffers import turns
+from scapy_mpa.report.buffers import AtOnce, turns
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.track import HalfTrack, tracks
 from scapy_mpa.tcp.half import Direction
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 #: Records of FPDUs are kept up to so many: what is more is not drawn one by one.
 MOST_RECORDS = 240
 _SECOND = 1_000_000_000
+#: Of each opcode the place of its name: what has none is alike.
+_OPCODE_PLACES = tuple(OPCODE_NAMES.index(name) for name in OPCODE_NAMES)
 
 
 class Window(NamedTuple):
@@ -139,7 +142,27 @@ def _view(connection: Connection, direction: Direction, window: Window, track: H
     small = {name: array("b") for name in ("opcode", "located", "is_bad", "is_early")}
     records: list[tuple[int, FPDURecord]] = []
     last = -1
-    for offset, record, leaves in turns(connection, direction):
+    for turn in turns(connection, direction):
+        if isinstance(turn, AtOnce):
+            run = turn.run
+            brought[track.index_of(run.frame)] = 1
+            if not window.has(run.frame, run.row.time):
+                continue
+            ends = [*accumulate(run.lengths, initial=turn.offset)]
+            columns["start"].extend(ends[:-1])
+            columns["end"].extend(ends[1:])
+            # The frame that brings them places them, and it is their turn.
+            for name in ("time", "first_time", "turn_time"):
+                columns[name].extend(array("q", [run.row.time - begun]) * len(run.lengths))
+            small["opcode"].extend([_OPCODE_PLACES[one >> 16] for one in run.fpdus])
+            located = array("b", [run.row.flags >> 2 & 3])
+            small["located"].extend(located * len(run.lengths))
+            for name in ("is_bad", "is_early"):
+                small[name].extend(array("b", bytes(len(run.lengths))))
+            if len(records) <= MOST_RECORDS:
+                records.extend(zip(ends, islice(run.records(), MOST_RECORDS + 1), strict=False))
+            continue
+        offset, record, leaves = turn
         for frame in record.frames:
             if frame != last:
                 brought[track.index_of(frame)] = 1

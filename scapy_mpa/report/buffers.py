@@ -21,10 +21,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.half import DIRECTIONS, FPDURun
 from scapy_mpa.report.model import Report
-from scapy_mpa.report.show import places
 from scapy_mpa.report.track import HalfTrack, tracks
 from scapy_mpa.report.words import plural
 from scapy_mpa.tcp.half import Direction
@@ -51,31 +51,70 @@ class Turn(NamedTuple):
     leaves: tuple[int, int, int]
 
 
-def turns(connection: Connection, direction: Direction) -> Iterator[Turn]:
+class AtOnce(NamedTuple):
+    """FPDUs one behind the other, and where the first begins: the frame that brought them placed them, by any way."""
+
+    offset: int
+    run: FPDURun
+
+
+def turns(connection: Connection, direction: Direction) -> Iterator[Turn | AtOnce]:
     """Yield the FPDUs of a half connection, in the order of the stream."""
-    half = connection.half(direction)
-    floor = 0 if connection.inferred else max(connection.request_frame or 0, connection.reply_frame or 0)
-    in_order = by_length = by_marker = end = 0
-    for place in places(half):
-        record, offset = place.record, place.offset
+    half, clock = connection.half(direction), _Clock(connection)
+    offset, seq = 0, half.seq_start or 0
+    for entry in half.fpdus.entries():
+        first = entry.row.seq if isinstance(entry, FPDURun) else entry.seq
+        offset += first - seq & SEQ_MASK
+        seq = first
+        if isinstance(entry, FPDURecord):
+            yield Turn(offset, entry, clock.pass_fpdu(offset, entry))
+        elif entry.is_at_once:
+            clock.pass_run(offset + sum(entry.lengths), entry.frame)
+            yield AtOnce(offset, entry)
+        else:
+            at = offset
+            for record in entry.records():
+                yield Turn(at, record, clock.pass_fpdu(at, record))
+                at += record.wire_length
+
+
+class _Clock:
+    """When FPDUs can be placed, in the order of the stream."""
+
+    __slots__ = ("_by_length", "_by_marker", "_end", "_floor", "_in_order")
+
+    def __init__(self, connection: Connection) -> None:
+        startup = connection.request_frame or 0, connection.reply_frame or 0
+        self._floor = 0 if connection.inferred else max(startup)
+        self._in_order = self._by_length = self._by_marker = self._end = 0
+
+    def pass_fpdu(self, offset: int, record: FPDURecord) -> tuple[int, int, int]:
+        """The next FPDU; returns when it leaves, by :data:`WAYS`."""
         placed = record.placed_frame
-        complete = max(record.frames[-1], floor)
+        complete = max(record.frames[-1], self._floor)
         is_found = placed is not None and record.located_by == "scan"
         # Behind a gap or a wrong length the next FPDU is searched for.
-        if offset != end or is_found:
-            by_length = 0
+        if offset != self._end or is_found:
+            self._by_length = 0
             if not record.markers or is_found:
-                by_marker = 0
+                self._by_marker = 0
         if placed is not None:
-            complete, by_marker = min(complete, placed), placed
+            complete, self._by_marker = min(complete, placed), placed
         else:
-            by_marker = complete if record.markers else max(complete, by_marker)
-        by_length = max(complete, by_length, by_marker)
-        in_order = max(complete, in_order, by_length)
-        yield Turn(offset, record, (in_order, by_length, by_marker))
-        end = offset + record.wire_length
+            self._by_marker = complete if record.markers else max(complete, self._by_marker)
+        self._by_length = max(complete, self._by_length, self._by_marker)
+        self._in_order = max(complete, self._in_order, self._by_length)
+        leaves = self._in_order, self._by_length, self._by_marker
+        self._end = offset + record.wire_length
         if record.crc == "bad":
-            by_length = 0
+            self._by_length = 0
+        return leaves
+
+    def pass_run(self, end: int, frame: int) -> None:
+        """FPDUs up to an offset, which were delivered by the frame that brought them: none before them waits."""
+        self._in_order = max(self._in_order, frame)
+        self._by_length = self._by_marker = frame
+        self._end = end
 
 
 class Held(NamedTuple):
@@ -141,7 +180,15 @@ def half_buffers(connection: Connection, direction: Direction, track: HalfTrack)
     changes = {way: array("q", bytes(8 * (len(track.frames) + 1))) for way in WAYS}
     fpdus = octets = at_once = 0
     spread: Counter[int] = Counter()
-    for offset, record, leaves in turns(connection, direction):
+    for turn in turns(connection, direction):
+        if isinstance(turn, AtOnce):
+            lengths = turn.run.lengths
+            fpdus += len(lengths)
+            octets += sum(lengths)
+            at_once += sum(lengths)
+            spread[1] += len(lengths)
+            continue
+        offset, record, leaves = turn
         frames, length = record.frames, record.wire_length
         fpdus += 1
         octets += length
