@@ -63,9 +63,9 @@ def held(connection: Connection, directions: Sequence[Direction], window: Window
         ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; at most {', '.join(peaks)}")
         ax.set_ylabel("octets held")
         ax.set_xlabel(f"{unit.name} since the connection began")
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, max(1.0, ax.get_ylim()[1]))
         ax.margins(x=0.01)
-        number_axis(ax.xaxis)
+        number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis)
     if not shown:
         axes[0].set_axis_off()

@@ -142,14 +142,15 @@ class _Lanes:
         ax.set_yticks([low + height / 2 for low, height in rows], names)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
-        number_axis(ax.xaxis)
+        number_axis(ax.xaxis, whole=self._axis == "octets")
         if self._axis == "octets":
             ax.set_xlabel("octet of the stream, from the first one of Full Operation")
         else:
             ax.set_xlabel(f"{self._unit.name} since the connection began")
         endpoint = self._connection.half(view.direction).endpoint
         ax.set_title(
-            f"{view.direction} ({endpoint}): {plural(len(segments.start), 'segment')}, {len(fpdus.start)} FPDUs"
+            f"{view.direction} ({endpoint}): {plural(len(segments.start), 'segment', thousands=True)}, "
+            f"{plural(len(fpdus.start), 'FPDU', thousands=True)}"
         )
         ax.margins(x=0.01)
 
@@ -174,12 +175,13 @@ class _Lanes:
         import numpy as np
 
         opcodes, counts = np.unique(self._view.fpdus.opcode, return_counts=True)
-        colours = (self._look.blue, ORANGE, PURPLE, self._look.plain)
+        # None of the colours of the lanes above.
+        colours = (self._look.blue, self._look.ink, self._look.faint)
         common = [int(opcodes[index]) for index in np.argsort(-counts, kind="stable")]
-        for colour, opcode in zip(colours, common[:3], strict=False):
+        for colour, opcode in zip(colours, common[:2], strict=False):
             yield self._lane(colour, OPCODE_NAMES[opcode] or "no message", self._view.fpdus.opcode == opcode)
-        if len(common) > 3:
-            yield self._lane(colours[3], "other messages", np.isin(self._view.fpdus.opcode, common[3:]))
+        if len(common) > 2:
+            yield self._lane(colours[2], "other messages", np.isin(self._view.fpdus.opcode, common[2:]))
 
     def _lane(self, colour: str, words: str, which: Column) -> _Lane:
         fpdus = self._view.fpdus

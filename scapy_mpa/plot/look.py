@@ -143,12 +143,16 @@ def add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
     figure.legend(handles=handles, loc="outside lower left", ncols=columns, fontsize=8.5)
 
 
-def number_axis(axis: Any) -> None:
-    """Label an axis of octets with thousands set apart."""
+def number_axis(axis: Any, *, whole: bool = True) -> None:
+    """Label an axis of octets, or with ``whole`` False of time, with thousands set apart."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=7, integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis.set_major_locator(MaxNLocator(nbins=7, integer=whole))
+
+    def text(value: float, _: object) -> str:
+        return f"{value:,.0f}" if value == round(value) else f"{value:,g}"
+
+    axis.set_major_formatter(FuncFormatter(text))
 
 
 class TimeUnit(NamedTuple):

@@ -129,7 +129,7 @@ def _draw(
             "to the most, from the shortest latency to the longest"
         )
     else:
-        upper.step(times, level, where="post", color=look.blue, linewidth=1.2)
+        upper.step([times[0], *times], [0, *level], where="post", color=look.blue, linewidth=1.6, zorder=3)
     keys.append(Key(look.blue, "under way", "patch" if is_dense else "line"))
     upper.set_ylim(0, 1.08 * float(level.max()))
     _draw_limits(connection, direction, upper, float(level.max()), keys)
@@ -158,7 +158,8 @@ def _draw(
     lower.set_xlabel(f"{unit.name} since the connection began")
     lower.set_xlim(upper.get_xlim())
     for ax in axes:
-        number_axis(ax.xaxis)
+        number_axis(ax.xaxis, whole=False)
+        number_axis(ax.yaxis, whole=ax is upper)
 
 
 def _draw_limits(connection: Connection, direction: Direction, ax: Axes, most: float, keys: list[Key]) -> None:
@@ -176,6 +177,6 @@ def _draw_limits(connection: Connection, direction: Direction, ax: Axes, most: f
         if limit > 4 * max(most, 1):
             keys.append(Key(colour, f"{words} of the {direction}: {limit}, far above", "dashes"))
             continue
-        ax.axhline(limit, color=colour, linestyle=(4 * number, (4, 4)), linewidth=1.2)
+        ax.axhline(limit, color=colour, linestyle=(4 * number, (4, 4)), linewidth=1.0, zorder=1)
         ax.set_ylim(0, max(ax.get_ylim()[1], 1.08 * limit))
         keys.append(Key(colour, f"{words} of the {direction}: {limit}", "dashes"))

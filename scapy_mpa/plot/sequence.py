@@ -86,7 +86,7 @@ class _Sequence:
         self._draw_findings()
         ax.set_ylabel("octet of the stream")
         ax.set_xlabel(f"{self._unit.name} since the connection began")
-        number_axis(ax.xaxis)
+        number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis)
         first, last = (moment * self._unit.a_second for moment in self._span)
         margin = (last - first) * 0.01 or 1.0
@@ -158,7 +158,7 @@ class _Sequence:
                     rows.first + (up + 0.5) * rows.width,
                     mark,
                     color=colour,
-                    markersize=2.5,
+                    markersize=1.6,
                 )
                 self.keys.append(Key(colour, words, mark))
         self.said.append(

@@ -46,7 +46,7 @@ def throughput(connection: Connection, directions: Sequence[Direction], window: 
         ax.set_xlabel(f"{unit.name} since the connection began")
         ax.set_ylim(bottom=0)
         ax.margins(x=0.01)
-        number_axis(ax.xaxis)
+        number_axis(ax.xaxis, whole=False)
         ax.set_title(f"{view.direction} ({connection.half(view.direction).endpoint})")
         wide = time_unit(columns.width)
         said.append(
