@@ -10,7 +10,6 @@ import click
 
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
-from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.table import SEVERITIES, Severity
@@ -58,6 +57,8 @@ def analyze_command(
     if wants_buffers and summary_only:
         raise click.UsageError("--summary leaves connections out: it does not go with --buffers")
     if wants_buffers:
+        from scapy_mpa.cli.output import check_read_twice
+
         check_read_twice(reading.captures, "--buffers")
     report = reading.analyze(fpdus=wants_buffers, jobs=jobs)
     reading.select(report)

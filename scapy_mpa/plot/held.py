@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, add_legend, entitle, figure_of, number_axis, time_unit
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import Window
+from scapy_mpa.plot.view import Stretch
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS, half_buffers
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.track import tracks
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _SECOND = 1_000_000_000
 #: Steps that are drawn one by one.
-_MOST_STEPS = 3000
+_MOST_STEPS = 600
 
 
-def held(connection: Connection, directions: Sequence[Direction], window: Window, look: Look) -> Figure:
+def held(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
     """Draw the octets held; raises as :meth:`Connection.plot` does."""
     import numpy as np
 

@@ -13,7 +13,7 @@ from scapy_mpa.plot.reads import reads
 from scapy_mpa.plot.sequence import sequence
 from scapy_mpa.plot.sizes import sizes
 from scapy_mpa.plot.throughput import throughput
-from scapy_mpa.plot.view import Window
+from scapy_mpa.plot.view import Stretch
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.tcp.half import Direction
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Those that are drawn along one axis.
-_DRAWN: dict[str, Callable[[Connection, Sequence[Direction], Window, Look], Figure]] = {
+_DRAWN: dict[str, Callable[[Connection, Sequence[Direction], Stretch, Look], Figure]] = {
     "sequence": sequence,
     "reads": reads,
     "held": held,
@@ -46,7 +46,7 @@ def draw(
     if axis not in AXES:
         raise MPAError(f"there is no axis {axis!r}; there are {', '.join(AXES)}")
     check_matplotlib()
-    window, look = Window(frames, *times), DARK if dark else LIGHT
+    window, look = Stretch(frames, *times), DARK if dark else LIGHT
     with settings(look):
         if kind == "lanes":
             figure = lanes(connection, directions, window, AXES[axis], look)

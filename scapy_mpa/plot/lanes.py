@@ -27,7 +27,7 @@ from scapy_mpa.plot.look import (
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import MOST_RECORDS, HalfView, Window, holes, views
+from scapy_mpa.plot.view import MOST_RECORDS, HalfView, Stretch, holes, views
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.words import plural
 from scapy_mpa.tcp.half import Direction
@@ -76,7 +76,7 @@ class _Lane(NamedTuple):
     octets: Column
 
 
-def lanes(connection: Connection, directions: Sequence[Direction], window: Window, axis: Axis, look: Look) -> Figure:
+def lanes(connection: Connection, directions: Sequence[Direction], window: Stretch, axis: Axis, look: Look) -> Figure:
     """Draw the lanes of a connection; raises as :meth:`Connection.plot` does."""
     shown = views(connection, directions, window)
     figure, axes = figure_of(max(1, len(shown)), 2.3)

@@ -21,7 +21,7 @@ from scapy_mpa.plot.look import (
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import Window
+from scapy_mpa.plot.view import Stretch
 from scapy_mpa.report.analysis import Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import FPDURecords, FPDURun
@@ -45,7 +45,7 @@ class _Requests(NamedTuple):
     answered: array[int]
 
 
-def reads(connection: Connection, directions: Sequence[Direction], window: Window, look: Look) -> Figure:
+def reads(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
     """Draw the Reads; raises as :meth:`Connection.plot` does."""
     asked = _requests(connection, directions, window)
     shown = [direction for direction in directions if len(asked[direction].asked)]
@@ -62,7 +62,7 @@ def reads(connection: Connection, directions: Sequence[Direction], window: Windo
     return figure
 
 
-def _requests(connection: Connection, directions: Sequence[Direction], window: Window) -> dict[Direction, _Requests]:
+def _requests(connection: Connection, directions: Sequence[Direction], window: Stretch) -> dict[Direction, _Requests]:
     """What each side asked for, in the order of the messages: the capture is received once more for it."""
     found = {direction: _Requests(array("q"), array("q")) for direction in directions}
     if not any(_asks(connection.half(direction).fpdus) for direction in directions):

@@ -22,7 +22,7 @@ from scapy_mpa.plot.look import (
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, Grid, grid
-from scapy_mpa.plot.view import HalfView, Window, holes, views
+from scapy_mpa.plot.view import HalfView, Stretch, holes, views
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.tcp.half import Direction
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Segments that are drawn one by one; holes; findings.
-_MOST_SEGMENTS, _MOST_HOLES, _MOST_FINDINGS = 1500, 100, 12
+_MOST_SEGMENTS, _MOST_HOLES, _MOST_FINDINGS = 1000, 100, 12
 _SECOND = 1_000_000_000
 _SIGNS = {"error": "X", "warning": "^", "note": "o"}
 
 
-def sequence(connection: Connection, directions: Sequence[Direction], window: Window, look: Look) -> Figure:
+def sequence(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
     """Draw the time-sequence graph; raises as :meth:`Connection.plot` does."""
     shown = views(connection, directions, window, acks=True)
     figure, axes = figure_of(max(1, len(shown)), 3.6)
@@ -59,7 +59,7 @@ def sequence(connection: Connection, directions: Sequence[Direction], window: Wi
 class _Sequence:
     """The graph of one half connection."""
 
-    def __init__(self, connection: Connection, view: HalfView, window: Window, look: Look, ax: Axes) -> None:
+    def __init__(self, connection: Connection, view: HalfView, window: Stretch, look: Look, ax: Axes) -> None:
         self._connection = connection
         self._view = view
         self._window = window

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scapy_mpa.plot.look import ORANGE, Key, Look, add_legend, entitle, figure_of, number_axis
-from scapy_mpa.plot.view import Window, views
+from scapy_mpa.plot.view import Stretch, views
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.tcp.half import Direction
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLUMNS = 60
 
 
-def sizes(connection: Connection, directions: Sequence[Direction], window: Window, look: Look) -> Figure:
+def sizes(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
     """Draw the sizes; raises as :meth:`Connection.plot` does."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, add_legend, entitle, figure_of, number_axis, time_unit
 from scapy_mpa.plot.thin import Grid, grid
-from scapy_mpa.plot.view import Window, views
+from scapy_mpa.plot.view import Stretch, views
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.tcp.half import Direction
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _COLUMNS, _FEWEST = 120, 10
 
 
-def throughput(connection: Connection, directions: Sequence[Direction], window: Window, look: Look) -> Figure:
+def throughput(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
     """Draw the throughput; raises as :meth:`Connection.plot` does."""
     shown = views(connection, directions, window)
     figure, axes = figure_of(max(1, len(shown)), 2.3)

@@ -31,7 +31,7 @@ _SECOND = 1_000_000_000
 _OPCODE_PLACES = tuple(OPCODE_NAMES.index(name) for name in OPCODE_NAMES)
 
 
-class Window(NamedTuple):
+class Stretch(NamedTuple):
     """The frames and the times (nanoseconds since the epoch) that are drawn; None where that is open."""
 
     frames: tuple[int, int | None] | None = None
@@ -41,7 +41,7 @@ class Window(NamedTuple):
     @property
     def is_open(self) -> bool:
         """Whether all is drawn."""
-        return self == Window()
+        return self == Stretch()
 
     def has(self, frame: int, time: int) -> bool:
         """Whether what happened at a frame, at a time, is drawn."""
@@ -63,7 +63,7 @@ class Window(NamedTuple):
         return "only " + ", ".join(said) if said else ""
 
 
-class Segments(NamedTuple):
+class DrawnSegments(NamedTuple):
     """Columns, one entry a segment: frame, seconds since the connection began, first octet, the one behind the last.
 
     ``is_new``: it brought octets that none before it had; ``is_late``: it came behind segments that follow it.
@@ -77,7 +77,7 @@ class Segments(NamedTuple):
     is_late: Column
 
 
-class FPDUs(NamedTuple):
+class DrawnFPDUs(NamedTuple):
     """Columns, one entry an FPDU.
 
     First octet, the one behind the last; opcode; :data:`~scapy_mpa.values.records.LOCATED_BY`; whether its CRC is bad;
@@ -96,7 +96,7 @@ class FPDUs(NamedTuple):
     turn_time: Column
 
 
-class Acks(NamedTuple):
+class DrawnAcks(NamedTuple):
     """Columns: seconds, the octet up to which the peer has everything, that up to which it offers a window (or -1)."""
 
     time: Column
@@ -109,15 +109,15 @@ class HalfView(NamedTuple):
 
     direction: Direction
     markers: bool
-    segments: Segments
-    fpdus: FPDUs
-    acks: Acks
+    segments: DrawnSegments
+    fpdus: DrawnFPDUs
+    acks: DrawnAcks
     records: list[tuple[int, FPDURecord]]
     track: HalfTrack
 
 
 def views(
-    connection: Connection, directions: Sequence[Direction], window: Window, *, acks: bool = False
+    connection: Connection, directions: Sequence[Direction], window: Stretch, *, acks: bool = False
 ) -> list[HalfView]:
     """The half connections that are drawn: those that have FPDUs or segments of Full Operation in the window.
 
@@ -132,7 +132,7 @@ def views(
     return found
 
 
-def _view(connection: Connection, direction: Direction, window: Window, track: HalfTrack) -> HalfView:
+def _view(connection: Connection, direction: Direction, window: Stretch, track: HalfTrack) -> HalfView:
     import numpy as np
 
     begun = connection.lifecycle.first[1]
@@ -190,7 +190,7 @@ def _view(connection: Connection, direction: Direction, window: Window, track: H
     def plain(values: array[int], kind: type = np.int64) -> Column:
         return np.frombuffer(values, dtype=kind)
 
-    fpdus = FPDUs(
+    fpdus = DrawnFPDUs(
         plain(columns["start"]),
         plain(columns["end"]),
         plain(small["opcode"], np.int8),
@@ -200,9 +200,9 @@ def _view(connection: Connection, direction: Direction, window: Window, track: H
         *(seconds(columns[name]) for name in ("time", "first_time", "turn_time")),
     )
     segments = _segments(track, window, brought, begun, half.seq_start is not None)
-    acks = Acks((plain(track.ack_times) - begun) / _SECOND, plain(track.acks), plain(track.ack_edges))
+    acks = DrawnAcks((plain(track.ack_times) - begun) / _SECOND, plain(track.acks), plain(track.ack_edges))
     kept = _inside(plain(track.ack_frames, np.uint64), plain(track.ack_times), window) & (acks.ack >= 0)
-    acks = Acks(*(column[kept] for column in acks))
+    acks = DrawnAcks(*(column[kept] for column in acks))
     return HalfView(direction, bool(half.markers), segments, fpdus, acks, records, track)
 
 
@@ -211,7 +211,7 @@ def _time(track: HalfTrack, frame: int, otherwise: int) -> int:
     return track.times[index] if index < len(track.times) else otherwise
 
 
-def _inside(frames: Column, times: Column, window: Window) -> Column:
+def _inside(frames: Column, times: Column, window: Stretch) -> Column:
     import numpy as np
 
     kept = np.ones(len(frames), dtype=bool)
@@ -227,7 +227,9 @@ def _inside(frames: Column, times: Column, window: Window) -> Column:
     return kept
 
 
-def _segments(track: HalfTrack, window: Window, brought: bytearray, begun: int, is_full_operation: bool) -> Segments:
+def _segments(
+    track: HalfTrack, window: Stretch, brought: bytearray, begun: int, is_full_operation: bool
+) -> DrawnSegments:
     import numpy as np
 
     frames, times = np.frombuffer(track.frames, dtype=np.uint64), np.frombuffer(track.times, dtype=np.int64)
@@ -242,7 +244,7 @@ def _segments(track: HalfTrack, window: Window, brought: bytearray, begun: int, 
     if not is_full_operation:
         kept &= False
     columns = (frames, (times - begun) / _SECOND, starts, ends, is_new, is_late)
-    return Segments(*(column[kept] for column in columns))
+    return DrawnSegments(*(column[kept] for column in columns))
 
 
 def holes(view: HalfView) -> list[tuple[int, int]]:

@@ -43,7 +43,7 @@ _SECOND = 1_000_000_000
 _SPREADS = 4
 
 
-class Turn(NamedTuple):
+class Leaving(NamedTuple):
     """An FPDU, where it begins, and when a receiver can place or drops it: three frames, as :data:`WAYS` has them."""
 
     offset: int
@@ -58,7 +58,7 @@ class AtOnce(NamedTuple):
     run: FPDURun
 
 
-def turns(connection: Connection, direction: Direction) -> Iterator[Turn | AtOnce]:
+def turns(connection: Connection, direction: Direction) -> Iterator[Leaving | AtOnce]:
     """Yield the FPDUs of a half connection, in the order of the stream."""
     half, clock = connection.half(direction), _Clock(connection)
     offset, seq = 0, half.seq_start or 0
@@ -67,14 +67,14 @@ def turns(connection: Connection, direction: Direction) -> Iterator[Turn | AtOnc
         offset += first - seq & SEQ_MASK
         seq = first
         if isinstance(entry, FPDURecord):
-            yield Turn(offset, entry, clock.pass_fpdu(offset, entry))
+            yield Leaving(offset, entry, clock.pass_fpdu(offset, entry))
         elif entry.is_at_once:
             clock.pass_run(offset + sum(entry.lengths), entry.frame)
             yield AtOnce(offset, entry)
         else:
             at = offset
             for record in entry.records():
-                yield Turn(at, record, clock.pass_fpdu(at, record))
+                yield Leaving(at, record, clock.pass_fpdu(at, record))
                 at += record.wire_length
 
 

@@ -1,4 +1,4 @@
-"""Pictures: what is drawn is what the analysis says, dense or not; files that are the same each time; what is refused."""
+"""Pictures: what is drawn is what the analysis says, dense or not; files the same each time; what is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scapy_mpa.craft.scenario import load
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot.kinds import KINDS
 from scapy_mpa.plot.look import DARK, LIGHT, write_figure
-from scapy_mpa.plot.view import MOST_RECORDS, Window, views
+from scapy_mpa.plot.view import MOST_RECORDS, Stretch, views
 from scapy_mpa.report.buffers import buffers_of
 from tests.conftest import PCAPS, REPO, captures
 from tests.test_docs import blocks, commands
@@ -56,13 +56,14 @@ def title(figure: Figure) -> str:
 
 def bars(figure: Figure, axes: int, colour: str) -> int:
     """How many bars of a colour one of the axes has."""
+    import numpy as np
     from matplotlib.colors import to_rgba
 
     found = 0
     for collection in figure.axes[axes].collections:
         if isinstance(collection, PolyCollection):
-            faces = collection.get_facecolor()
-            if tuple(faces[0])[:3] == to_rgba(colour)[:3]:  # type: ignore[index]
+            faces = np.atleast_2d(np.asarray(collection.get_facecolor(), dtype=float))
+            if tuple(faces[0, :3]) == to_rgba(colour)[:3]:
                 found += len(collection.get_paths())
     return found
 
@@ -79,7 +80,7 @@ def test_lanes_have_every_segment_and_fpdu_of_the_frames() -> None:
     by = [one.located_by for one in fpdus]
     assert bars(figure, 0, GREEN) == by.count("marker") > 5
     assert bars(figure, 0, SKY) == by.count("length") > 5
-    (view,) = views(connection, ("initiator",), Window((30, 70)))
+    (view,) = views(connection, ("initiator",), Stretch((30, 70)))
     assert bars(figure, 0, PURPLE) == (~view.segments.is_new).sum() == 3
     assert bars(figure, 0, ORANGE) == view.segments.is_late.sum()
     assert "aggregated" not in title(figure)
@@ -90,7 +91,7 @@ def test_lanes_have_every_segment_and_fpdu_of_the_frames() -> None:
 
 def test_segments_of_the_view_are_those_of_the_report() -> None:
     connection = analyze(REORDERED).connections[0]
-    for view in views(connection, ("initiator", "responder"), Window()):
+    for view in views(connection, ("initiator", "responder"), Stretch()):
         counts = connection.half(view.direction).counts
         assert len(view.segments.start) == counts.segments
         assert (~view.segments.is_new).sum() == counts.retransmitted_segments
@@ -99,7 +100,7 @@ def test_segments_of_the_view_are_those_of_the_report() -> None:
         early = [one for one in connection.half(view.direction).fpdus if one.placed_frame != one.delivered_frame]
         assert view.fpdus.is_early.sum() == len(early)
         assert not len(view.acks.ack)
-    for view in views(connection, ("initiator", "responder"), Window(), acks=True):
+    for view in views(connection, ("initiator", "responder"), Stretch(), acks=True):
         # What the peer acknowledges only grows, and ends with all that there is and its FIN.
         assert (view.acks.ack[1:] >= view.acks.ack[:-1]).all()
         assert view.acks.ack[-1] == view.fpdus.end[-1] + 1
@@ -153,9 +154,14 @@ def test_reads_are_those_of_the_messages() -> None:
 
 
 def test_reads_of_one_of_several_connections_on_the_same_ports() -> None:
-    report = analyze(PCAPS / "siw-three-in-a-row.pcap")
-    for connection in report.connections:
-        assert "there is no RDMA Read" in title(connection.plot("reads"))
+    path = PCAPS / "siw-three-in-a-row.pcap"
+    for connection in analyze(path).connections:
+        with CapturedMessages(path) as messages:
+            asked = [
+                row for row in messages if row.connection == connection.number and row.message == "RDMA Read Request"
+            ]
+        said = title(connection.plot("reads"))
+        assert ("there is no RDMA Read" in said) == (not asked)
 
 
 def test_holes_and_bad_crcs_are_marked() -> None:
@@ -167,14 +173,13 @@ def test_holes_and_bad_crcs_are_marked() -> None:
         assert words in said
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
-def test_every_capture_is_drawn(path: Path, request: pytest.FixtureRequest) -> None:
+def test_every_capture_is_drawn(path: Path, kind: str) -> None:
     """No capture is too odd for any picture, nor one without FPDUs."""
-    report = analyze(path)
-    for connection in report.connections[:2]:
-        for kind in KINDS:
-            said = texts(svg_of(connection.plot(kind, axis="time" if kind == "lanes" else "octets")))
-            assert any(f"connection {connection.number}, {connection.initiator.endpoint}" in text for text in said)
+    for connection in analyze(path).connections[-1:]:
+        figure = connection.plot(kind, axis="time" if kind == "lanes" else "octets")
+        assert f"connection {connection.number}, {connection.initiator.endpoint}" in title(figure)
 
 
 # --- the command ---
@@ -215,7 +220,7 @@ def test_the_settings_of_the_user_stay_out_and_as_they_are() -> None:
 def test_the_connection_with_the_most_fpdus_is_drawn(tmp_path: Path) -> None:
     out = tmp_path / "x.svg"
     run("plot", PCAPS / "siw-rev0.pcap", REORDERED, RPING, "-o", out)
-    assert "127.0.0.1:40640 > 127.0.0.1:19685" in out.read_text()
+    assert "127.0.0.1:40640 > 127.0.0.1:19685" in " ".join(texts(out.read_bytes()))
     assert "connection 1" in run("plot", PCAPS / "siw-rejected.pcap", "-o", out, "--connection", 1).output
 
 
