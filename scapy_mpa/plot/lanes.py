@@ -12,6 +12,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TaggedHeader, decode_ddp
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.plot.look import (
+    BLUE,
     GREEN,
     ORANGE,
     PURPLE,
@@ -174,14 +175,13 @@ class _Lanes:
     def _opcodes(self) -> Iterator[_Lane]:
         import numpy as np
 
-        opcodes, counts = np.unique(self._view.fpdus.opcode, return_counts=True)
-        # None of the colours of the lanes above.
-        colours = (self._look.blue, self._look.ink, self._look.faint)
-        common = [int(opcodes[index]) for index in np.argsort(-counts, kind="stable")]
-        for colour, opcode in zip(colours, common[:2], strict=False):
-            yield self._lane(colour, OPCODE_NAMES[opcode] or "no message", self._view.fpdus.opcode == opcode)
-        if len(common) > 2:
-            yield self._lane(colours[2], "other messages", np.isin(self._view.fpdus.opcode, common[2:]))
+        # None of the colours of the lanes above, and the same in both half connections.
+        opcodes = self._view.fpdus.opcode
+        is_write = opcodes == OPCODE_NAMES.index("RDMA Write")
+        is_send = np.isin(opcodes, [opcode for opcode, name in enumerate(OPCODE_NAMES) if name and "Send" in name])
+        yield self._lane(BLUE, "RDMA Write", is_write)
+        yield self._lane(self._look.ink, "Send", is_send)
+        yield self._lane(self._look.faint, "RDMA Read, or another message", ~is_write & ~is_send)
 
     def _lane(self, colour: str, words: str, which: Column) -> _Lane:
         fpdus = self._view.fpdus

@@ -113,6 +113,12 @@ def test_too_many_are_aggregated_and_the_picture_says_so() -> None:
     said = title(connection.plot("lanes", directions=("initiator",)))
     assert "initiator aggregated: too many to draw one by one" in said.replace("\n", " ")
     assert "only" not in said
+    both = connection.plot("lanes")
+    legend = [
+        (text.get_text(), handle)
+        for text, handle in zip(both.legends[0].texts, both.legends[0].legend_handles, strict=True)
+    ]
+    assert len({words for words, _ in legend}) == len(legend), "one colour for one thing, in both half connections"
 
 
 @pytest.mark.parametrize("kind", ["lanes", "sequence", "held", "reads", "throughput"])
