@@ -38,6 +38,7 @@ SAMPLED = {
     "tests/layers/test_session.py::test_packets_know": 6,
     "tests/layers/test_session.py::test_placed_order": 3,
     "tests/layers/test_session.py::test_what_is_written": 6,
+    "tests/plot/test_pictures.py::test_every_capture": 10,
     "tests/report/test_formats.py::test_reports_and_records": 3,
     "tests/wireshark/test_crosscheck.py::test_nothing_is_unexplained": 4,
     "tests/wireshark/test_export.py::test_tshark": 3,

@@ -82,6 +82,31 @@ class FrameIndex:
                 found.append(seg)
         return found
 
+    def batches(self) -> Iterator[list[Segment]]:
+        """Yield all segments once more, in lists, in the order of the frames.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` if the captures cannot be read again.
+        """
+        self.close()
+        rewind(self._sources)
+        with Captures(self._sources, limits=self._limits) as captures:
+            yield from captures.batches()
+
+    @property
+    def sources(self) -> list[CaptureSource]:
+        """The captures, to be read from their beginning by somebody else.
+
+        Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`batches` does.
+        """
+        self.close()
+        rewind(self._sources)
+        return as_list(self._sources)
+
+    @property
+    def limits(self) -> Limits:
+        """Those under which the captures were read."""
+        return self._limits
+
     def places(self, frames: Iterable[int]) -> Iterator[tuple[Reader, int]]:
         """Yield the reader of each of these frames and the place of its record in the file.
 
@@ -100,7 +125,7 @@ class FrameIndex:
         pieces: list[FramePiece] = []
         for seg in self.segments(sorted(frames)):
             start, end = _range_of(seg, seq)
-            for a, b in _take(missing, start, end):
+            for a, b in take_out(missing, start, end):
                 octets[a:b] = seg.buffer[seg.start + a - start : seg.start + b - start]
                 pieces.append(FramePiece(a, b, seg.frame))
         if missing:
@@ -126,7 +151,7 @@ class FrameIndex:
                 if seg.key != key or start == end:
                     continue
                 frames.append(seg.frame)
-                _take(missing, start, end)
+                take_out(missing, start, end)
                 if not missing:
                     return self.pieces(frames, seq, length)[1]
             until, at_once = first - 1, min(2 * at_once, _LOOK_BACK[1])
@@ -232,7 +257,7 @@ def _keep(kept: dict[int, Segment | None], frame: int, seg: Segment | None) -> N
     kept[frame] = seg
 
 
-def _take(missing: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+def take_out(missing: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
     """Take [start, end) out of ranges, which are sorted; returns what of it was there."""
     if start == end:
         return []

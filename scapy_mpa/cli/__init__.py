@@ -33,6 +33,7 @@ COMMANDS = (
     "listen",
     "malform",
     "messages",
+    "plot",
     "rules",
     "shell",
     "show",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Literal
 
 import click
 
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.jsontext import pieces
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.table import SEVERITIES, Severity
@@ -27,6 +29,13 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
     type=click.Choice(SEVERITIES),
     help="Only findings of this severity, or graver, and the connections that have some.",
 )
+@click.option(
+    "--buffers",
+    "wants_buffers",
+    is_flag=True,
+    help="How many octets a receiver had to hold, with Markers and without (RFC 5044 appendix B); the captures are "
+    "read twice.",
+)
 @judges
 def analyze_command(
     reading: Reading,
@@ -36,6 +45,7 @@ def analyze_command(
     summary_only: bool,
     every: bool,
     severity: Severity | None,
+    wants_buffers: bool,
 ) -> int:
     """Show how the MPA connections of the captures ended, and what is wrong with them.
 
@@ -45,16 +55,32 @@ def analyze_command(
     if summary_only and (every or output_format == "json"):
         other = "--all" if every else "--format json, which has a summary"
         raise click.UsageError(f"--summary leaves connections out: it does not go with {other}")
-    report = reading.analyze(fpdus=False, jobs=jobs)
+    if wants_buffers and summary_only:
+        raise click.UsageError("--summary leaves connections out: it does not go with --buffers")
+    if wants_buffers:
+        from scapy_mpa.cli.output import check_read_twice
+
+        check_read_twice(reading.captures, "--buffers")
+    report = reading.analyze(fpdus=wants_buffers, jobs=jobs)
     reading.select(report)
     judging.select(report)
     if severity is not None:
         report.keep_severe(severity)
+    found = None
+    if wants_buffers:
+        from scapy_mpa.report.buffers import add_buffers, buffer_lines, buffers_of
+
+        found = buffers_of(report, reading.directions)
     if output_format == "json":
-        sys.stdout.writelines(pieces(report.as_iterators(reading.directions)))
+        values = report.as_iterators(reading.directions)
+        sys.stdout.writelines(pieces(values if found is None else add_buffers(values, found)))
         click.echo()
     else:
-        for line in report_lines(report, _style, every=every, summary_only=summary_only):
+
+        def more_of(connection: Connection) -> Iterable[str]:
+            return () if found is None else buffer_lines(connection, found, reading.directions)
+
+        for line in report_lines(report, _style, every=every, summary_only=summary_only, more_of=more_of):
             click.echo(line)
     if not report.connections and not report.findings:
         warn_of_nothing((*reading.filters, *(("--severity",) if severity is not None else ())))

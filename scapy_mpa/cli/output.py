@@ -30,13 +30,20 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
     That is one of the captures, or a terminal. ``again`` names a command that reads the captures twice: then a
     pipe will not do.
     """
+    if again:
+        check_read_twice(captures, again)
     for capture in captures:
-        if again and is_pipe(capture):
-            raise click.UsageError(f"{printable(capture)}: a pipe cannot be read again; {again} needs a file")
         if _is_same(capture, output):
             raise click.UsageError(f"{printable(output)}: that is what is read, and would be lost")
     if output == STANDARD_OUTPUT and sys.stdout.isatty():
         raise click.UsageError("such a file is nothing for a terminal; name a file, or send it into a pipe")
+
+
+def check_read_twice(captures: Sequence[str], again: str) -> None:
+    """Raise :class:`click.UsageError` for a pipe among captures that ``again`` reads twice."""
+    for capture in captures:
+        if is_pipe(capture):
+            raise click.UsageError(f"{printable(capture)}: a pipe cannot be read again; {again} needs a file")
 
 
 @contextmanager

@@ -8,11 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
-from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.analyze import _style as severity_style
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.system.names import printable
 from scapy_mpa.tcp.half import Direction
 
 
@@ -73,9 +72,7 @@ def show_command(
 
     if sum(asked is not None for asked in (frame, seq, fpdu)) != 1:
         raise click.UsageError("one of --frame, --seq and --fpdu says what to show")
-    for capture in reading.captures:
-        if is_pipe(capture):
-            raise click.UsageError(f"{printable(capture)}: a pipe cannot be read again; show needs a file")
+    check_read_twice(reading.captures, "show")
     report = reading.analyze(fpdus=True)
     reading.select(report)
     if frame is not None:

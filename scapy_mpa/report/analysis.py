@@ -139,7 +139,7 @@ def _read(
         captures.names,
         captures.packets,
         receiver.tcp_connections,
-        [(mpa.order, Connection(mpa, index)) for mpa in receiver.connections],
+        [(mpa.order, Connection(mpa, index, receiver.context.assumptions)) for mpa in receiver.connections],
         receiver.findings.sorted(),
         captures.notes,
         captures.damage,
@@ -214,7 +214,7 @@ class PlacedFPDUs:
                 lag.append(captures.packets)
         receiver.finish()
         yield from self._until(captures.packets)
-        connections = [Connection(mpa, self._index) for mpa in receiver.connections]
+        connections = [Connection(mpa, self._index, self._assumptions) for mpa in receiver.connections]
         report_unfinished(connections, receiver.findings)
         _report_notes(captures.notes, receiver.findings)
         self._report = Report(

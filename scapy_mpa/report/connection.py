@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.capture.index import FrameIndex
@@ -17,9 +18,12 @@ from scapy_mpa.report.verdict import verdict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from scapy_mpa.framing.agreement import ReadDepths
     from scapy_mpa.framing.deviations import Deviation
     from scapy_mpa.framing.judgement import Judgement
@@ -36,7 +40,7 @@ class Connection:
     ``reply_frame`` the numbers of the frames that completed them.
     """
 
-    def __init__(self, mpa: CapturedConnection, index: FrameIndex) -> None:
+    def __init__(self, mpa: CapturedConnection, index: FrameIndex, assumptions: Assumptions = NOTHING) -> None:
         self.number = mpa.number
         self.profile: Profile = mpa.profile
         self.crc = mpa.crc
@@ -62,8 +66,9 @@ class Connection:
         self.findings: list[Finding] = mpa.findings.sorted()
         #: The ids of the rules that are looked at.
         self.rules: Set[str] = _ALL_RULES
-        #: The frames of the capture, to be read again.
+        #: The frames of the capture, to be read again, and what was assumed when they were read.
         self.index = index
+        self.assumptions = assumptions
 
     def take_number(self, number: int, index: FrameIndex) -> None:
         """Be the connection of this number, in captures whose frames ``index`` finds."""
@@ -153,6 +158,36 @@ class Connection:
     def half(self, direction: Direction) -> HalfConnection:
         """The half connection that ``direction`` sent."""
         return self.initiator if direction == "initiator" else self.responder
+
+    def plot(
+        self,
+        kind: str = "lanes",
+        *,
+        directions: Sequence[Direction] = DIRECTIONS,
+        frames: tuple[int, int | None] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        axis: str = "octets",
+        dark: bool = False,
+    ) -> Figure:
+        """Draw the connection; the capture is read once more for it.
+
+        Args:
+            kind: One of "lanes", "sequence", "reads", "held", "sizes" and "throughput".
+            directions: Whose half connections are drawn.
+            frames: The first and the last frame that are drawn.
+            since: A time (nanoseconds since the epoch) before which nothing is drawn.
+            until: A time after which nothing is drawn.
+            axis: What lanes are drawn along: "octets" or "time".
+            dark: Whether the background is dark.
+
+        Raises:
+            MPAError: matplotlib is not installed, there is no such kind or axis, or the capture cannot be read again.
+        """
+        # Drawing needs the whole report; who draws nothing need not have what it takes.
+        draw = import_module("scapy_mpa.plot.kinds").draw
+        figure: Figure = draw(self, kind, directions, frames, (since, until), axis, dark)
+        return figure
 
     def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
         """The connection with the keys of the report's JSON, with these half connections."""

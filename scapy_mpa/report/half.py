@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.tcp.half import Direction
-from scapy_mpa.values.records import FPDULog, FPDURecord, record_of
+from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of, size_of
 from scapy_mpa.watch.fpdus import FirstSend
 
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
@@ -35,6 +36,45 @@ COUNT_KEYS = (
     "retransmitted_segments",
     "cut_fpdus",
 )
+
+
+class FPDURun:
+    """FPDUs one behind the other that one frame brought.
+
+    Attributes:
+        row: announces them.
+        fpdus: ULPDU_Length and, times 2^16, the opcode of each.
+        frame: brought them.
+        lengths: octets of each on the wire.
+    """
+
+    __slots__ = ("_records", "fpdus", "frame", "lengths", "row")
+
+    def __init__(self, row: FPDURow, fpdus: array[int], records: FPDURecords) -> None:
+        self._records = records
+        self.row = row
+        self.fpdus = fpdus
+        self.frame = row.first_frame
+        self.lengths = self._lengths(records.log.seq_start if records.log is not None else None)
+
+    def _lengths(self, seq_start: int | None) -> list[int]:
+        if seq_start is None:
+            return [plain_length(one & 0xFFFF) for one in self.fpdus]
+        lengths, seq = [], self.row.seq
+        for one in self.fpdus:
+            length = size_of(one & 0xFFFF, (seq - seq_start) % MARKER_INTERVAL).wire_length
+            lengths.append(length)
+            seq += length
+        return lengths
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether the frame that brought them placed and delivered them."""
+        return self.row.placed == self.row.delivered == self.frame
+
+    def records(self) -> Iterator[FPDURecord]:
+        """Yield the record of each."""
+        return self._records.expand(self)
 
 
 class FPDURecords(Sequence[FPDURecord]):
@@ -72,6 +112,23 @@ class FPDURecords(Sequence[FPDURecord]):
         if self.log is not None:
             for row, frames in self.log.rows():
                 yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
+
+    def entries(self) -> Iterator[FPDURecord | FPDURun]:
+        """Yield the records, but FPDUs that one frame brought, placed and delivered together."""
+        if self.log is None:
+            return
+        for row, frames, run in self.log.entries():
+            if run is None:
+                yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
+            else:
+                yield FPDURun(row, run, self)
+
+    def expand(self, run: FPDURun) -> Iterator[FPDURecord]:
+        """Yield the records of FPDUs that :meth:`entries` has together."""
+        seq_start = self.log.seq_start if self.log is not None else None
+        for row in rows_of(run.row, run.fpdus, seq_start):
+            frames = (run.frame,)
+            yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
 
     def __len__(self) -> int:
         """How many there are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
@@ -16,6 +16,8 @@ from scapy_mpa.rules.table import SEVERITIES
 Styler = Callable[[str, str], str]
 #: Given a frame, of which file it is and its number there, or "".
 Where = Callable[[int], str]
+#: Given a connection, more lines about it.
+More = Callable[[Connection], Iterable[str]]
 
 #: So many connections are told of, unless all are wanted.
 MOST_CONNECTIONS = 50
@@ -37,13 +39,23 @@ def _nowhere(_frame: int) -> str:
     return ""
 
 
+def _nothing(_connection: Connection) -> Iterable[str]:
+    return ()
+
+
 def report_lines(
-    report: Report, style: Styler = _plain, *, every: bool = False, summary_only: bool = False
+    report: Report,
+    style: Styler = _plain,
+    *,
+    every: bool = False,
+    summary_only: bool = False,
+    more_of: More = _nothing,
 ) -> Iterator[str]:
     """Yield the lines of a report.
 
     First what it comes to, then connections: all of them if they are few, else those with something to report, the
-    gravest first where they are many; with ``every`` all in any case. ``summary_only`` leaves them out.
+    gravest first where they are many; with ``every`` all in any case. ``summary_only`` leaves them out. ``more_of`` a
+    connection comes before its findings.
     """
     like_others = alike(report.connections)
     shown = [] if summary_only else _shown(report, like_others, every)
@@ -65,6 +77,7 @@ def report_lines(
         more = like_others.get(connection.number)
         if more:
             yield f"  and {plural(more, 'connection')} more like it from {address_of(connection)} (JSON lists them)"
+        yield from more_of(connection)
         for found in connection.findings:
             yield from finding_lines(found, style, where)
     if not summary_only:

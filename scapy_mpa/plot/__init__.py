@@ -1,0 +1,1 @@
+"""Pictures of a connection, by matplotlib; imported only when one is asked for."""

@@ -1,0 +1,77 @@
+"""``held``: octets a receiver had to hold over time (RFC 5044 appendix B): by full order, by length, by Marker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, add_legend, entitle, figure_of, number_axis, time_unit
+from scapy_mpa.plot.thin import COLUMNS, grid
+from scapy_mpa.plot.view import Stretch
+from scapy_mpa.report.buffers import WAY_WORDS, WAYS, half_buffers
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.track import tracks
+from scapy_mpa.tcp.half import Direction
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SECOND = 1_000_000_000
+#: Steps that are drawn one by one.
+_MOST_STEPS = 600
+
+
+def held(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
+    """Draw the octets held; raises as :meth:`Connection.plot` does."""
+    import numpy as np
+
+    read = tracks([connection])
+    shown = [direction for direction in directions if len(connection.half(direction).fpdus)]
+    figure, axes = figure_of(max(1, len(shown)), 2.3)
+    said = [window.words]
+    begun = connection.lifecycle.first[1]
+    colours = dict(zip(WAYS, (ORANGE, PURPLE, look.blue), strict=True))
+    for direction, ax in zip(shown, axes, strict=False):
+        track = read[connection.number, direction]
+        found = half_buffers(connection, direction, track)
+        chosen = [
+            index
+            for index, (frame, time) in enumerate(zip(track.frames, track.times, strict=True))
+            if window.has(frame, time)
+        ]
+        seconds = (np.array(track.times, dtype=np.int64)[chosen] - begun) / _SECOND
+        span = float(seconds.max() - seconds.min()) if len(chosen) else 0.0
+        unit = time_unit(span)
+        times = seconds * unit.a_second
+        is_dense = len(chosen) > _MOST_STEPS
+        peaks = []
+        for way in WAYS:
+            octets = np.array(found.series[way], dtype=np.int64)[chosen]
+            peaks.append(f"{WAY_WORDS[way]}: {int(octets.max()) if len(octets) else 0:,}")
+            # Where full order and length do the same, the dashes show both.
+            style = "--" if way == "length" else "-"
+            if is_dense:
+                columns = grid([times], COLUMNS * 2)
+                octets = columns.extremes(times, octets, octets)[1]
+                ax.stairs(np.nan_to_num(octets), columns.edges, color=colours[way], linestyle=style, linewidth=1.2)
+            else:
+                ax.step(times, octets, where="post", color=colours[way], linestyle=style, linewidth=1.2)
+            if way == "marker" and not is_dense:
+                ax.fill_between(times, octets, step="post", color=colours[way], alpha=0.25, linewidth=0)
+        if is_dense:
+            said.append(f"{direction} aggregated: the most in each of {COLUMNS * 2} columns of {len(chosen):,} frames")
+        ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; at most {', '.join(peaks)}")
+        ax.set_ylabel("octets held")
+        ax.set_xlabel(f"{unit.name} since the connection began")
+        ax.set_ylim(0, max(1.0, ax.get_ylim()[1]))
+        ax.margins(x=0.01)
+        number_axis(ax.xaxis, whole=False)
+        number_axis(ax.yaxis)
+    if not shown:
+        axes[0].set_axis_off()
+        said.append("there are no FPDUs")
+    entitle(figure, connection, "Octets a receiver had to hold (RFC 5044 appendix B)", said)
+    marks = ("line", "dashes", "line")
+    keys = [Key(colours[way], WAY_WORDS[way], mark) for way, mark in zip(WAYS, marks, strict=True)]
+    add_legend(figure, look, keys)
+    return figure

@@ -1,0 +1,346 @@
+"""``lanes``: segments, FPDUs and messages of a half connection on one axis, so that alignment is seen at a glance.
+
+Along the octets of the stream, or along time, where an FPDU lasts from its first octet to its placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import OPCODE_NAMES, TaggedHeader, decode_ddp
+from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.plot.look import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    YELLOW,
+    Key,
+    Look,
+    add_legend,
+    entitle,
+    figure_of,
+    number_axis,
+    time_unit,
+)
+from scapy_mpa.plot.thin import COLUMNS, grid
+from scapy_mpa.plot.view import MOST_RECORDS, HalfView, Stretch, holes, views
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.words import plural
+from scapy_mpa.tcp.half import Direction
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from scapy_mpa.plot.view import Column
+
+Axis: TypeAlias = Literal["octets", "time"]
+#: By name.
+AXES: dict[str, Axis] = {"octets": "octets", "time": "time"}
+
+#: Where each lane is; Markers stand between segments and FPDUs.
+_REPEATS, _SEGMENTS, _MARKERS, _FPDUS, _MESSAGES = (3.35, 0.3), (2.4, 0.8), (2.08, 0.2), (1.1, 0.8), (0.1, 0.8)
+#: Marks (CRC errors, holes, Markers) that are drawn one by one.
+_MOST_MARKS, _MOST_MARKERS = 200, 400
+#: The part of the width that a message must have to be named, a letter; that the smallest thing has.
+_LETTER, _SMALLEST = 0.0072, 0.002
+#: Messages under way at one time that lie in rows of their own, along time.
+_ROWS = 5
+_LOCATED = ((SKY, "FPDU located by length"), (GREEN, "FPDU located by Marker"), (YELLOW, "FPDU located by searching"))
+#: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
+_LOCATED_AS = (0, 0, 1, 2)
+
+
+class _Message(NamedTuple):
+    """FPDUs of a message one behind the other: its name, its first octet and the one behind its last, its times."""
+
+    name: str
+    start: float
+    end: float
+    first_time: float
+    turn_time: float
+    is_last: bool
+
+
+class _Lane(NamedTuple):
+    """What stands in a lane in one colour: where it begins, where it ends."""
+
+    colour: str
+    words: str
+    start: Column
+    end: Column
+    octets: Column
+
+
+def lanes(connection: Connection, directions: Sequence[Direction], window: Stretch, axis: Axis, look: Look) -> Figure:
+    """Draw the lanes of a connection; raises as :meth:`Connection.plot` does."""
+    shown = views(connection, directions, window)
+    figure, axes = figure_of(max(1, len(shown)), 2.3)
+    keys: list[Key] = []
+    said = [window.words]
+    for view, ax in zip(shown, axes, strict=False):
+        drawing = _Lanes(connection, view, axis, look, ax)
+        drawing.draw()
+        keys += drawing.keys
+        said.append(drawing.said)
+    if not shown:
+        axes[0].set_axis_off()
+        said.append("there is nothing to draw")
+    along = "octets of the stream" if axis == "octets" else "time"
+    entitle(figure, connection, f"Segments, FPDUs and messages along {along}", said)
+    add_legend(figure, look, keys)
+    return figure
+
+
+class _Lanes:
+    """The lanes of one half connection."""
+
+    def __init__(self, connection: Connection, view: HalfView, axis: Axis, look: Look, ax: Axes) -> None:
+        self._connection = connection
+        self._view = view
+        self._axis = axis
+        self._look = look
+        self._ax = ax
+        self.keys: list[Key] = []
+        self.said = ""
+        seconds = [
+            column for column in (view.segments.time, view.fpdus.first_time, view.fpdus.turn_time) if len(column)
+        ]
+        first = min((float(column.min()) for column in seconds), default=0.0)
+        last = max((float(column.max()) for column in seconds), default=0.0)
+        self._unit = time_unit(last - first)
+        self._is_dense = max(len(view.segments.start), len(view.fpdus.start)) > MOST_RECORDS
+
+    def draw(self) -> None:
+        """Draw them."""
+        view, ax = self._view, self._ax
+        segments, fpdus = view.segments, view.fpdus
+        lanes = {
+            _SEGMENTS: [
+                self._segments(self._look.plain, "segment", segments.is_new & ~segments.is_late),
+                self._segments(ORANGE, "segment that fills a hole", segments.is_new & segments.is_late),
+            ],
+            _REPEATS: [self._segments(PURPLE, "segment sent again", ~segments.is_new)],
+            _FPDUS: [*self._fpdus()],
+        }
+        if self._is_dense:
+            lanes[_MESSAGES] = [*self._opcodes()]
+            self._draw_dense(lanes)
+        else:
+            self._draw_each(lanes)
+            self._draw_messages()
+        self._draw_marks()
+        ax.set_ylim(0, 3.75)
+        rows = (_REPEATS, _SEGMENTS, _FPDUS, _MESSAGES)
+        names = ("again", "segments", "FPDUs", "messages")
+        if view.markers and self._axis == "octets":
+            rows, names = (*rows, _MARKERS), (*names, "Markers")  # type: ignore[assignment]
+        ax.set_yticks([low + height / 2 for low, height in rows], names)
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+        number_axis(ax.xaxis, whole=self._axis == "octets")
+        if self._axis == "octets":
+            ax.set_xlabel("octet of the stream, from the first one of Full Operation")
+        else:
+            ax.set_xlabel(f"{self._unit.name} since the connection began")
+        endpoint = self._connection.half(view.direction).endpoint
+        ax.set_title(
+            f"{view.direction} ({endpoint}): {plural(len(segments.start), 'segment', thousands=True)}, "
+            f"{plural(len(fpdus.start), 'FPDU', thousands=True)}"
+        )
+        ax.margins(x=0.01)
+
+    def _segments(self, colour: str, words: str, which: Column) -> _Lane:
+        segments = self._view.segments
+        octets = (segments.end - segments.start)[which]
+        if self._axis == "octets":
+            return _Lane(colour, words, segments.start[which], segments.end[which], octets)
+        times = segments.time[which] * self._unit.a_second
+        return _Lane(colour, words, times, times, octets)
+
+    def _fpdus(self) -> Iterator[_Lane]:
+        import numpy as np
+
+        fpdus = self._view.fpdus
+        located = np.array(_LOCATED_AS, dtype=np.int8)[fpdus.located]
+        for kind, (colour, words) in enumerate(_LOCATED):
+            yield self._lane(colour, words, (located == kind) & ~fpdus.is_bad)
+        yield self._lane(VERMILION, "FPDU with a bad CRC", fpdus.is_bad)
+
+    def _opcodes(self) -> Iterator[_Lane]:
+        import numpy as np
+
+        # None of the colours of the lanes above, and the same in both half connections.
+        opcodes = self._view.fpdus.opcode
+        is_write = opcodes == OPCODE_NAMES.index("RDMA Write")
+        is_send = np.isin(opcodes, [opcode for opcode, name in enumerate(OPCODE_NAMES) if name and "Send" in name])
+        yield self._lane(BLUE, "RDMA Write", is_write)
+        yield self._lane(self._look.ink, "Send", is_send)
+        yield self._lane(self._look.faint, "RDMA Read, or another message", ~is_write & ~is_send)
+
+    def _lane(self, colour: str, words: str, which: Column) -> _Lane:
+        fpdus = self._view.fpdus
+        octets = (fpdus.end - fpdus.start)[which]
+        if self._axis == "octets":
+            return _Lane(colour, words, fpdus.start[which], fpdus.end[which], octets)
+        scale = self._unit.a_second
+        return _Lane(colour, words, fpdus.first_time[which] * scale, fpdus.time[which] * scale, octets)
+
+    def _draw_each(self, lanes: dict[tuple[float, float], list[_Lane]]) -> None:
+        """Everything is a bar of its own."""
+        width = self._width(lanes)
+        for (low, height), kinds in lanes.items():
+            for lane in kinds:
+                if not len(lane.start):
+                    continue
+                bars = [
+                    (start, max(end - start, width * _SMALLEST))
+                    for start, end in zip(lane.start.tolist(), lane.end.tolist(), strict=True)
+                ]
+                # Along time bars lie above each other: an edge would hide what is thin.
+                line, alpha = (0.5, 1.0) if self._axis == "octets" else (0.0, 0.75)
+                self._ax.broken_barh(
+                    bars, (low, height), facecolor=lane.colour, edgecolor=self._look.back, linewidth=line, alpha=alpha
+                )
+                self.keys.append(Key(lane.colour, lane.words))
+
+    def _width(self, lanes: dict[tuple[float, float], list[_Lane]]) -> float:
+        there = [lane for kinds in lanes.values() for lane in kinds if len(lane.start)]
+        if not there:
+            return 1.0
+        return max(float(lane.end.max()) for lane in there) - min(float(lane.start.min()) for lane in there) or 1.0
+
+    def _draw_dense(self, lanes: dict[tuple[float, float], list[_Lane]]) -> None:
+        """Columns, in each of which the height says what part of the octets is of which kind."""
+        import numpy as np
+
+        columns = grid([column for kinds in lanes.values() for lane in kinds for column in (lane.start, lane.end)])
+        edges = np.array(columns.edges)
+        for (low, height), kinds in lanes.items():
+            sums = [columns.sums((lane.start + lane.end) / 2, lane.octets) for lane in kinds]
+            total = np.sum(sums, axis=0)
+            total[total == 0] = 1
+            bottom = np.full(columns.columns, low)
+            for lane, octets in zip(kinds, sums, strict=True):
+                if not len(lane.start):
+                    continue
+                # Copies are a part of all that there is in the lane of segments.
+                tops = bottom + height * octets / total
+                self._ax.stairs(tops, edges, baseline=bottom, fill=True, color=lane.colour, linewidth=0)
+                bottom = tops
+                self.keys.append(Key(lane.colour, lane.words))
+        what = f"{columns.width:,.0f} octets" if self._axis == "octets" else f"{columns.width:.4g} {self._unit.name}"
+        self.said = (
+            f"{self._view.direction} aggregated: too many to draw one by one, so each of {COLUMNS} columns stands for "
+            f"{what} and its heights are shares of the octets there"
+        )
+
+    # --- messages ---
+
+    def _messages(self) -> Iterator[_Message]:
+        """FPDUs of one message are put together, as long as they follow each other."""
+        fpdus = self._view.fpdus
+        last: _Message | None = None
+        belongs: object = None
+        for index, (_, record) in enumerate(self._view.records):
+            try:
+                header = decode_ddp(record.ulpdu())
+            except MPAError:
+                header = None  # of a sender that deviates nobody knows where its ULPDU lies
+            is_last = header is None or header.last
+            key: object = index
+            if isinstance(header, TaggedHeader):
+                key = record.opcode, header.stag
+            elif header is not None:
+                key = record.opcode, header.qn, header.msn
+            start, end = float(fpdus.start[index]), float(fpdus.end[index])
+            times = float(fpdus.first_time[index]), float(fpdus.turn_time[index])
+            if last is not None and not last.is_last and key == belongs and start == last.end:
+                last = last._replace(
+                    end=end,
+                    first_time=min(last.first_time, times[0]),
+                    turn_time=max(last.turn_time, times[1]),
+                    is_last=is_last,
+                )
+                continue
+            if last is not None:
+                yield last
+            last, belongs = _Message(record.opcode or "no message", start, end, *times, is_last), key
+        if last is not None:
+            yield last
+
+    def _draw_messages(self) -> None:
+        ax, scale = self._ax, self._unit.a_second
+        low, height = _MESSAGES
+        messages = [*self._messages()]
+        if not messages:
+            return
+        bars = [
+            (one.start, one.end) if self._axis == "octets" else (one.first_time * scale, one.turn_time * scale)
+            for one in messages
+        ]
+        left, right = ax.get_xlim()
+        full = max(right - left, 1e-9)
+        # Along time messages are under way together: each lies in a row that is free, as long as there is one.
+        ends = [float("-inf")] * (1 if self._axis == "octets" else _ROWS)
+        for (start, end), one in zip(bars, messages, strict=True):
+            end = max(end, start + full * _SMALLEST)
+            row = min(
+                range(len(ends)), key=lambda index: (ends[index] > start, ends[index] if ends[index] > start else index)
+            )
+            is_free = ends[row] <= start
+            ends[row] = max(ends[row], end)
+            each = height / len(ends)
+            bottom = low + height - (row + 1) * each
+            ax.broken_barh(
+                [(start, end - start)],
+                (bottom, each * 0.94),
+                facecolor=self._look.faint,
+                edgecolor=self._look.back,
+                linewidth=0.8 if self._axis == "octets" else 0.3,
+                alpha=1.0 if is_free else 0.5,
+            )
+            if is_free and len(ends) == 1 and end - start >= full * _LETTER * len(one.name):
+                ax.text(
+                    (start + end) / 2, low + height / 2, one.name, ha="center", va="center", fontsize=7.5, clip_on=True
+                )
+        self.keys.append(Key(self._look.faint, "message"))
+
+    # --- marks ---
+
+    def _draw_marks(self) -> None:
+        import numpy as np
+
+        view, ax = self._view, self._ax
+        bad = view.fpdus.is_bad
+        if bad.any():
+            middle = (view.fpdus.start + view.fpdus.end)[bad] / 2
+            places = middle if self._axis == "octets" else view.fpdus.time[bad] * self._unit.a_second
+            low, height = _FPDUS
+            places = places[:_MOST_MARKS]
+            ax.plot(places, np.full(len(places), low + height / 2), "x", color=self._look.ink, markersize=6)
+            self.keys.append(Key(self._look.ink, "CRC error", "x"))
+        if self._axis != "octets":
+            return
+        missing = holes(view)
+        for first, end in missing[:_MOST_MARKS]:
+            ax.axvspan(first, end, facecolor="none", edgecolor=VERMILION, hatch="////", linewidth=0.8)
+        if missing:
+            self.keys.append(Key(VERMILION, "never captured", "hatch"))
+        if view.markers and len(view.segments.start):
+            self._draw_markers(max(0, int(view.segments.start.min())), int(view.segments.end.max()))
+
+    def _draw_markers(self, first: int, end: int) -> None:
+        places = range(-(-first // MARKER_INTERVAL) * MARKER_INTERVAL, end, MARKER_INTERVAL)
+        low, height = _MARKERS
+        if len(places) <= _MOST_MARKERS:
+            self._ax.vlines(places, low, low + height, color=self._look.ink, linewidth=0.8)
+            self.keys.append(Key(self._look.ink, "Marker", "|"))
+        else:
+            self._ax.broken_barh([(first, end - first)], (low, height), facecolor=self._look.faint)
+            self.said += f", {len(places):,} Markers as a band"

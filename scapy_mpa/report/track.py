@@ -1,0 +1,165 @@
+"""The segments of connections, read once more: where their octets lie, and what they acknowledge.
+
+An analysis keeps what came of FPDUs, not the segments that brought them. Whoever draws or counts these reads the
+capture a second time; which octets a frame brought first is what the receiver says of it (``frames`` of an FPDU's
+record). Some 30 octets of memory a segment.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from scapy_mpa.capture.index import take_out
+from scapy_mpa.framing.sequence import SEQ_MASK, unwrap
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.tcp.half import Direction, Half
+from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment
+
+
+class Part(NamedTuple):
+    """So many octets of an FPDU, which a frame brought first."""
+
+    frame: int
+    octets: int
+
+
+class HalfTrack:
+    """The segments of one half connection, in the order of capture.
+
+    Offsets count from the first octet of Full Operation; of the startup frame and before they are negative.
+
+    Attributes:
+        frames: of each segment, ascending; also those of the startup frames, which bring nothing.
+        times: nanoseconds since the epoch.
+        starts: offset of the first octet.
+        lengths: octets of payload that were captured.
+        acks: of what the peer acknowledges: frame, time, offset up to which it has everything, and the offset up to
+            which it lets its peer send, -1 where that is not known.
+    """
+
+    __slots__ = (
+        "_highest",
+        "_origin",
+        "ack_edges",
+        "ack_frames",
+        "ack_times",
+        "acks",
+        "frames",
+        "lengths",
+        "starts",
+        "times",
+    )
+
+    def __init__(self, half: HalfConnection) -> None:
+        self.frames, self.times = array("Q"), array("q")
+        self.starts, self.lengths = array("q"), array("I")
+        self.ack_frames, self.ack_times = array("Q"), array("q")
+        self.acks, self.ack_edges = array("q"), array("q")
+        self._origin = half.seq_start if half.seq_start is not None else 0
+        self._highest = 0
+
+    def take(self, seg: Segment) -> None:
+        """A segment with octets."""
+        start = unwrap(seg.seq + bool(seg.flags & SYN) & SEQ_MASK, self._highest, self._origin)
+        length = seg.end - seg.start
+        self._highest = max(self._highest, start + length)
+        self._add(seg.frame, seg.time, start, length)
+
+    def pass_frame(self, frame: int, time: int) -> None:
+        """A frame of the other direction, after which more can be placed."""
+        self._add(frame, time, self._highest, 0)
+
+    def _add(self, frame: int, time: int, start: int, length: int) -> None:
+        self.frames.append(frame)
+        self.times.append(time)
+        self.starts.append(start)
+        self.lengths.append(length)
+
+    def acknowledge(self, seg: Segment, ack: int, edge: int) -> None:
+        """The peer acknowledges octets up to a sequence number, and offers a window up to another, -1 if unknown."""
+        offset = unwrap(ack, self._highest, self._origin)
+        self.ack_frames.append(seg.frame)
+        self.ack_times.append(seg.time)
+        self.acks.append(offset)
+        self.ack_edges.append(unwrap(edge, offset, self._origin) if edge >= 0 else -1)
+
+    def index_of(self, frame: int) -> int:
+        """The place of a frame among :attr:`frames`, or of the next one there."""
+        return bisect_left(self.frames, frame)
+
+    def parts(self, frames: Iterable[int], offset: int, length: int) -> Iterator[Part]:
+        """Yield which frame brought how many octets of an FPDU, given those that brought some first."""
+        missing = [(0, length)]
+        for frame in frames:
+            index = self.index_of(frame)
+            if index == len(self.frames) or self.frames[index] != frame:
+                continue
+            start = self.starts[index] - offset
+            taken = take_out(missing, start, start + self.lengths[index])
+            if taken:
+                yield Part(frame, sum(end - first for first, end in taken))
+
+
+class _Follower:
+    """A connection while its segments are read once more."""
+
+    __slots__ = ("_first", "_halves", "_last", "_startup", "_wants_acks", "tracks")
+
+    def __init__(self, connection: Connection, wants_acks: bool) -> None:
+        self._first, self._last = connection.lifecycle.first[0], connection.lifecycle.last[0]
+        self._startup = {connection.request_frame, connection.reply_frame}
+        self._wants_acks = wants_acks
+        self.tracks = {direction: HalfTrack(connection.half(direction)) for direction in DIRECTIONS}
+        self._halves = {direction: Half(connection.half(direction).key) for direction in DIRECTIONS}
+        self._halves["initiator"].meet(self._halves["responder"])
+        self._halves["responder"].meet(self._halves["initiator"])
+
+    def take(self, direction: Direction, seg: Segment) -> None:
+        """A segment, which may be of another connection on the same addresses and ports."""
+        if not self._first <= seg.frame <= self._last:
+            return
+        other: Direction = "responder" if direction == "initiator" else "initiator"
+        if seg.end > seg.start:
+            self.tracks[direction].take(seg)
+        elif seg.frame in self._startup:
+            self.tracks[direction].pass_frame(seg.frame, seg.time)
+        if seg.frame in self._startup:
+            self.tracks[other].pass_frame(seg.frame, seg.time)
+        if self._wants_acks and seg.flags & ACK_FLAG:
+            half = self._halves[direction]
+            if seg.flags & SYN:
+                half.announce(seg)
+            half.acknowledge(seg.ack)
+            half.advertise(seg)
+            edge = half.edge if half.announced is not None else -1
+            self.tracks[other].acknowledge(seg, half.ack, edge)
+        elif self._wants_acks and seg.flags & SYN:
+            self._halves[direction].announce(seg)
+
+
+def tracks(connections: Iterable[Connection], *, acks: bool = False) -> dict[tuple[int, Direction], HalfTrack]:
+    """The segments of connections of one report, by number and direction.
+
+    ``acks`` says whether acknowledgements are kept as well. Raises :class:`~scapy_mpa.errors.CaptureError` if the
+    captures cannot be read again.
+    """
+    followers = {connection.number: (connection, _Follower(connection, acks)) for connection in connections}
+    takers: dict[bytes, list[tuple[Direction, _Follower]]] = {}
+    for connection, follower in followers.values():
+        for direction in DIRECTIONS:
+            takers.setdefault(connection.half(direction).key, []).append((direction, follower))
+    for connection, _ in followers.values():
+        for segments in connection.index.batches():
+            for seg in segments:
+                for direction, follower in takers.get(seg.key, ()):
+                    follower.take(direction, seg)
+        break
+    return {
+        (number, direction): follower.tracks[direction]
+        for number, (_, follower) in followers.items()
+        for direction in DIRECTIONS
+    }
