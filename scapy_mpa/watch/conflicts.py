@@ -21,8 +21,6 @@ from scapy_mpa.values.segment import Segment
 
 #: Segments consumed last that may have been taken in place of others.
 _MOST_TAKEN: Final = 4
-#: Pieces that are held whose segments may have been consumed in part: the first ones.
-_MOST_PARTLY: Final = 4
 #: Copies of an octet that were consumed, and the segments that brought them: a few, and one for so many octets.
 _MOST_COPIES: Final = 16
 _FEW_SEGMENTS: Final = 256
@@ -161,10 +159,6 @@ def _differing_consumed(reassembly: Reassembly, seg: Segment, start: int, end: i
     consumed, are_all = consumed_between(reassembly, start, min(end, base))
     if not are_all:
         return []
-    # Of a segment that holds the end of one FPDU and a part of the next, that part is still held.
-    known = {id(other) for _, other in consumed}
-    partly = {id(piece.seg): piece.seg for piece in reassembly.pieces[:_MOST_PARTLY]}
-    consumed += [(reassembly.offset_of(one.seq), one) for name, one in partly.items() if name not in known]
     latest: list[Segment] | None = None
     found = []
     for first, other in consumed:

@@ -125,8 +125,8 @@ HANDSHAKES = {1433, 1865, 1926, 2068, 2620, 3437, 3624, 4444, 4599, 4983}
 IN_THE_WINDOW = {592, 1997, 2217, 2892, 3697, 3718, 3776}
 #: Octets with a wrong checksum that no CRC covers: of those it is said that nobody acknowledged them.
 HELD = {2925, 3115, 3172, 3314}
-#: Forged octets in the window: of several right copies not the first is taken.
-FORGED = {843, 2716}
+#: Forged octets in the window: another copy is taken (843, 2716), or the forged one is not named (873, 3702).
+FORGED = {843, 873, 2716, 3702}
 #: Acknowledgements that were not captured: what waits for them is given up.
 LACKING = {3087, 4718}
 WRONG = {"N": OLD_TIMESTAMPS, "A": OLD_TIMESTAMPS | HANDSHAKES | IN_THE_WINDOW | HELD, "B": FORGED, "C": LACKING}
