@@ -49,6 +49,11 @@ NOT_RUN = re.compile(
     |   (\S+/)?(python3?\ -m\ )?pip\ install\ .+
     |   (pipx|uv\ tool)\ install\ .+
     |   (sudo\ )?apt-get\ (update|install\ .+)
+    # What needs another host with an RDMA driver: addresses of RFC 5737.
+    |   modprobe\ siw
+    |   rdma\ link\ add\ siw0\ type\ siw\ netdev\ eth0
+    |   rping\ -[sc]\ -a\ 192\.0\.2\.\d\ .+
+    |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
     """,
     re.VERBOSE,
 )
