@@ -1,0 +1,308 @@
+"""Runs cases one after another: each on a connection of its own, a clean connection before the first and after each."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.frame import answers, says
+from scapy_mpa.catalogue.peer import ACCEPT
+from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.tcppacket import ROLES, Role, other
+from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, SEND_INVALIDATE, SEND_SE_INVALIDATE, TERMINATE
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import is_tagged, opcode_of
+from scapy_mpa.live.errors import RemoteProtocolError
+from scapy_mpa.live.incoming import IncomingHalf
+from scapy_mpa.live.recording import RecordedConnection, Recording
+from scapy_mpa.probe.carrier import Carrier, NotReached
+from scapy_mpa.probe.case import CONFORMANT, ProbeCase
+from scapy_mpa.probe.exchange import Exchange, Terms
+from scapy_mpa.probe.fitting import plan_of
+from scapy_mpa.probe.findings import wrong_with
+from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, Judgement, Said
+from scapy_mpa.probe.seen import Seen
+from scapy_mpa.probe.target import Target
+from scapy_mpa.receive.scan import Layout
+
+_WRITE_OF_NOTHING = "{by} write '' stag=0"
+#: Times that a clean connection is tried before a peer is called gone.
+_TRIES = 2
+_INVALIDATING = {SEND_INVALIDATE, SEND_SE_INVALIDATE}
+
+
+def clean_case(role_of_peer: Role, *, speaks: bool) -> ProbeCase:
+    """A clean connection: startup, and an RDMA Write of nothing if it ``speaks``."""
+    by = other(role_of_peer)
+    steps = ("initiator write '' stag=0",) if by == "initiator" else ("initiator send", _WRITE_OF_NOTHING)
+    changes = (says(*steps) if speaks else says("start"), answers(None))
+    case = Case("clean-connection", "A clean connection", "plain", changes, (), ACCEPT, by=by)
+    return ProbeCase(case, CONFORMANT)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run is made.
+
+    Attributes:
+        terms: of each case.
+        strict: what SHOULD be counts.
+        repeat: how often each case is given.
+        interval: seconds from one connection to the next at least.
+        expected: ids of failures that are known.
+        keeps: a capture of each case that fails is kept.
+    """
+
+    terms: Terms
+    strict: bool = False
+    repeat: int = 1
+    interval: float = 0.0
+    expected: frozenset[str] = frozenset()
+    keeps: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a case.
+
+    ``capture`` is its recording, if it is kept; ``is_known``: it was expected to fail, and does.
+    """
+
+    case: ProbeCase
+    seen: Seen
+    judgement: Judgement
+    capture: bytes = field(default=b"", repr=False)
+    is_known: bool = False
+
+    @property
+    def counts_against(self) -> bool:
+        """Whether the run fails for it."""
+        return self.judgement.verdict in BAD and not self.is_known
+
+
+class CannotStart(MPAError):
+    """The clean connection before the first case did not even reach the peer."""
+
+
+class PeerGone(MPAError):
+    """The peer is gone, and does not come back: no further case can be given."""
+
+
+class Run:
+    """A run.
+
+    Args:
+        target: the peer.
+        settings: see there.
+
+    Attributes:
+        remark: what is odd about the first clean connection, "" if nothing is.
+        lost: names of the cases after which the peer was gone.
+    """
+
+    def __init__(self, target: Target, settings: RunSettings) -> None:
+        self._target = target
+        self._settings = settings
+        self._terms = settings.terms
+        self._standard: tuple[bool, bool] = (False, False)
+        self._controls: dict[str, Seen] = {}
+        self._last = 0.0
+        self.remark = ""
+        self.lost: list[str] = []
+
+    def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
+        """Give all of them, in order; raises CannotStart, and PeerGone behind the last result that there is."""
+        self._begin()
+        for case in cases:
+            result = self._give(case)
+            if not self._is_well():
+                result = self._gone(case, result)
+                yield self._known(result)
+                if not self._target.restart() or not self._target.is_back(self._is_well):
+                    raise PeerGone(f"peer gone: it does not answer a clean connection any more, after {case.name}")
+                continue
+            yield self._known(result)
+
+    # --- clean connections ---
+
+    def _begin(self) -> None:
+        """The first clean connection: it says how the others have to be."""
+        role = self._target.role
+        try:
+            seen = self._clean(echoes=True)
+        except NotReached as error:
+            if not self._target.restart() or not self._target.is_back(self._answers):
+                raise CannotStart(f"the clean connection before the first case: {error}") from None
+            seen = self._clean(echoes=True)
+        self._terms = self._terms._replace(echoes=seen.has_echoed)
+        self._standard = self._state(seen)
+        if seen.frame is None or seen.frame.r or seen.end is not None or seen.error is not None:
+            from scapy_mpa.probe.judge import seen_words
+
+            self.remark = f"the clean connection before the first case: {seen_words(seen)}"
+            if seen.frame is None and not seen.total and role == "initiator":
+                raise CannotStart(self.remark)
+
+    def _clean(self, *, echoes: bool, speaks: bool = True) -> Seen:
+        case = clean_case(self._target.role, speaks=speaks)
+        return self._exchange(case, self._terms._replace(echoes=echoes))[0]
+
+    def _state(self, seen: Seen) -> tuple[bool, bool]:
+        return seen.frame is not None and not seen.frame.r, seen.has_echoed
+
+    def _answers(self) -> bool:
+        try:
+            self._clean(echoes=True)
+        except NotReached:
+            return False
+        return True
+
+    def _is_well(self) -> bool:
+        """Whether a clean connection is as the first one was."""
+        answered, echoed = self._standard
+        for _ in range(_TRIES):
+            try:
+                seen = self._clean(echoes=echoed, speaks=echoed or self._target.role == "initiator")
+            except NotReached:
+                continue
+            if self._state(seen)[0] >= answered and seen.has_echoed >= echoed:
+                return True
+        return False
+
+    def _gone(self, case: ProbeCase, result: Result) -> Result:
+        """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
+        self.lost.append(case.name)
+        why = "a clean connection does not work any more"
+        if self._target.restart() and self._target.is_back(self._is_well):
+            self._give(case)
+            if self._is_well():
+                why += "; it did after the case was repeated"
+            else:
+                why += ", twice"
+        judgement = replace(result.judgement, verdict="peer gone", reason=why)
+        return replace(result, judgement=judgement)
+
+    def _known(self, result: Result) -> Result:
+        """Reckon with failures that are known; one of them that passes is a failure too."""
+        if result.case.name not in self._settings.expected:
+            return result
+        verdict = result.judgement.verdict
+        if verdict in BAD:
+            return replace(result, is_known=True)
+        if verdict in ("pass", "allowed"):
+            reason = f"it is expected to fail, and is {verdict}"
+            return replace(result, judgement=Judgement("fail", reason))
+        return result
+
+    # --- one case ---
+
+    def _give(self, case: ProbeCase) -> Result:
+        worst: Result | None = None
+        verdicts: list[str] = []
+        for _ in range(self._settings.repeat):
+            result = self._give_once(case)
+            verdicts.append(result.judgement.verdict)
+            if worst is None or _rank(result) > _rank(worst):
+                worst = result
+        assert worst is not None
+        if len(set(verdicts)) > 1:
+            count = verdicts.count(worst.judgement.verdict)
+            reason = f"{worst.judgement.reason} ({count} of {len(verdicts)} times)"
+            worst = replace(worst, judgement=replace(worst.judgement, reason=reason.strip()))
+        return worst
+
+    def _give_once(self, case: ProbeCase) -> Result:
+        try:
+            control = self._control(case)
+            seen, has_asked, capture = self._exchange(case, self._terms, keeps=self._settings.keeps)
+        except NotReached as error:
+            return Result(case, Seen(), Judgement("peer gone", str(error)))
+        said = said_by(case, self._terms)
+        judgement = Judge(case, seen, said, control, has_asked=has_asked).judgement(strict=self._settings.strict)
+        if case.is_conformant and judgement.verdict in ("pass", "allowed"):
+            judgement = wrong_with(capture, case.reach.role, strict=self._settings.strict) or judgement
+        return Result(case, seen, judgement, capture if self._settings.keeps else b"")
+
+    def _control(self, case: ProbeCase) -> Seen | None:
+        """What comes of the valid connection that a case begins with."""
+        name = case.case.baseline
+        if case.is_conformant or self._target.role == "initiator":
+            return None
+        if name not in self._controls:
+            steps = ("initiator write '' stag=0",)
+            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(*steps), answers(None)), (), ACCEPT)
+            self._controls[name] = self._exchange(ProbeCase(valid, CONFORMANT), self._terms)[0]
+        return self._controls[name]
+
+    def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[Seen, bool, bytes]:
+        """Give it; what was seen, whether the peer was asked to show that it is in step, and the capture."""
+        self._wait()
+        carrier = self._target.connection()
+        file = io.BytesIO() if keeps or case.is_conformant else None
+        recording = Recording(file)
+        try:
+            exchange = Exchange(carrier, case, terms, recording_of(recording, carrier, case))
+            seen = exchange.run()
+        finally:
+            carrier.close()
+            self._target.done()
+        return seen, exchange.wants_echo, file.getvalue() if file is not None else b""
+
+    def _wait(self) -> None:
+        """Not more connections than were asked for in a second."""
+        left = self._last + self._settings.interval - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+        self._last = time.monotonic()
+
+
+def recording_of(recording: Recording, carrier: Carrier, case: ProbeCase) -> RecordedConnection:
+    """The connection of a recording for that of a carrier."""
+    ours, theirs = carrier.addresses
+    client, server = (ours, theirs) if case.case.by == "initiator" else (theirs, ours)
+    return recording.connection(client, server, carrier.mss)
+
+
+def _rank(result: Result) -> int:
+    return VERDICTS.index(result.judgement.verdict)
+
+
+def said_by(case: ProbeCase, terms: Terms) -> Said:
+    """What the peer may not be able to take of a case, whatever is wrong with it."""
+    plan = plan_of(case.case, terms.clean)
+    steps = [step for step in plan.steps if isinstance(step, bytes)]
+    words = [step.split() for step in plan.steps if isinstance(step, str)]
+    own = [line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)]
+    opcodes = {opcode_of(step) for step in steps}
+    startup = case.case.baseline != "culley-02"
+    setup = Setup(**plan.setup)
+    return Said(
+        tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & _INVALIDATING),
+        requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool({"read", "read-request", "atomic"} & {*own}),
+        sends=SEND in opcodes or "send" in own,
+        terminate=TERMINATE in opcodes or "terminate" in own,
+        streaming="stream" in own and not plan.setup.get("reject"),
+        rev_0=startup and setup.startup(plan.by).rev == 0,
+        is_heard=_is_heard(plan, setup),
+    )
+
+
+def _is_heard(plan: Plan, setup: Setup) -> bool:
+    """Whether the first FPDU of a side is valid, as its receiver reads it."""
+    markers = not setup.specification.markers_negotiated or bool(setup.m[1 - ROLES.index(plan.by)])
+    half = IncomingHalf(Layout(markers, setup.crc, setup.origin), "rfc5044", plan.by)
+    octets = b"".join(packet.payload for packet in plan.sent() if packet.half.role == plan.by and packet.in_operation)
+    try:
+        half.take(octets)
+    except RemoteProtocolError:
+        pass
+    return half.fpdus > 0
+
+
+def peers(cases: Sequence[ProbeCase], role: str) -> list[ProbeCase]:
+    """Those that a peer in this role can be given over the kernel's TCP."""
+    return [case for case in cases if case.reach.role == role and case.reach.carriage == "tcp"]
