@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from scapy_mpa.catalogue.baseline import MIDDLE
 from scapy_mpa.catalogue.plan import Plan, Step
 from scapy_mpa.framing.ddp import TAGGED_HEADER, TaggedHeader, decode_ddp
 
@@ -12,6 +13,8 @@ _WRITE = re.compile(r"^(\{by\}|initiator|responder) write\b(?!.*stag=0\b)")
 #: A TO below this counts from the beginning of a buffer; above it, what it is about is the number itself.
 _SMALL = 1 << 32
 _RDMA_WRITE = 0
+_USUAL = MIDDLE[1]
+_INSTEAD = "{by} send 96"
 
 
 class Live(NamedTuple):
@@ -23,9 +26,14 @@ class Live(NamedTuple):
 
 
 def aim(plan: Plan, live: Live | None) -> None:
-    """Have RDMA Writes of the side go to this memory."""
+    """Have RDMA Writes of the side go to this memory.
+
+    Without any, that with which the valid connections end is a Send as long as it is.
+    """
     if live is not None:
         plan.steps = [_aimed(step, live) for step in plan.steps]
+    else:
+        plan.steps = [_INSTEAD if step == _USUAL else step for step in plan.steps]
 
 
 def _aimed(step: Step, live: Live) -> Step:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.craft.setup import ConversationError, Setup
+from scapy_mpa.craft.talk import Side
 from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
@@ -168,7 +169,10 @@ class Exchange:
         self._plan, self._is_fitted = plan, True
         if self._by == "responder":
             self._watcher.begin(self._own_frame(), self._seconds)
-        steps = script_of(plan.sent(), self._by)
+        try:
+            steps = script_of(plan.sent(), self._by)
+        except IndexError:
+            raise Unsupported("what the peer agrees to leaves no place for what the case changes") from None
         return steps if self._case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
 
     def _add_echo(self, plan: Plan) -> None:
@@ -194,7 +198,10 @@ class Exchange:
 
     def _await(self, step: Await) -> bool:
         seen = self.seen
-        came = (lambda: seen.frame is not None) if step.what == "startup" else (lambda: bool(seen.fpdus))
+
+        def came() -> bool:
+            return seen.frame is not None if step.what == "startup" else bool(seen.fpdus)
+
         return self._until(came, self._terms.timeout) and came()
 
     def _watch(self) -> None:
@@ -209,7 +216,7 @@ class Exchange:
                 return True
             if self.wants_echo and not seen.is_cut:
                 return seen.has_echoed
-            return not self._case.begins_full_operation and self._case.case.peer.reaction == "accept" and bool(seen.frame)
+            return self._case.is_over_with_startup and seen.frame is not None
 
         self._until(is_done, timeout)
         if seen.end is None:
@@ -283,5 +290,5 @@ def asks_or_ends(plan: Plan) -> bool:
     return bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST, TERMINATE} or said & {"atomic", "terminate"})
 
 
-def _client(role: Role) -> str:
+def _client(role: Role) -> Side:
     return "client" if role == "initiator" else "server"

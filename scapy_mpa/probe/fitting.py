@@ -167,7 +167,7 @@ def _related(asks: EnhancedData, answers: EnhancedData, found: EnhancedData) -> 
             raise Unsupported("the peer does not offer that type of RTR message")
     ird = _depth(asks.ord, answers.ird, found.ord, "ORD")
     order = _depth(asks.ird, answers.ord, found.ird, "IRD")
-    return EnhancedData(answers.a, *(int(flag in types) for flag in "bcd"), ird=ird, ord=order)
+    return EnhancedData(answers.a, int("b" in types), int("c" in types), int("d" in types), ird, order)
 
 
 def _depth(asked: int, answered: int, found: int, name: str) -> int:

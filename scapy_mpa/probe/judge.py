@@ -70,6 +70,9 @@ class Said(NamedTuple):
     rev_0: bool = False
     #: Its first FPDU is valid, so that a Responder may say why it ends the stream.
     is_heard: bool = False
+    #: It is about a rejection; it has Private Data of its own.
+    rejection: bool = False
+    private_data: bool = False
 
 
 def expected_words(peer: Peer) -> str:
@@ -132,21 +135,34 @@ class Judge:
         seen: what came.
         said: what of ours the peer may not be able to take.
         control: what came of the same connection without anything wrong; None if there is none.
+        spoken: what came of one on which a Send is said, which nobody may expect; None if there is none.
         has_asked: the peer was asked to show that it is in step.
     """
 
-    def __init__(self, case: ProbeCase, seen: Seen, said: Said, control: Seen | None, *, has_asked: bool) -> None:
+    def __init__(
+        self,
+        case: ProbeCase,
+        seen: Seen,
+        said: Said,
+        control: Seen | None = None,
+        spoken: Seen | None = None,
+        *,
+        has_asked: bool,
+    ) -> None:
         self._case = case
         self._peer = case.case.peer
         self._seen = seen
         self._said = said
         self._control = control
+        self._spoken = spoken
         self._has_asked = has_asked
 
     def judgement(self, *, strict: bool = False) -> Judgement:
         """The verdict; ``strict``: what SHOULD be counts as what MUST be."""
         seen = self._seen
         if seen.unsupported:
+            if seen.frame is not None and seen.frame.r and not self._said.rejection:
+                return self._rejected()
             return Judgement("unsupported", seen.unsupported)
         if self._said.rev_0 and (seen.frame.rev if seen.frame is not None else seen.end is not None):
             return Judgement("unsupported", "the peer does not speak Rev 0")
@@ -208,14 +224,13 @@ class Judge:
                 return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
             return self._refused(f"a {'Reply' if case.reach.role == 'responder' else 'Request'}")
         if seen.waits_for == "fpdu":
-            return Judgement("unsupported", f"the peer says nothing that could be answered (RFC 5044 §7.1.2, rule 4)")
+            return Judgement("unsupported", "the peer says nothing that could be answered (RFC 5044 §7.1.2, rule 4)")
         if seen.terminate is not None:
             return self._accept_terminate(seen.terminate)
         if seen.error is not None:
             return Judgement("fail", f"what the peer sends cannot be read: {seen.error}", rule=seen.error.rule)
-        if seen.frame is not None and seen.frame.r:
-            if self._may("close") or case.case.peer.reaction == "reject":
-                return Judgement("allowed", "the peer rejects the connection, which it may")
+        if seen.frame is not None and seen.frame.r and not self._said.rejection:
+            return self._rejected()
         if seen.end is not None and not self._is_over_rightly():
             return self._accept_end()
         if self._has_asked and not seen.has_echoed and not seen.is_cut and seen.end is None:
@@ -225,6 +240,18 @@ class Judge:
         return Judgement("pass")
 
     _ignore = _accept
+
+    def _rejected(self) -> Judgement:
+        """A Reply with R where the Request is valid."""
+        control = self._control
+        if self._may("close"):
+            return Judgement("allowed", "the peer rejects the connection, which it may")
+        if self._said.private_data:
+            return Judgement("allowed", "the peer rejects Private Data, which is for its ULP to say (RFC 5044 §7.1.2)")
+        is_valid = self._case.is_conformant or not self._case.begins_full_operation
+        if is_valid and control is not None and control.frame is not None and not control.frame.r:
+            return Judgement("fail", "the peer rejects the connection (R in its Reply)")
+        return Judgement("unsupported", "the peer rejects the connection (R in its Reply)")
 
     def _is_over_rightly(self) -> bool:
         """Whether the peer has to end it, or we did."""
@@ -244,8 +271,12 @@ class Judge:
         assert seen.end is not None
         if self._may("close"):
             return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
-        if control is not None and control.end is not None and control.terminate is None:
+        if seen.frame is not None and seen.frame.r:
+            return Judgement("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
+        if control is not None and control.end is not None:
             return Judgement("allowed", f"the peer {_ENDED[seen.end]}, as it does where nothing is wrong")
+        if self._said.sends and self._spoken is not None and self._spoken.end is not None:
+            return Judgement("allowed", f"the peer {_ENDED[seen.end]}, as its upper layer does for any such Send")
         return Judgement("fail", f"the peer {_ENDED[seen.end]}")
 
     def _discard(self) -> Judgement:
@@ -342,7 +373,7 @@ class Judge:
             return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
         how = _ENDED[seen.end]
         if peer.layer == _MPA and peer.code in _LEFT_TO_ULP:
-            return Judgement("allowed", f"the peer {how} without a Terminate: that is its ULP's to decide (RFC 5044 §8)")
+            return Judgement("allowed", f"the peer {how} without a Terminate: that is for its ULP to say (RFC 5044 §8)")
         if peer.layer == _MPA:
             return Judgement("fail", f"the peer {how} without a Terminate", "RFC 6581 §9")
         return Judgement("fail", f"the peer {how} without a Terminate", "RFC 5040 §7.1")

@@ -17,13 +17,14 @@ from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, SEND_INVA
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import is_tagged, opcode_of
 from scapy_mpa.live.errors import RemoteProtocolError
+from scapy_mpa.live.events import ULPDUReceived
 from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 from scapy_mpa.probe.exchange import Exchange, Terms
-from scapy_mpa.probe.fitting import plan_of
 from scapy_mpa.probe.findings import wrong_with
+from scapy_mpa.probe.fitting import plan_of
 from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, Judgement, Said
 from scapy_mpa.probe.seen import Seen
 from scapy_mpa.probe.target import Target
@@ -109,7 +110,7 @@ class Run:
         self._settings = settings
         self._terms = settings.terms
         self._standard: tuple[bool, bool] = (False, False)
-        self._controls: dict[str, Seen] = {}
+        self._controls: dict[tuple[str, str], Seen] = {}
         self._last = 0.0
         self.remark = ""
         self.lost: list[str] = []
@@ -119,7 +120,7 @@ class Run:
         self._begin()
         for case in cases:
             result = self._give(case)
-            if not self._is_well():
+            if not self._is_well_after(result, is_last=case is cases[-1]):
                 result = self._gone(case, result)
                 yield self._known(result)
                 if not self._target.restart() or not self._target.is_back(self._is_well):
@@ -173,6 +174,12 @@ class Run:
                 return True
         return False
 
+    def _is_well_after(self, result: Result, *, is_last: bool) -> bool:
+        """The same, behind a case; that an Initiator is, its next Request shows as well."""
+        if self._target.role == "initiator" and not is_last and result.judgement.verdict in ("pass", "allowed"):
+            return True
+        return self._is_well()
+
     def _gone(self, case: ProbeCase, result: Result) -> Result:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
@@ -217,26 +224,25 @@ class Run:
 
     def _give_once(self, case: ProbeCase) -> Result:
         try:
-            control = self._control(case)
+            controls = self._control(case, _WRITE_OF_NOTHING), self._control(case, "{by} send 30")
             seen, has_asked, capture = self._exchange(case, self._terms, keeps=self._settings.keeps)
         except NotReached as error:
             return Result(case, Seen(), Judgement("peer gone", str(error)))
         said = said_by(case, self._terms)
-        judgement = Judge(case, seen, said, control, has_asked=has_asked).judgement(strict=self._settings.strict)
+        judgement = Judge(case, seen, said, *controls, has_asked=has_asked).judgement(strict=self._settings.strict)
         if case.is_conformant and judgement.verdict in ("pass", "allowed"):
             judgement = wrong_with(capture, case.reach.role, strict=self._settings.strict) or judgement
         return Result(case, seen, judgement, capture if self._settings.keeps else b"")
 
-    def _control(self, case: ProbeCase) -> Seen | None:
-        """What comes of the valid connection that a case begins with."""
+    def _control(self, case: ProbeCase, step: str) -> Seen | None:
+        """What comes of the valid connection that a case begins with, if this is said on it."""
         name = case.case.baseline
-        if case.is_conformant or self._target.role == "initiator":
+        if self._target.role == "initiator":
             return None
-        if name not in self._controls:
-            steps = ("initiator write '' stag=0",)
-            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(*steps), answers(None)), (), ACCEPT)
-            self._controls[name] = self._exchange(ProbeCase(valid, CONFORMANT), self._terms)[0]
-        return self._controls[name]
+        if (name, step) not in self._controls:
+            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(step), answers(None)), (), ACCEPT)
+            self._controls[name, step] = self._exchange(ProbeCase(valid, CONFORMANT), self._terms)[0]
+        return self._controls[name, step]
 
     def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[Seen, bool, bytes]:
         """Give it; what was seen, whether the peer was asked to show that it is in step, and the capture."""
@@ -274,33 +280,36 @@ def _rank(result: Result) -> int:
 def said_by(case: ProbeCase, terms: Terms) -> Said:
     """What the peer may not be able to take of a case, whatever is wrong with it."""
     plan = plan_of(case.case, terms.clean)
-    steps = [step for step in plan.steps if isinstance(step, bytes)]
-    words = [step.split() for step in plan.steps if isinstance(step, str)]
-    own = [line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)]
-    opcodes = {opcode_of(step) for step in steps}
-    startup = case.case.baseline != "culley-02"
     setup = Setup(**plan.setup)
+    heard = _heard(plan, setup)
+    words = [step.split() for step in plan.steps if isinstance(step, str)]
+    own = {line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)}
+    steps = [*heard, *(step for step in plan.steps if isinstance(step, bytes))]
+    opcodes = {opcode_of(step) for step in steps}
     return Said(
         tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & _INVALIDATING),
-        requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool({"read", "read-request", "atomic"} & {*own}),
+        requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
         sends=SEND in opcodes or "send" in own,
         terminate=TERMINATE in opcodes or "terminate" in own,
         streaming="stream" in own and not plan.setup.get("reject"),
-        rev_0=startup and setup.startup(plan.by).rev == 0,
-        is_heard=_is_heard(plan, setup),
+        rev_0=setup.specification.startup_frames and setup.startup(plan.by).rev == 0,
+        is_heard=bool(heard),
+        rejection=bool(plan.setup.get("reject")),
+        private_data=bool(setup.private_data[ROLES.index(plan.by)])
+        or any(change.text.startswith("private-data(") for change in case.case.changes),
     )
 
 
-def _is_heard(plan: Plan, setup: Setup) -> bool:
-    """Whether the first FPDU of a side is valid, as its receiver reads it."""
+def _heard(plan: Plan, setup: Setup) -> list[bytes]:
+    """The ULPDUs of a side up to its first FPDU that is not valid, as its receiver reads them."""
     markers = not setup.specification.markers_negotiated or bool(setup.m[1 - ROLES.index(plan.by)])
     half = IncomingHalf(Layout(markers, setup.crc, setup.origin), "rfc5044", plan.by)
     octets = b"".join(packet.payload for packet in plan.sent() if packet.half.role == plan.by and packet.in_operation)
     try:
-        half.take(octets)
-    except RemoteProtocolError:
-        pass
-    return half.fpdus > 0
+        events = half.take(octets)
+    except RemoteProtocolError as error:
+        events = [*error.events]
+    return [event.ulpdu for event in events if isinstance(event, ULPDUReceived)]
 
 
 def peers(cases: Sequence[ProbeCase], role: str) -> list[ProbeCase]:
