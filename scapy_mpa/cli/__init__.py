@@ -34,6 +34,7 @@ COMMANDS = (
     "malform",
     "messages",
     "plot",
+    "probe",
     "rules",
     "shell",
     "show",

@@ -36,12 +36,14 @@ class Terms(NamedTuple):
         clean: what a clean connection of ours says.
         echoes: the peer answers an RDMA Read of nothing.
         live: memory of the peer that may be used.
+        rping: the peer's upper layer is rping, which names such memory on each connection.
     """
 
     timeout: float
     clean: Clean = Clean()
     echoes: bool = False
     live: Live | None = None
+    rping: bool = False
 
 
 class Exchange:
@@ -219,7 +221,7 @@ class Exchange:
             return self._case.is_over_with_startup and seen.frame is not None
 
         self._until(is_done, timeout)
-        if seen.end is None:
+        if seen.end is None and seen.terminate is None:
             seen.unacknowledged = self._carrier.unacknowledged()
         if seen.terminate is not None and seen.end is None:
             self._until(lambda: False, min(timeout, _LINGER))
