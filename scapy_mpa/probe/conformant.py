@@ -17,6 +17,7 @@ from scapy_mpa.catalogue.peer import ACCEPT
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, STARTUP_HEADER_LENGTH
+from scapy_mpa.probe.aim import NAMED
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
@@ -113,6 +114,12 @@ def _messages() -> Iterator[Case]:
         "valid-reads", "RDMA Reads of no octets, one after another, so that the peer says much",
         says(*[_READ] * 4), answers(None), clause="RFC 5040 §5.2",
     )  # fmt: skip
+    for size in (1, 64, 1000, 4000):
+        yield _case(
+            f"valid-read-of-{size}", f"RDMA Reads of {size} octets of memory that the peer has named",
+            says(*[f"{{by}} read-request {size} sink=0x2000,0 {NAMED}"] * 3), answers(None),
+            clause="RFC 5040 §5.2",
+        )  # fmt: skip
     yield _case(
         "valid-reads-with-markers", "The same, with Markers in what the peer says", says(*[_READ] * 4), answers(None),
         setup(m=(1, 0)), clause="RFC 5044 §4.3",

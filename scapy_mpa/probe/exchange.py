@@ -78,6 +78,8 @@ class Exchange:
         self._has_spoken = self._is_fitted = False
         self._is_gone = False
         self.wants_echo = False
+        #: RDMA Reads that have to be answered.
+        self.reads = reads_of(self._plan) if case.is_conformant else 0
 
     @property
     def seen(self) -> Seen:
@@ -98,6 +100,12 @@ class Exchange:
         seen.seconds = self._clock() - self._start
         self._leave()
         return seen
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether an RDMA Read of ours that has to be answered was not."""
+        seen = self.seen
+        return (self.wants_echo and not seen.has_echoed) or seen.responses < self.reads
 
     # --- what is sent ---
 
@@ -216,22 +224,24 @@ class Exchange:
         def is_done() -> bool:
             if seen.terminate is not None:
                 return True
-            if self.wants_echo and not seen.is_cut:
-                return seen.has_echoed
+            if (self.wants_echo or self.reads) and not seen.is_cut:
+                return not self.is_unanswered
             return self._case.is_over_with_startup and seen.frame is not None
 
         self._until(is_done, timeout)
+        if seen.error is not None:
+            self._until(lambda: False, min(timeout, _LINGER), after_error=True)
         if seen.end is None and seen.terminate is None:
             seen.unacknowledged = self._carrier.unacknowledged()
         if seen.terminate is not None and seen.end is None:
             self._until(lambda: False, min(timeout, _LINGER))
 
-    def _until(self, is_done: Callable[[], bool], seconds: float) -> bool:
+    def _until(self, is_done: Callable[[], bool], seconds: float, *, after_error: bool = False) -> bool:
         """Take what comes until it is done, the peer ends it, or the time is over; whether it is done."""
         until = self._clock() + seconds
         while not is_done():
             left = until - self._clock()
-            if left <= 0 or self.seen.end is not None:
+            if left <= 0 or self.seen.end is not None or (self.seen.error is not None and not after_error):
                 return False
             try:
                 octets = self._carrier.receive(left)
@@ -282,6 +292,12 @@ class Exchange:
         self._carrier.close()
 
 
+def reads_of(plan: Plan) -> int:
+    """How many RDMA Reads the side asks for."""
+    words = [step.split() for step in plan.steps if isinstance(step, str)]
+    return sum(len(line) > 1 and line[0] in ("{by}", plan.by) and line[1] == "read-request" for line in words)
+
+
 def asks_or_ends(plan: Plan) -> bool:
     """Whether the side asks for RDMA Reads of its own, or says its last: then nothing can follow."""
     from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, TERMINATE
@@ -289,7 +305,7 @@ def asks_or_ends(plan: Plan) -> bool:
 
     opcodes = {opcode_of(step) for step in plan.steps if isinstance(step, bytes)}
     said = {step.split()[1] for step in plan.steps if isinstance(step, str) and len(step.split()) > 1}
-    return bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST, TERMINATE} or said & {"atomic", "terminate"})
+    return bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST, TERMINATE} or said & {"atomic", "terminate", "read-request"})
 
 
 def _client(role: Role) -> Side:

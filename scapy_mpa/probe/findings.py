@@ -17,8 +17,11 @@ _NOT_SEEN = {
 }
 
 
-def wrong_with(capture: bytes, peer: Role, *, strict: bool) -> Judgement | None:
-    """The gravest breach of a rule by the peer; None if there is none, or only of what SHOULD be and not ``strict``."""
+def wrong_with(capture: bytes, peer: Role, told: set[str], *, strict: bool) -> Judgement | None:
+    """The gravest breach of a rule by the peer that was not ``told`` before; None if there is none.
+
+    Of what SHOULD be, only if ``strict``.
+    """
     from scapy_mpa.report.analysis import analyze
 
     try:
@@ -29,7 +32,7 @@ def wrong_with(capture: bytes, peer: Role, *, strict: bool) -> Judgement | None:
     found = [
         one
         for one in report.all_findings()
-        if one.direction == peer and one.rule.id not in _NOT_SEEN and one.rule.requirement in words
+        if one.direction == peer and one.rule.id not in _NOT_SEEN | told and one.rule.requirement in words
     ]
     found.sort(key=lambda one: (("error", "warning", "note").index(one.rule.severity), one.frame))
     if not found:

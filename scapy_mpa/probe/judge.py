@@ -136,7 +136,7 @@ class Judge:
         said: what of ours the peer may not be able to take.
         control: what came of the same connection without anything wrong; None if there is none.
         spoken: what came of one on which a Send is said, which nobody may expect; None if there is none.
-        has_asked: the peer was asked to show that it is in step.
+        is_unanswered: an RDMA Read of ours, by which the peer shows that it is in step, was not answered.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Judge:
         control: Seen | None = None,
         spoken: Seen | None = None,
         *,
-        has_asked: bool,
+        is_unanswered: bool = False,
     ) -> None:
         self._case = case
         self._peer = case.case.peer
@@ -155,7 +155,7 @@ class Judge:
         self._said = said
         self._control = control
         self._spoken = spoken
-        self._has_asked = has_asked
+        self._is_unanswered = is_unanswered
 
     def judgement(self, *, strict: bool = False) -> Judgement:
         """The verdict; ``strict``: what SHOULD be counts as what MUST be."""
@@ -202,7 +202,7 @@ class Judge:
         """The peer ended it before there was a Reply, or said nothing."""
         seen, control = self._seen, self._control
         if seen.error is not None:
-            return Judgement("unsupported", f"what the peer sends cannot be read: {seen.error}")
+            return self._unreadable()
         if self._said.streaming:
             return Judgement("unsupported", "the peer takes no streaming data before MPA")
         if control is not None and control.frame is None:
@@ -210,6 +210,16 @@ class Judge:
         if seen.end is None:
             return Judgement("no answer", f"{choices} is missing")
         return Judgement("fail", f"the peer {_ENDED[seen.end]} in place of {choices}")
+
+    def _unreadable(self) -> Judgement:
+        """The peer's own octets are wrong."""
+        error = self._seen.error
+        assert error is not None
+        differs = key_difference(self._case, self._seen) if error.rule in ("startup-key", "startup-role") else None
+        reason = f"what the peer sends is not valid: {error.rule or error.detail}"
+        return Judgement(
+            "fail", f"{reason}: {error.detail}" if error.rule else reason, error.clause, error.rule, differs
+        )
 
     @property
     def _lacks_startup(self) -> bool:
@@ -228,12 +238,12 @@ class Judge:
         if seen.terminate is not None:
             return self._accept_terminate(seen.terminate)
         if seen.error is not None:
-            return Judgement("fail", f"what the peer sends cannot be read: {seen.error}", rule=seen.error.rule)
+            return self._unreadable()
         if seen.frame is not None and seen.frame.r and not self._said.rejection:
             return self._rejected()
         if seen.end is not None and not self._is_over_rightly():
             return self._accept_end()
-        if self._has_asked and not seen.has_echoed and not seen.is_cut and seen.end is None:
+        if self._is_unanswered and not seen.is_cut and seen.end is None:
             if self._may("silence"):
                 return Judgement("allowed", "the peer says nothing, which it may")
             return Judgement("no answer", "the peer does not answer an RDMA Read any more", "RFC 5040 §5.2")
@@ -291,7 +301,7 @@ class Judge:
         if seen.waits_for == "fpdu":
             return self._accept()
         if seen.error is not None:
-            return Judgement("fail", f"what the peer sends cannot be read: {seen.error}", rule=seen.error.rule)
+            return self._unreadable()
         if not self._case.begins_full_operation and self._case.reach.role == "responder" and seen.frame is not None:
             return Judgement("fail", "the peer answers a Request that is not whole")
         if seen.terminate is not None:
@@ -358,7 +368,7 @@ class Judge:
         if seen.waits_for == "fpdu":
             return self._accept()
         if seen.error is not None:
-            return Judgement("fail", f"what the peer sends cannot be read: {seen.error}", rule=seen.error.rule)
+            return self._unreadable()
         if seen.has_echoed:
             return Judgement("fail", "the peer goes on as if nothing were wrong")
         return None

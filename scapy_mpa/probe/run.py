@@ -112,6 +112,7 @@ class Run:
         self._standard: tuple[bool, bool] = (False, False)
         self._controls: dict[tuple[str, str], Seen] = {}
         self._last = 0.0
+        self._told: dict[str, str] = {}
         self.remark = ""
         self.lost: list[str] = []
 
@@ -225,14 +226,27 @@ class Run:
     def _give_once(self, case: ProbeCase) -> Result:
         try:
             controls = self._control(case, _WRITE_OF_NOTHING), self._control(case, "{by} send 30")
-            seen, has_asked, capture = self._exchange(case, self._terms, keeps=self._settings.keeps)
+            seen, is_unanswered, capture = self._exchange(case, self._terms, keeps=self._settings.keeps)
         except NotReached as error:
             return Result(case, Seen(), Judgement("peer gone", str(error)))
         said = said_by(case, self._terms)
-        judgement = Judge(case, seen, said, *controls, has_asked=has_asked).judgement(strict=self._settings.strict)
+        strict = self._settings.strict
+        judge = Judge(case, seen, said, *controls, is_unanswered=is_unanswered)
+        judgement = judge.judgement(strict=strict)
         if case.is_conformant and judgement.verdict in ("pass", "allowed"):
-            judgement = wrong_with(capture, case.reach.role, strict=self._settings.strict) or judgement
+            judgement = wrong_with(capture, case.reach.role, {*self._told}, strict=strict) or judgement
+        judgement = self._once(case, seen, judgement)
         return Result(case, seen, judgement, capture if self._settings.keeps else b"")
+
+    def _once(self, case: ProbeCase, seen: Seen, judgement: Judgement) -> Judgement:
+        """What a peer does wrong by itself is held against it once: in the first case in which it shows."""
+        is_its_own = seen.error is not None or case.is_conformant
+        if judgement.verdict != "fail" or not judgement.rule or not is_its_own:
+            return judgement
+        first = self._told.setdefault(judgement.rule, case.name)
+        if first == case.name:
+            return judgement
+        return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
 
     def _control(self, case: ProbeCase, step: str) -> Seen | None:
         """What comes of the valid connection that a case begins with, if this is said on it."""
@@ -245,7 +259,7 @@ class Run:
         return self._controls[name, step]
 
     def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[Seen, bool, bytes]:
-        """Give it; what was seen, whether the peer was asked to show that it is in step, and the capture."""
+        """Give it; what was seen, whether a Read of ours was not answered, and the capture."""
         self._wait()
         carrier = self._target.connection()
         file = io.BytesIO() if keeps or case.is_conformant else None
@@ -256,7 +270,7 @@ class Run:
         finally:
             carrier.close()
             self._target.done()
-        return seen, exchange.wants_echo, file.getvalue() if file is not None else b""
+        return seen, exchange.is_unanswered, file.getvalue() if file is not None else b""
 
     def _wait(self) -> None:
         """Not more connections than were asked for in a second."""

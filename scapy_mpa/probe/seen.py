@@ -76,6 +76,12 @@ class Seen:
         return next((one.ulpdu[18:22] for one in self.fpdus if decode_terminate(one.ulpdu) is not None), b"")
 
     @property
+    def responses(self) -> int:
+        """How many RDMA Reads it has answered to their end."""
+        headers = [decode_ddp(one.ulpdu) for one in self.fpdus]
+        return sum(isinstance(one, TaggedHeader) and one.opcode == _READ_RESPONSE and one.last for one in headers)
+
+    @property
     def has_echoed(self) -> bool:
         """Whether it answered the RDMA Read by which it shows that it is in step."""
         return any(_is_echo(one.ulpdu) for one in self.fpdus)

@@ -252,7 +252,8 @@ _MORE_ENHANCED = (
 _ORDER = (
     Case(
         "reply-before-request", "A Reply that was sent before the Request was received", "plain", (earlier(0, 0),),
-        ("startup-reply-first",), peer("accept", "It takes the Reply, which is valid, or closes.", ("close",)), by="responder",
+        ("startup-reply-first",), peer("accept", "It takes the Reply, which is valid, or closes.", ("close",)),
+        by="responder",
     ),
     Case(
         "reply-without-request", "A Reply to nothing", "plain", (_SILENT, says("start")), ("startup-reply-first",),
@@ -341,7 +342,8 @@ _ENDS = (
         "rejected-by-who-goes-on", "An FPDU of the Responder after its own Reply with R", "plain",
         (setup(reject=True), says("responder send 30"), answers(None)),
         ("startup-fpdu-after-rejection", "startup-rejected"),
-        peer("accept", "It has left MPA: the octets are streaming data to its ULP.", ("close", "silence")), by="responder",
+        peer("accept", "It has left MPA: the octets are streaming data to its ULP.", ("close", "silence")),
+        by="responder",
     ),
     Case(
         "invalid-request-answered", "A Request with 600 octets of Private Data is answered, and FPDUs follow", "plain",
