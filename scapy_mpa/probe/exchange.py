@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.craft.talk import Side
 from scapy_mpa.craft.tcppacket import Role, other
@@ -54,6 +55,7 @@ class Exchange:
         case: what is given.
         terms: how.
         recorded: takes what passes; None: nobody does.
+        left: what the case leaves as it was.
         clock: seconds.
     """
 
@@ -63,6 +65,7 @@ class Exchange:
         case: ProbeCase,
         terms: Terms,
         recorded: RecordedConnection | None = None,
+        left: Repairable | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._carrier = carrier
@@ -71,13 +74,16 @@ class Exchange:
         self._recorded = recorded
         self._clock = clock
         self._by: Role = case.case.by
-        self._plan = plan_of(case.case, terms.clean)
+        self._left = left
+        self._plan = plan_of(case.case, terms.clean, left)
         has_frames = self._plan.setup.get("profile") != "culley-02"
         self._watcher = Watcher(self._by, has_startup_frames=has_frames)
         self._start = clock()
         self._has_spoken = self._is_fitted = False
         self._is_gone = False
         self.wants_echo = False
+        #: Octets of each segment that was handed over.
+        self.sent: list[bytes] = []
         #: RDMA Reads that have to be answered.
         self.reads = reads_of(self._plan) if case.is_conformant else 0
 
@@ -140,6 +146,7 @@ class Exchange:
         except OSError as error:
             self._lose(error)
             return
+        self.sent.append(step.octets)
         self._has_spoken = self._has_spoken or step.packet.in_operation
         if self._recorded is not None:
             self._recorded.data(_client(self._by), step.octets, time.time())
@@ -166,7 +173,7 @@ class Exchange:
         """The steps again, now that the peer's startup frame is known."""
         frame = self.seen.frame
         assert frame is not None
-        plan, terms = plan_of(self._case.case, self._terms.clean), self._terms
+        plan, terms = plan_of(self._case.case, self._terms.clean, self._left), self._terms
         if self._has_spoken:
             # What went before the Reply was laid as the case has it, and the rest has to go on so.
             asked = Setup(**plan.setup)

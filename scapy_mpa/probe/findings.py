@@ -40,4 +40,6 @@ def wrong_with(capture: bytes, peer: Role, told: set[str], *, strict: bool) -> J
     first = found[0]
     others = sorted({one.rule.id for one in found[1:]} - {first.rule.id})
     more = f" (and {', '.join(others)})" if others else ""
-    return Judgement("fail", f"{first.rule.id}: {first.detail}{more}", first.clause or "", first.rule.id)
+    return Judgement(
+        "fail", f"{first.rule.id}: {first.detail}{more}", first.clause or "", first.rule.id, also=tuple(others)
+    )

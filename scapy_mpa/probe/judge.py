@@ -56,6 +56,8 @@ class Judgement:
     clause: str = ""
     rule: str = ""
     differs: Differs | None = None
+    #: Other rules that it names.
+    also: tuple[str, ...] = ()
 
 
 class Said(NamedTuple):

@@ -243,7 +243,9 @@ class Run:
         is_its_own = seen.error is not None or case.is_conformant
         if judgement.verdict != "fail" or not judgement.rule or not is_its_own:
             return judgement
-        first = self._told.setdefault(judgement.rule, case.name)
+        for rule in (judgement.rule, *judgement.also):
+            self._told.setdefault(rule, case.name)
+        first = self._told[judgement.rule]
         if first == case.name:
             return judgement
         return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
