@@ -15,14 +15,14 @@ from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.packet import recut
 from scapy_mpa.catalogue.peer import ACCEPT
 from scapy_mpa.craft.tcppacket import Role
-from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, STARTUP_HEADER_LENGTH
 from scapy_mpa.probe.aim import NAMED
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
-#: Octets of an FPDU with a Send of 8 octets: ULPDU_Length, header, payload, CRC; with a Marker it has four more.
-_SMALL, _SMALL_SIZE = send(2, b"\1\2\3\4\5\6\7\x08"), 2 + 18 + 8 + 4
+#: An RDMA Write of nothing, which no upper layer sees, and octets of its FPDU; with a Marker it has four more.
+_SMALL, _SMALL_SIZE = rdma_write(0, 0, b""), 2 + 14 + 4
 _MARKER = 4
 #: The first FPDU is so long that the Marker at 512 stands in the second one.
 _BEFORE_MARKER = 512 - 12 - 4 - 6 - 18
@@ -90,13 +90,13 @@ def _pieces() -> Iterator[Case]:
     for at in range(1, _SMALL_SIZE):
         yield _case(
             f"valid-fpdu-cut-{at}", f"An FPDU of {_SMALL_SIZE} octets in two segments, cut after {at}",
-            says(_FIRST, _SAID, _SMALL, send(3, b"")), recut(2, at), clause="RFC 5044 §6",
+            says(_FIRST, _SAID, _SMALL, _SMALL), recut(2, at), clause="RFC 5044 §6",
         )  # fmt: skip
     for at in range(1, _SMALL_SIZE + _MARKER):
         yield _case(
             f"valid-marked-fpdu-cut-{at}",
             f"An FPDU of {_SMALL_SIZE + _MARKER} octets with a Marker in two segments, cut after {at}",
-            says(send(1, bytes(_BEFORE_MARKER)), _SAID, _SMALL, send(3, b"")), recut(2, at), baseline="markers",
+            says(send(1, bytes(_BEFORE_MARKER)), _SAID, _SMALL, _SMALL), recut(2, at), baseline="markers",
             clause="RFC 5044 §6",
         )  # fmt: skip
 

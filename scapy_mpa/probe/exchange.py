@@ -15,7 +15,7 @@ from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
 from scapy_mpa.live.recording import RecordedConnection
-from scapy_mpa.probe.aim import Live, aim
+from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer
 from scapy_mpa.probe.carrier import Carrier
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
@@ -81,6 +81,9 @@ class Exchange:
         self._start = clock()
         self._has_spoken = self._is_fitted = False
         self._is_gone = False
+        #: Memory of the peer, and whether our first FPDU has it name some.
+        self._live = terms.live
+        self._names = False
         self.wants_echo = False
         #: Octets of each segment that was handed over.
         self.sent: list[bytes] = []
@@ -120,6 +123,7 @@ class Exchange:
         if not self._case.ends_by_itself:
             steps = [step for step in steps if not isinstance(step, Finish)]
         at = 0
+        learns = self._terms.rping
         while at < len(steps) and not self._is_gone:
             step = steps[at]
             at += 1
@@ -130,8 +134,14 @@ class Exchange:
                 if step.what == "startup" and not self._is_fitted:
                     steps = self._fitted()
                     at = steps.index(step) + 1
+                elif step.what == "fpdu" and learns and self._learn():
+                    learns, steps = False, self._fitted()
             elif isinstance(step, Send):
                 self._send(step)
+                if learns and self._names and step.packet.in_operation:
+                    learns = False
+                    if self._until(self._learn, self._terms.timeout) or self._live is not None:
+                        steps = self._fitted()
             else:
                 self._carrier.finish(step)
                 self._record_end(self._by, step.how)
@@ -181,7 +191,8 @@ class Exchange:
                 raise Unsupported("what is sent before the Reply has to fit what the Reply says of Markers")
         else:
             fit(plan, frame)
-        aim(plan, terms.live)
+        self._names = terms.rping and name_our_buffer(plan)
+        aim(plan, self._live, sends=not terms.rping)
         self._add_echo(plan)
         self._plan, self._is_fitted = plan, True
         if self._by == "responder":
@@ -191,6 +202,11 @@ class Exchange:
         except IndexError:
             raise Unsupported("what the peer agrees to leaves no place for what the case changes") from None
         return steps if self._case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
+
+    def _learn(self) -> bool:
+        """Whether the peer has named memory of its own."""
+        self._live = learned(one.ulpdu for one in self.seen.fpdus) or self._live
+        return self._live is not None and self._live is not self._terms.live
 
     def _add_echo(self, plan: Plan) -> None:
         """Have the peer show that it is in step, where it should be."""
