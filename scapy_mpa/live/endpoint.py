@@ -303,7 +303,7 @@ class MPAEndpoint:
             return []
         self._enter(last.agreement)
         assert self._outgoing is not None
-        if last.rtr is not None:
+        if last.rtr is not None and (self._wrong is None or self._wrong.readies):
             self._put(self._outgoing.ready(last.rtr))
         try:
             return self._operate(rest) if len(rest) else []

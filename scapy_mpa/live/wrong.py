@@ -30,9 +30,11 @@ class Wrong(Protocol):
 
     Attributes:
         ends: how this side ends the connection behind what it queued last, "" if it does not.
+        readies: the endpoint sends a ready-to-receive message of its own, where one is agreed on (RFC 6581 §9.2).
     """
 
     ends: str
+    readies: bool
 
     def startup(self, octets: bytes, peer: StartupFrame | None) -> bytes:
         """What is sent in place of a startup frame; ``peer``: that of the peer, if it has come."""

@@ -150,6 +150,8 @@ class Broken:
         if not _ends_by_itself(case):
             self._end = ""
         self.ends = ""
+        # What is said where peers agree on the peer-to-peer model has a ready-to-receive message, or lacks it.
+        self.readies = case.baseline != "peer-to-peer"
 
     # --- startup ---
 

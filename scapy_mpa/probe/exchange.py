@@ -192,7 +192,8 @@ class Exchange:
         else:
             fit(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
-        aim(plan, self._live, sends=not terms.rping)
+        counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
+        aim(plan, self._live, sends=counts or not terms.rping)
         self._add_echo(plan)
         self._plan, self._is_fitted = plan, True
         if self._by == "responder":
@@ -295,6 +296,8 @@ class Exchange:
         if seen.end is None:
             seen.end = "rst" if how == "rst" else "fin"
             seen.end_after = self._seconds
+            if seen.end == "fin":
+                self._watcher.end("FIN")
             self._record_end(other(self._by), seen.end)
 
     def _record_end(self, by: Role, how: str) -> None:

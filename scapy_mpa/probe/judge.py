@@ -384,6 +384,8 @@ class Judge:
         if self._may("close"):
             return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
         how = _ENDED[seen.end]
+        if self._said.sends and self._spoken is not None and self._spoken.end is not None:
+            return Judgement("allowed", f"the peer {how}, as its upper layer does for any such Send")
         if peer.layer == _MPA and peer.code in _LEFT_TO_ULP:
             return Judgement("allowed", f"the peer {how} without a Terminate: that is for its ULP to say (RFC 5044 §8)")
         if peer.layer == _MPA:

@@ -171,7 +171,9 @@ class Run:
                 seen = self._clean(echoes=echoed, speaks=echoed or self._target.role == "initiator")
             except NotReached:
                 continue
-            if self._state(seen)[0] >= answered and seen.has_echoed >= echoed:
+            # Whoever ends it, or says something wrong, is there all the same.
+            speaks = not echoed or seen.has_echoed or seen.end is not None or seen.error is not None
+            if self._state(seen)[0] >= answered and speaks:
                 return True
         return False
 

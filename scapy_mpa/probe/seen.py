@@ -146,6 +146,12 @@ class Watcher:
             self.take(early, seconds)
             self.seen.octets[:] = kept
 
+    def end(self, how: str) -> None:
+        """The peer has ended the connection: within an FPDU it must not (RFC 5044 §8, code 1)."""
+        if self._incoming is not None and self._incoming.held and self.seen.error is None:
+            detail = f"{how} {self._incoming.held} octets into an FPDU"
+            self.seen.error = RemoteProtocolError(detail, "connection-lost")
+
     def _read(self, octets: Octets, seconds: float) -> None:
         if self._incoming is None:
             if self.own is None and self._by == "responder":
