@@ -75,6 +75,8 @@ class Said(NamedTuple):
     #: It is about a rejection; it has Private Data of its own.
     rejection: bool = False
     private_data: bool = False
+    #: Every implementation of RFC 5044 answers such a Request.
+    is_basic: bool = False
 
 
 def expected_words(peer: Peer) -> str:
@@ -207,7 +209,8 @@ class Judge:
             return self._unreadable()
         if self._said.streaming:
             return Judgement("unsupported", "the peer takes no streaming data before MPA")
-        if control is not None and control.frame is None:
+        owes = self._case.is_conformant and self._said.is_basic
+        if control is not None and control.frame is None and not owes:
             return Judgement("unsupported", "the peer answers no such connection, where nothing is wrong either")
         if seen.end is None:
             return Judgement("no answer", f"{choices} is missing")
@@ -224,6 +227,11 @@ class Judge:
         )
 
     @property
+    def _is_negotiated(self) -> bool:
+        """Whether the connection begins with startup frames."""
+        return self._case.case.baseline != "culley-02"
+
+    @property
     def _lacks_startup(self) -> bool:
         return self._seen.waits_for == "startup"
 
@@ -231,7 +239,7 @@ class Judge:
 
     def _accept(self) -> Judgement:
         seen, case = self._seen, self._case
-        if self._lacks_startup or (seen.frame is None and seen.error is None and seen.end is not None):
+        if self._lacks_startup or (seen.frame is None and seen.error is None and self._is_negotiated):
             if seen.end is not None and self._may("close"):
                 return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
             return self._refused(f"a {'Reply' if case.reach.role == 'responder' else 'Request'}")
@@ -305,7 +313,7 @@ class Judge:
         if seen.error is not None:
             return self._unreadable()
         if not self._case.begins_full_operation and self._case.reach.role == "responder" and seen.frame is not None:
-            return Judgement("fail", "the peer answers a Request that is not whole")
+            return Judgement("fail", "the peer answers a Request that is not whole", "RFC 5044 §7.1.2")
         if seen.terminate is not None:
             if wrong := self._layout(seen.terminate):
                 return wrong

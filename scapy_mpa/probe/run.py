@@ -312,6 +312,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Said:
         streaming="stream" in own and not plan.setup.get("reject"),
         rev_0=setup.specification.startup_frames and setup.startup(plan.by).rev == 0,
         is_heard=bool(heard),
+        is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
         rejection=bool(plan.setup.get("reject")),
         private_data=bool(setup.private_data[ROLES.index(plan.by)])
         or any(change.text.startswith("private-data(") for change in case.case.changes),
