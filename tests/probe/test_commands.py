@@ -31,6 +31,10 @@ def probe(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["probe", *arguments], standalone_mode=False)
 
 
+def malform(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["malform", *arguments], standalone_mode=False)
+
+
 def port_of(target: object) -> str:
     return str(target._connector).rpartition(":")[2]  # type: ignore[attr-defined]
 
@@ -64,16 +68,8 @@ def test_lines_follow_the_schema_and_are_alone() -> None:
 
 def test_a_table_junit_and_captures_of_what_fails(tmp_path: Path) -> None:
     xml, folder = tmp_path / "junit.xml", tmp_path / "failed"
-    arguments = (
-        "--case",
-        "valid-m0-c0",
-        "--case",
-        "crc-zero",
-        "--case",
-        "marker-at-4",
-        "--case",
-        "ulpdu-length-0-write",
-    )
+    names = ("valid-m0-c0", "crc-zero", "marker-at-4", "ulpdu-length-0-write")
+    arguments = [word for name in names for word in ("--case", name)]
     with our_responder("reply-reserved-bit-0x08") as target:
         result = probe(HOST, port_of(target), *QUICK, *arguments, "--junit", str(xml), "--write", str(folder))
     assert result.return_value == 1, result.output
