@@ -52,7 +52,7 @@ TABLE: dict[str, tuple[str, dict[str, str]]] = {
 @pytest.mark.parametrize("name", TABLE)
 def test_exactly_these_fail(name: str) -> None:
     role, expected = TABLE[name]
-    with our_responder(name) if role == "responder" else our_initiator(name) as target:  # type: ignore[attr-defined]
+    with our_responder(name) if role == "responder" else our_initiator(name) as target:
         results = run_of(target, peers(chosen(), role))
     failed = {one.case.name: one.judgement.rule for one in results if one.counts_against}
     assert failed.keys() == expected.keys()
