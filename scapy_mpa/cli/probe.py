@@ -205,9 +205,9 @@ def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple
 
 def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase], telling: _Telling) -> int:
     """Give the cases and tell of them; returns the exit status."""
-    from scapy_mpa.probe.run import PeerGone, Run
+    from scapy_mpa.probe.run import PeerGone, ProbeRun
 
-    run, gone = Run(target, settings), ""
+    run, gone = ProbeRun(target, settings), ""
     results = run.results(cases)
     while True:
         try:

@@ -20,7 +20,7 @@ from scapy_mpa.probe.carrier import Carrier
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
 from scapy_mpa.probe.script import Await, Finish, Send, Step, script_of
-from scapy_mpa.probe.seen import ECHO_STAG, Seen, Watcher
+from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
 
 #: The RDMA Read of nothing by which a peer shows that it is still in step: it MUST be answered, whatever the STag (RFC
 #: 5040 §5.2).
@@ -47,7 +47,7 @@ class Terms(NamedTuple):
     rping: bool = False
 
 
-class Exchange:
+class CaseExchange:
     """One connection.
 
     Args:
@@ -91,11 +91,11 @@ class Exchange:
         self.reads = reads_of(self._plan) if case.is_conformant else 0
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> SeenPeer:
         """What came so far."""
         return self._watcher.seen
 
-    def run(self) -> Seen:
+    def run(self) -> SeenPeer:
         """Give it; returns what came, whatever the peer did."""
         seen = self.seen
         if self._recorded is not None:

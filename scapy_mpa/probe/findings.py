@@ -7,7 +7,7 @@ import io
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.probe.case import BINDING
-from scapy_mpa.probe.judge import Judgement
+from scapy_mpa.probe.judge import ProbeJudgement
 from scapy_mpa.rules.table import GROUPS
 
 #: What is made up in a recording, or says nothing against a peer: segments, acknowledgements, what ends a connection.
@@ -17,7 +17,7 @@ _NOT_SEEN = {
 }
 
 
-def wrong_with(capture: bytes, peer: Role, told: set[str], *, strict: bool) -> Judgement | None:
+def wrong_with(capture: bytes, peer: Role, told: set[str], *, strict: bool) -> ProbeJudgement | None:
     """The gravest breach of a rule by the peer that was not ``told`` before; None if there is none.
 
     Of what SHOULD be, only if ``strict``.
@@ -40,6 +40,6 @@ def wrong_with(capture: bytes, peer: Role, told: set[str], *, strict: bool) -> J
     first = found[0]
     others = sorted({one.rule.id for one in found[1:]} - {first.rule.id})
     more = f" (and {', '.join(others)})" if others else ""
-    return Judgement(
+    return ProbeJudgement(
         "fail", f"{first.rule.id}: {first.detail}{more}", first.clause or "", first.rule.id, also=tuple(others)
     )

@@ -21,7 +21,7 @@ from scapy_mpa.catalogue.peer import Choice, Peer
 from scapy_mpa.framing.ddp import Terminate, error_meaning
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.probe.case import BINDING, ProbeCase
-from scapy_mpa.probe.seen import Seen
+from scapy_mpa.probe.seen import SeenPeer
 
 Verdict: TypeAlias = Literal["pass", "fail", "allowed", "unsupported", "no answer", "peer gone"]
 VERDICTS: tuple[Verdict, ...] = ("pass", "allowed", "unsupported", "fail", "no answer", "peer gone")
@@ -48,7 +48,7 @@ class Differs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ProbeJudgement:
     """What became of a case."""
 
     verdict: Verdict
@@ -60,7 +60,7 @@ class Judgement:
     also: tuple[str, ...] = ()
 
 
-class Said(NamedTuple):
+class Spoken(NamedTuple):
     """What our side of a case speaks of, beside what it is about."""
 
     tagged: bool = False
@@ -106,7 +106,7 @@ _CHOICES: dict[Choice, str] = {
 }
 
 
-def seen_words(seen: Seen) -> str:
+def seen_words(seen: SeenPeer) -> str:
     """What was seen, in a phrase."""
     said: list[str] = []
     if seen.frame is not None:
@@ -146,10 +146,10 @@ class Judge:
     def __init__(
         self,
         case: ProbeCase,
-        seen: Seen,
-        said: Said,
-        control: Seen | None = None,
-        spoken: Seen | None = None,
+        seen: SeenPeer,
+        said: Spoken,
+        control: SeenPeer | None = None,
+        spoken: SeenPeer | None = None,
         *,
         is_unanswered: bool = False,
     ) -> None:
@@ -161,20 +161,20 @@ class Judge:
         self._spoken = spoken
         self._is_unanswered = is_unanswered
 
-    def judgement(self, *, strict: bool = False) -> Judgement:
+    def judgement(self, *, strict: bool = False) -> ProbeJudgement:
         """The verdict; ``strict``: what SHOULD be counts as what MUST be."""
         seen = self._seen
         if seen.unsupported:
             if seen.frame is not None and seen.frame.r and not self._said.rejection:
                 return self._rejected()
-            return Judgement("unsupported", seen.unsupported)
+            return ProbeJudgement("unsupported", seen.unsupported)
         if self._said.rev_0 and (seen.frame.rev if seen.frame is not None else seen.end is not None):
-            return Judgement("unsupported", "the peer does not speak Rev 0")
+            return ProbeJudgement("unsupported", "the peer does not speak Rev 0")
         found = getattr(self, f"_{self._peer.reaction}")()
-        assert isinstance(found, Judgement)
+        assert isinstance(found, ProbeJudgement)
         word = self._case.requirement
         if found.verdict in BAD and not found.clause and word and word not in BINDING and not strict:
-            return Judgement("allowed", f"{found.reason} ({word})", differs=found.differs)
+            return ProbeJudgement("allowed", f"{found.reason} ({word})", differs=found.differs)
         return found
 
     # --- what is common ---
@@ -193,36 +193,36 @@ class Judge:
             return "the peer has no buffer for the message"
         return ""
 
-    def _layout(self, terminate: Terminate) -> Judgement | None:
+    def _layout(self, terminate: Terminate) -> ProbeJudgement | None:
         """A Terminate whose control word is not laid out as RFC 5040 §4.8 has it."""
         if terminate.layout == "rfc5040":
             return None
         right = bytes((terminate.layer << 4 | terminate.etype, terminate.code))
         differs = difference(right, self._seen.terminate_octets[:2])
         reason = "the control word of its Terminate is laid out from the least significant bit"
-        return Judgement("fail", reason, "RFC 5040 §4.8", "terminate-layout", differs)
+        return ProbeJudgement("fail", reason, "RFC 5040 §4.8", "terminate-layout", differs)
 
-    def _refused(self, choices: str) -> Judgement:
+    def _refused(self, choices: str) -> ProbeJudgement:
         """The peer ended it before there was a Reply, or said nothing."""
         seen, control = self._seen, self._control
         if seen.error is not None:
             return self._unreadable()
         if self._said.streaming:
-            return Judgement("unsupported", "the peer takes no streaming data before MPA")
+            return ProbeJudgement("unsupported", "the peer takes no streaming data before MPA")
         owes = self._case.is_conformant and self._said.is_basic
         if control is not None and control.frame is None and not owes:
-            return Judgement("unsupported", "the peer answers no such connection, where nothing is wrong either")
+            return ProbeJudgement("unsupported", "the peer answers no such connection, where nothing is wrong either")
         if seen.end is None:
-            return Judgement("no answer", f"{choices} is missing")
-        return Judgement("fail", f"the peer {_ENDED[seen.end]} in place of {choices}")
+            return ProbeJudgement("no answer", f"{choices} is missing")
+        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} in place of {choices}")
 
-    def _unreadable(self) -> Judgement:
+    def _unreadable(self) -> ProbeJudgement:
         """The peer's own octets are wrong."""
         error = self._seen.error
         assert error is not None
         differs = key_difference(self._case, self._seen) if error.rule in ("startup-key", "startup-role") else None
         reason = f"what the peer sends is not valid: {error.rule or error.detail}"
-        return Judgement(
+        return ProbeJudgement(
             "fail", f"{reason}: {error.detail}" if error.rule else reason, error.clause, error.rule, differs
         )
 
@@ -237,14 +237,16 @@ class Judge:
 
     # --- reactions ---
 
-    def _accept(self) -> Judgement:
+    def _accept(self) -> ProbeJudgement:
         seen, case = self._seen, self._case
         if self._lacks_startup or (seen.frame is None and seen.error is None and self._is_negotiated):
             if seen.end is not None and self._may("close"):
-                return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+                return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
             return self._refused(f"a {'Reply' if case.reach.role == 'responder' else 'Request'}")
         if seen.waits_for == "fpdu":
-            return Judgement("unsupported", "the peer says nothing that could be answered (RFC 5044 §7.1.2, rule 4)")
+            return ProbeJudgement(
+                "unsupported", "the peer says nothing that could be answered (RFC 5044 §7.1.2, rule 4)"
+            )
         if seen.terminate is not None:
             return self._accept_terminate(seen.terminate)
         if seen.error is not None:
@@ -255,56 +257,58 @@ class Judge:
             return self._accept_end()
         if self._is_unanswered and not seen.is_cut and seen.end is None:
             if self._may("silence"):
-                return Judgement("allowed", "the peer says nothing, which it may")
-            return Judgement("no answer", "the peer does not answer an RDMA Read any more", "RFC 5040 §5.2")
-        return Judgement("pass")
+                return ProbeJudgement("allowed", "the peer says nothing, which it may")
+            return ProbeJudgement("no answer", "the peer does not answer an RDMA Read any more", "RFC 5040 §5.2")
+        return ProbeJudgement("pass")
 
     _ignore = _accept
 
-    def _rejected(self) -> Judgement:
+    def _rejected(self) -> ProbeJudgement:
         """A Reply with R where the Request is valid."""
         control = self._control
         if self._may("close"):
-            return Judgement("allowed", "the peer rejects the connection, which it may")
+            return ProbeJudgement("allowed", "the peer rejects the connection, which it may")
         if self._said.private_data:
-            return Judgement("allowed", "the peer rejects Private Data, which is for its ULP to say (RFC 5044 §7.1.2)")
+            return ProbeJudgement(
+                "allowed", "the peer rejects Private Data, which is for its ULP to say (RFC 5044 §7.1.2)"
+            )
         is_valid = self._case.is_conformant or not self._case.begins_full_operation
         if is_valid and control is not None and control.frame is not None and not control.frame.r:
-            return Judgement("fail", "the peer rejects the connection (R in its Reply)")
-        return Judgement("unsupported", "the peer rejects the connection (R in its Reply)")
+            return ProbeJudgement("fail", "the peer rejects the connection (R in its Reply)")
+        return ProbeJudgement("unsupported", "the peer rejects the connection (R in its Reply)")
 
     def _is_over_rightly(self) -> bool:
         """Whether the peer has to end it, or we did."""
         return self._said.terminate or self._case.ends_by_itself
 
-    def _accept_terminate(self, terminate: Terminate) -> Judgement:
+    def _accept_terminate(self, terminate: Terminate) -> ProbeJudgement:
         if wrong := self._layout(terminate):
             return wrong
         if why := self._unable(terminate):
-            return Judgement("allowed", why)
+            return ProbeJudgement("allowed", why)
         if self._may("terminate"):
-            return Judgement("allowed", "the peer ends the stream by a Terminate, which it may")
-        return Judgement("fail", f"the peer ends the stream by a Terminate: {terminate.meaning}")
+            return ProbeJudgement("allowed", "the peer ends the stream by a Terminate, which it may")
+        return ProbeJudgement("fail", f"the peer ends the stream by a Terminate: {terminate.meaning}")
 
-    def _accept_end(self) -> Judgement:
+    def _accept_end(self) -> ProbeJudgement:
         seen, control = self._seen, self._control
         assert seen.end is not None
         if self._may("close"):
-            return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
         if seen.frame is not None and seen.frame.r:
-            return Judgement("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
+            return ProbeJudgement("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
         if control is not None and control.end is not None:
-            return Judgement("allowed", f"the peer {_ENDED[seen.end]}, as it does where nothing is wrong")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as it does where nothing is wrong")
         if self._said.sends and self._spoken is not None and self._spoken.end is not None:
-            return Judgement("allowed", f"the peer {_ENDED[seen.end]}, as its upper layer does for any such Send")
-        return Judgement("fail", f"the peer {_ENDED[seen.end]}")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as its upper layer does for any such Send")
+        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]}")
 
-    def _discard(self) -> Judgement:
+    def _discard(self) -> ProbeJudgement:
         if self._seen.end is not None or self._seen.terminate is None:
-            return Judgement("pass")
+            return ProbeJudgement("pass")
         return self._accept()
 
-    def _wait(self) -> Judgement:
+    def _wait(self) -> ProbeJudgement:
         seen = self._seen
         if self._lacks_startup:
             return self._refused("a startup frame")
@@ -313,42 +317,42 @@ class Judge:
         if seen.error is not None:
             return self._unreadable()
         if not self._case.begins_full_operation and self._case.reach.role == "responder" and seen.frame is not None:
-            return Judgement("fail", "the peer answers a Request that is not whole", "RFC 5044 §7.1.2")
+            return ProbeJudgement("fail", "the peer answers a Request that is not whole", "RFC 5044 §7.1.2")
         if seen.terminate is not None:
             if wrong := self._layout(seen.terminate):
                 return wrong
             if self._may("terminate") or self._unable(seen.terminate):
-                return Judgement("allowed", "the peer ends the stream by a Terminate, which it may")
-            return Judgement("fail", f"the peer ends the stream by a Terminate: {seen.terminate.meaning}")
+                return ProbeJudgement("allowed", "the peer ends the stream by a Terminate, which it may")
+            return ProbeJudgement("fail", f"the peer ends the stream by a Terminate: {seen.terminate.meaning}")
         if seen.end is not None:
-            return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
-        return Judgement("pass")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+        return ProbeJudgement("pass")
 
-    def _lose(self) -> Judgement:
+    def _lose(self) -> ProbeJudgement:
         seen = self._seen
         if self._lacks_startup:
             return self._refused("a startup frame")
         if seen.waits_for == "fpdu":
             return self._accept()
         if seen.terminate is not None:
-            return self._layout(seen.terminate) or Judgement("allowed", "the peer says why it ends the stream")
+            return self._layout(seen.terminate) or ProbeJudgement("allowed", "the peer says why it ends the stream")
         if seen.end is not None or self._case.case.name.startswith(("rst-", "unanswered-reset")):
-            return Judgement("pass")
-        return Judgement("allowed", "no clause says when the connection is closed")
+            return ProbeJudgement("pass")
+        return ProbeJudgement("allowed", "no clause says when the connection is closed")
 
-    def _stop(self) -> Judgement:
+    def _stop(self) -> ProbeJudgement:
         found = self._error(None)
         if found is not None:
             return found
         terminate = self._seen.terminate
         if terminate is not None:
             if self._said.is_heard or self._case.reach.role == "initiator":
-                return self._layout(terminate) or Judgement("pass")
+                return self._layout(terminate) or ProbeJudgement("pass")
             reason = "the peer sends a Terminate, and no FPDU was valid before"
-            return Judgement("fail", reason, "RFC 5044 §7.1.2", "startup-responder-first")
-        return Judgement("pass") if self._seen.end is not None else self._silence()
+            return ProbeJudgement("fail", reason, "RFC 5044 §7.1.2", "startup-responder-first")
+        return ProbeJudgement("pass") if self._seen.end is not None else self._silence()
 
-    def _terminate(self) -> Judgement:
+    def _terminate(self) -> ProbeJudgement:
         peer, seen = self._peer, self._seen
         expected = peer.layer, peer.etype, peer.code
         found = self._error(expected)
@@ -359,18 +363,18 @@ class Judge:
             return self._no_terminate()
         numbers = terminate.layer, terminate.etype, terminate.code
         if numbers == expected:
-            return self._layout(terminate) or Judgement("pass")
+            return self._layout(terminate) or ProbeJudgement("pass")
         if (numbers, expected) in _ALIKE or (expected, numbers) in _ALIKE:
-            return Judgement("allowed", f"Terminate: {terminate.meaning}, which says the same")
+            return ProbeJudgement("allowed", f"Terminate: {terminate.meaning}, which says the same")
         if self._may("terminate"):
-            return Judgement("allowed", f"Terminate: {terminate.meaning}, where no clause names a code")
+            return ProbeJudgement("allowed", f"Terminate: {terminate.meaning}, where no clause names a code")
         if why := self._unable(terminate):
-            return Judgement("allowed", why)
+            return ProbeJudgement("allowed", why)
         right = bytes((peer.layer << 4 | peer.etype, peer.code))
         differs = difference(right, seen.terminate_octets[:2])
-        return Judgement("fail", f"another Terminate: {terminate.meaning}", "RFC 5040 §4.8", "terminate", differs)
+        return ProbeJudgement("fail", f"another Terminate: {terminate.meaning}", "RFC 5040 §4.8", "terminate", differs)
 
-    def _error(self, _expected: tuple[int, int, int] | None) -> Judgement | None:
+    def _error(self, _expected: tuple[int, int, int] | None) -> ProbeJudgement | None:
         """What keeps an error from being judged."""
         seen = self._seen
         if self._lacks_startup:
@@ -380,55 +384,59 @@ class Judge:
         if seen.error is not None:
             return self._unreadable()
         if seen.has_echoed:
-            return Judgement("fail", "the peer goes on as if nothing were wrong")
+            return ProbeJudgement("fail", "the peer goes on as if nothing were wrong")
         return None
 
-    def _no_terminate(self) -> Judgement:
+    def _no_terminate(self) -> ProbeJudgement:
         peer, seen = self._peer, self._seen
         if seen.end is None:
             if self._may("accept") or self._may("silence"):
-                return Judgement("allowed", "the peer takes it, which it may")
+                return ProbeJudgement("allowed", "the peer takes it, which it may")
             return self._silence()
         if self._may("close"):
-            return Judgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
         how = _ENDED[seen.end]
         if self._said.sends and self._spoken is not None and self._spoken.end is not None:
-            return Judgement("allowed", f"the peer {how}, as its upper layer does for any such Send")
+            return ProbeJudgement("allowed", f"the peer {how}, as its upper layer does for any such Send")
         if peer.layer == _MPA and peer.code in _LEFT_TO_ULP:
-            return Judgement("allowed", f"the peer {how} without a Terminate: that is for its ULP to say (RFC 5044 §8)")
+            return ProbeJudgement(
+                "allowed", f"the peer {how} without a Terminate: that is for its ULP to say (RFC 5044 §8)"
+            )
         if peer.layer == _MPA:
-            return Judgement("fail", f"the peer {how} without a Terminate", "RFC 6581 §9")
-        return Judgement("fail", f"the peer {how} without a Terminate", "RFC 5040 §7.1")
+            return ProbeJudgement("fail", f"the peer {how} without a Terminate", "RFC 6581 §9")
+        return ProbeJudgement("fail", f"the peer {how} without a Terminate", "RFC 5040 §7.1")
 
-    def _silence(self) -> Judgement:
+    def _silence(self) -> ProbeJudgement:
         """Nothing came of an error."""
         if self._seen.unacknowledged:
-            return Judgement("allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)")
-        return Judgement("no answer", "the peer takes it, and says nothing")
+            return ProbeJudgement(
+                "allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)"
+            )
+        return ProbeJudgement("no answer", "the peer takes it, and says nothing")
 
-    def _close(self) -> Judgement:
+    def _close(self) -> ProbeJudgement:
         seen = self._seen
         if self._lacks_startup and self._case.reach.role == "initiator":
             return self._refused("a Request")
         if seen.fpdus:
-            return Judgement("fail", "the peer sends an FPDU in answer to a startup frame that is not valid")
+            return ProbeJudgement("fail", "the peer sends an FPDU in answer to a startup frame that is not valid")
         if self._case.reach.role == "responder" and seen.frame is not None:
             if not seen.frame.r:
-                return Judgement("fail", "the peer answers a Request that is not valid")
+                return ProbeJudgement("fail", "the peer answers a Request that is not valid")
             if seen.end is not None:
-                return Judgement("allowed", "the peer rejects the connection, and closes it")
-            return Judgement("fail", "the peer rejects the connection, and does not close it")
+                return ProbeJudgement("allowed", "the peer rejects the connection, and closes it")
+            return ProbeJudgement("fail", "the peer rejects the connection, and does not close it")
         if seen.end is not None:
-            return Judgement("pass")
-        return Judgement("no answer", "the peer does not close")
+            return ProbeJudgement("pass")
+        return ProbeJudgement("no answer", "the peer does not close")
 
-    def _reject(self) -> Judgement:
+    def _reject(self) -> ProbeJudgement:
         seen = self._seen
         if seen.frame is None:
             return self._refused("a Reply")
         if seen.frame.r:
-            return Judgement("pass")
-        return Judgement("allowed", "the peer accepts the Private Data, which is for its ULP to decide")
+            return ProbeJudgement("pass")
+        return ProbeJudgement("allowed", "the peer accepts the Private Data, which is for its ULP to decide")
 
 
 _ENDED = {"fin": "closes", "rst": "resets"}
@@ -442,7 +450,7 @@ def difference(expected: bytes, seen: bytes) -> Differs | None:
     return None
 
 
-def key_difference(case: ProbeCase, seen: Seen) -> Differs | None:
+def key_difference(case: ProbeCase, seen: SeenPeer) -> Differs | None:
     """Where the Key of a peer's startup frame is wrong, None if it is right."""
     right = REPLY_KEY if case.reach.role == "responder" else REQUEST_KEY
     found = bytes(seen.octets[:KEY_LENGTH])

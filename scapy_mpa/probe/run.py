@@ -22,11 +22,11 @@ from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
-from scapy_mpa.probe.exchange import Exchange, Terms
+from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.findings import wrong_with
 from scapy_mpa.probe.fitting import plan_of
-from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, Judgement, Said
-from scapy_mpa.probe.seen import Seen
+from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken
+from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Target
 from scapy_mpa.receive.scan import Layout
 
@@ -74,8 +74,8 @@ class Result:
     """
 
     case: ProbeCase
-    seen: Seen
-    judgement: Judgement
+    seen: SeenPeer
+    judgement: ProbeJudgement
     capture: bytes = field(default=b"", repr=False)
     is_known: bool = False
 
@@ -93,7 +93,7 @@ class PeerGone(MPAError):
     """The peer is gone, and does not come back: no further case can be given."""
 
 
-class Run:
+class ProbeRun:
     """A run.
 
     Args:
@@ -110,7 +110,7 @@ class Run:
         self._settings = settings
         self._terms = settings.terms
         self._standard: tuple[bool, bool] = (False, False)
-        self._controls: dict[tuple[str, str], Seen] = {}
+        self._controls: dict[tuple[str, str], SeenPeer] = {}
         self._last = 0.0
         self._told: dict[str, str] = {}
         self.remark = ""
@@ -149,11 +149,11 @@ class Run:
             if seen.frame is None and not seen.total and role == "initiator":
                 raise CannotStart(self.remark)
 
-    def _clean(self, *, echoes: bool, speaks: bool = True) -> Seen:
+    def _clean(self, *, echoes: bool, speaks: bool = True) -> SeenPeer:
         case = clean_case(self._target.role, speaks=speaks)
         return self._exchange(case, self._terms._replace(echoes=echoes))[0]
 
-    def _state(self, seen: Seen) -> tuple[bool, bool]:
+    def _state(self, seen: SeenPeer) -> tuple[bool, bool]:
         return seen.frame is not None and not seen.frame.r, seen.has_echoed
 
     def _answers(self) -> bool:
@@ -205,7 +205,7 @@ class Run:
             return replace(result, is_known=True)
         if verdict in ("pass", "allowed"):
             reason = f"it is expected to fail, and is {verdict}"
-            return replace(result, judgement=Judgement("fail", reason))
+            return replace(result, judgement=ProbeJudgement("fail", reason))
         return result
 
     # --- one case ---
@@ -230,7 +230,7 @@ class Run:
             controls = self._control(case, _WRITE_OF_NOTHING), self._control(case, "{by} send 30")
             seen, is_unanswered, capture = self._exchange(case, self._terms, keeps=self._settings.keeps)
         except NotReached as error:
-            return Result(case, Seen(), Judgement("peer gone", str(error)))
+            return Result(case, SeenPeer(), ProbeJudgement("peer gone", str(error)))
         said = said_by(case, self._terms)
         strict = self._settings.strict
         judge = Judge(case, seen, said, *controls, is_unanswered=is_unanswered)
@@ -240,7 +240,7 @@ class Run:
         judgement = self._once(case, seen, judgement)
         return Result(case, seen, judgement, capture if self._settings.keeps else b"")
 
-    def _once(self, case: ProbeCase, seen: Seen, judgement: Judgement) -> Judgement:
+    def _once(self, case: ProbeCase, seen: SeenPeer, judgement: ProbeJudgement) -> ProbeJudgement:
         """What a peer does wrong by itself is held against it once: in the first case in which it shows."""
         is_its_own = seen.error is not None or case.is_conformant
         if judgement.verdict != "fail" or not judgement.rule or not is_its_own:
@@ -252,7 +252,7 @@ class Run:
             return judgement
         return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
 
-    def _control(self, case: ProbeCase, step: str) -> Seen | None:
+    def _control(self, case: ProbeCase, step: str) -> SeenPeer | None:
         """What comes of the valid connection that a case begins with, if this is said on it."""
         name = case.case.baseline
         if self._target.role == "initiator":
@@ -262,14 +262,14 @@ class Run:
             self._controls[name, step] = self._exchange(ProbeCase(valid, CONFORMANT), self._terms)[0]
         return self._controls[name, step]
 
-    def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[Seen, bool, bytes]:
+    def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[SeenPeer, bool, bytes]:
         """Give it; what was seen, whether a Read of ours was not answered, and the capture."""
         self._wait()
         carrier = self._target.connection()
         file = io.BytesIO() if keeps or case.is_conformant else None
         recording = Recording(file)
         try:
-            exchange = Exchange(carrier, case, terms, recording_of(recording, carrier, case))
+            exchange = CaseExchange(carrier, case, terms, recording_of(recording, carrier, case))
             seen = exchange.run()
         finally:
             carrier.close()
@@ -295,7 +295,7 @@ def _rank(result: Result) -> int:
     return VERDICTS.index(result.judgement.verdict)
 
 
-def said_by(case: ProbeCase, terms: Terms) -> Said:
+def said_by(case: ProbeCase, terms: Terms) -> Spoken:
     """What the peer may not be able to take of a case, whatever is wrong with it."""
     plan = plan_of(case.case, terms.clean)
     setup = Setup(**plan.setup)
@@ -304,7 +304,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Said:
     own = {line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)}
     steps = [*heard, *(step for step in plan.steps if isinstance(step, bytes))]
     opcodes = {opcode_of(step) for step in steps}
-    return Said(
+    return Spoken(
         tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & _INVALIDATING),
         requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
         sends=SEND in opcodes or "send" in own,

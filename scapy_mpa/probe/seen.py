@@ -32,7 +32,7 @@ class SeenFPDU(NamedTuple):
 
 
 @dataclass
-class Seen:
+class SeenPeer:
     """What came of a connection.
 
     Attributes:
@@ -106,7 +106,7 @@ class Watcher:
 
     def __init__(self, by: Role, *, has_startup_frames: bool = True) -> None:
         self._by: Role = by
-        self.seen = Seen()
+        self.seen = SeenPeer()
         self.own: StartupFrame | None = None
         self._reader: FrameReader | None = None
         self._incoming: IncomingHalf | None = None

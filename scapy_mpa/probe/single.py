@@ -13,10 +13,10 @@ from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.probe.carrier import Connector
 from scapy_mpa.probe.case import ProbeCase
-from scapy_mpa.probe.exchange import Exchange, Terms
-from scapy_mpa.probe.judge import BAD, Judge, Judgement, expected_words, seen_words
+from scapy_mpa.probe.exchange import CaseExchange, Terms
+from scapy_mpa.probe.judge import BAD, Judge, ProbeJudgement, expected_words, seen_words
 from scapy_mpa.probe.run import recording_of, said_by
-from scapy_mpa.probe.seen import Seen
+from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.system.names import printable
 
 #: Octets of a line.
@@ -42,7 +42,7 @@ def given(case: Case, left: Repairable | None, host: str, port: int, timeout: fl
         raise MPAError(f"{case.name} is for an Initiator: {hint}")
     connector, file = Connector(host, port, timeout), io.BytesIO()
     carrier, recording, terms = connector.connect(), Recording(file), Terms(timeout)
-    exchange = Exchange(carrier, one, terms, recording_of(recording, carrier, one), left)
+    exchange = CaseExchange(carrier, one, terms, recording_of(recording, carrier, one), left)
     seen = exchange.run()
     # What it must do with the choice taken is said by the case's outcome.
     taken = ProbeCase(_with(case, left), case.area)
@@ -54,7 +54,7 @@ def _with(case: Case, left: Repairable | None) -> Case:
     return replace(case, peer=case.outcome(left).peer)
 
 
-def _lines(case: ProbeCase, exchange: Exchange, seen: Seen, judgement: Judgement) -> list[str]:
+def _lines(case: ProbeCase, exchange: CaseExchange, seen: SeenPeer, judgement: ProbeJudgement) -> list[str]:
     lines = [f"{case.name}: {case.case.purpose}"]
     lines += [f"  sent      {len(octets):5}  {_hex(octets)}" for octets in exchange.sent]
     if seen.frame is not None:

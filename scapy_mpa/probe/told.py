@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.probe.case import ProbeCase
-from scapy_mpa.probe.judge import BAD, VERDICTS, Judgement, expected_words, seen_words
+from scapy_mpa.probe.judge import BAD, VERDICTS, ProbeJudgement, expected_words, seen_words
 from scapy_mpa.probe.reach import CARRIAGES
 from scapy_mpa.probe.run import Result
-from scapy_mpa.probe.seen import Seen
+from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def json_line(result: Result, capture: str | None = None) -> str:
     return json.dumps(said)
 
 
-def _seen(seen: Seen) -> dict[str, Any]:
+def _seen(seen: SeenPeer) -> dict[str, Any]:
     terminate = seen.terminate
     return {
         "text": printable(seen_words(seen)),
@@ -90,7 +90,7 @@ def _frame(frame: StartupFrame) -> dict[str, Any]:
     }
 
 
-def _differs(judgement: Judgement) -> dict[str, Any] | None:
+def _differs(judgement: ProbeJudgement) -> dict[str, Any] | None:
     if judgement.differs is None:
         return None
     at, expected, seen = judgement.differs

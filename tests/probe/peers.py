@@ -22,7 +22,7 @@ from scapy_mpa.probe.aim import Live
 from scapy_mpa.probe.breaking import Breaking
 from scapy_mpa.probe.carrier import Acceptor, Carrier, Connector
 from scapy_mpa.probe.exchange import Terms
-from scapy_mpa.probe.run import Result, Run, RunSettings
+from scapy_mpa.probe.run import ProbeRun, Result, RunSettings
 from scapy_mpa.probe.target import Responder
 
 HOST = "127.0.0.1"
@@ -139,7 +139,7 @@ def our_initiator(broken: str = "", **endpoint: Any) -> Iterator[OurInitiator]:
 
 def run_of(target: Any, cases: Any, settings: RunSettings | None = None) -> list[Result]:
     """All results of a run."""
-    return [*Run(target, settings or RunSettings(TERMS)).results(cases)]
+    return [*ProbeRun(target, settings or RunSettings(TERMS)).results(cases)]
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.probe.carrier import Acceptor, Connector, KernelTCP, NotReached
 from scapy_mpa.probe.choice import all_cases, chosen, known_failures
-from scapy_mpa.probe.exchange import Exchange, Terms
+from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.fitting import Clean
-from scapy_mpa.probe.run import CannotStart, PeerGone, Run, RunSettings, peers
+from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun, RunSettings, peers
 from scapy_mpa.probe.script import Finish, Send
-from scapy_mpa.probe.seen import Seen
+from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Initiator, Responder, closing, words
 from tests.probe.peers import HOST, TERMS, TIMEOUT, our_initiator, our_responder, plain_server, run_of
 from tests.sampling import sample
@@ -82,7 +82,7 @@ def test_a_draft_s_implementation_takes_its_own() -> None:
 
 def test_a_peer_that_rejects_everything() -> None:
     with our_responder(automatic=False) as target:  # nobody accepts: no Reply comes
-        run = Run(target, RunSettings(TERMS))
+        run = ProbeRun(target, RunSettings(TERMS))
         results = [*run.results(chosen(["valid-startup", "crc-zero"]))]
     assert run.remark
     assert [one.judgement.verdict for one in results] == ["no answer", "unsupported"]
@@ -165,7 +165,7 @@ def test_the_peer_that_goes_is_named() -> None:
     word = crc_field(0xFFFFFFFF)
     with plain_server(lambda sock, _: dies_of(sock, word)) as port:
         target = Responder(Connector(HOST, port, TIMEOUT))
-        run = Run(target, RunSettings(Terms(TIMEOUT)))
+        run = ProbeRun(target, RunSettings(Terms(TIMEOUT)))
         results = run.results(chosen(["pad-0", "crc-ones", "crc-reversed"]))
         found = [next(results)]
         found.append(next(results))
@@ -199,7 +199,7 @@ def test_it_is_restarted_and_goes_on(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     target = Responder(Connector(HOST, port, TIMEOUT), f"{sys.executable} {script} {port}", 20.0)
     with closing(target):
-        run = Run(target, RunSettings(Terms(TIMEOUT)))
+        run = ProbeRun(target, RunSettings(Terms(TIMEOUT)))
         results = [*run.results(chosen(["pad-0", "crc-ones", "crc-reversed"]))]
     assert [one.case.name for one in results] == ["pad-0", "crc-ones", "crc-reversed"]
     assert results[1].judgement.verdict == "peer gone"
@@ -352,9 +352,9 @@ class Fake:
         self.is_closed = True
 
 
-def given(name: str, *coming: bytes | OSError | None, echoes: bool = False) -> tuple[Fake, Seen]:
+def given(name: str, *coming: bytes | OSError | None, echoes: bool = False) -> tuple[Fake, SeenPeer]:
     carrier = Fake(*coming)
-    exchange = Exchange(carrier, all_cases()[name], Terms(0.05, echoes=echoes))
+    exchange = CaseExchange(carrier, all_cases()[name], Terms(0.05, echoes=echoes))
     return carrier, exchange.run()
 
 
