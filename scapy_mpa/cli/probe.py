@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -23,6 +23,7 @@ from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
     from scapy_mpa.probe.case import ProbeCase
+    from scapy_mpa.probe.rawcarrier import RawConnector
     from scapy_mpa.probe.run import Result, RunSettings
     from scapy_mpa.probe.target import Target
 
@@ -74,6 +75,12 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     help="Seconds for an Initiator to connect, and for a peer to come back.",
 )  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Give each case so often.")
+@click.option(
+    "--raw", "raw", metavar="ADDRESS",
+    help="Make the segments itself, from this address, which is to be nobody's: takes root and a TUN device.",
+)  # fmt: skip
+@click.option("--tun", "device", metavar="NAME", help="What that device is called.  [default: mpa-probe]")
+@click.option("--mtu", type=click.IntRange(1, 65535), help="Octets of an IP packet of it.  [default: 1500]")
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), help="The most connections in a second.")
 @click.option(
     "--expected", metavar="FILE", type=click.Path(dir_okay=False), help="Known failures: the name of a case a line."
@@ -108,6 +115,9 @@ def probe_command(
     timeout: float,
     patience: float,
     repeat: int,
+    raw: str | None,
+    device: str | None,
+    mtu: int | None,
     rate: float | None,
     expected: str | None,
     output_format: str,
@@ -153,11 +163,31 @@ def probe_command(
     telling = _Telling(output_format, everything=everything, junit=junit, folder=folder)
     telling.check()
     with ExitStack() as stack:
-        target, peer = _target(stack, where, listens, command, restart, timeout, patience)
-        given = peers(cases, target.role)
+        if raw is None and (device, mtu) != (None, None):
+            raise click.UsageError("--tun and --mtu are those of the device of --raw ADDRESS")
+        wire = _Wire(raw, device, mtu) if raw is not None else None
+        target, peer = _target(stack, where, listens, command, restart, timeout, patience, wire)
+        given = peers(cases, target.role, raw=raw is not None)
         if not given:
-            raise MPAError(f"no case that is chosen can be given to an MPA {target.role} over the kernel's TCP")
+            by = "segments of our own" if raw is not None else "the kernel's TCP (there is --raw)"
+            raise MPAError(f"no case that is chosen can be given to an MPA {target.role} over {by}")
         return _run(target, peer, settings, given, telling)
+
+
+class _Wire(NamedTuple):
+    """What --raw says: the address, the device's name, its MTU."""
+
+    address: str
+    device: str | None
+    mtu: int | None
+
+    def connector(self, stack: ExitStack, host: str, port: int, timeout: float) -> RawConnector:
+        """What connects to a Responder over it."""
+        from scapy_mpa.probe.rawcarrier import RawConnector
+        from scapy_mpa.probe.tun import DEVICE, MTU, Tun
+
+        way = stack.enter_context(Tun(self.address, self.device or DEVICE, self.mtu or MTU))
+        return RawConnector(way, str(way.address), host, port, timeout)
 
 
 def _target(
@@ -168,6 +198,7 @@ def _target(
     restart: str | None,
     timeout: float,
     patience: float,
+    wire: _Wire | None,
 ) -> tuple[Target, str]:
     """Who is tested, and where it is, in words."""
     from scapy_mpa.probe.carrier import Acceptor, Connector
@@ -178,9 +209,15 @@ def _target(
             raise click.UsageError("--run starts an Initiator, which is tested with --listen")
         if len(where) != 2 or not where[1].isdecimal() or not 0 < int(where[1]) <= 0xFFFF:
             raise click.UsageError("HOST PORT of a Responder are wanted, or --listen PORT for an Initiator")
-        connector = Connector(where[0], int(where[1]), timeout)
+        connector = (
+            Connector(where[0], int(where[1]), timeout)
+            if wire is None
+            else wire.connector(stack, where[0], int(where[1]), timeout)
+        )
         target: Target = Responder(connector, restart, patience)
         return stack.enter_context(closing(target)), str(connector)
+    if wire is not None:
+        raise click.UsageError("--raw tests a Responder: HOST PORT")
     if where:
         raise click.UsageError("--listen waits for an Initiator: leave HOST PORT out")
     host, _, port = listens.rpartition(":")

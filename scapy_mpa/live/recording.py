@@ -58,6 +58,13 @@ class Recording:
                 self._writer.write((packet,), comment="" if has_octets else _MADE_UP)
         return last
 
+    def passed(self, packet: Packet) -> int:
+        """Append a packet that was seen on its way; returns its number."""
+        self.frames += 1
+        if self._writer is not None:
+            self._writer.write((packet,))
+        return self.frames
+
     def count(self) -> int:
         """A packet that is not written."""
         self.frames += 1

@@ -19,6 +19,8 @@ from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer
 from scapy_mpa.probe.carrier import Carrier
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
+from scapy_mpa.probe.rawcarrier import RawTCP
+from scapy_mpa.probe.rawscript import Forge, raw_script_of
 from scapy_mpa.probe.script import Await, Finish, Send, Step, script_of
 from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
 
@@ -119,9 +121,7 @@ class CaseExchange:
     # --- what is sent ---
 
     def _give(self) -> None:
-        steps: list[Step] = script_of(self._plan.sent(), self._by)
-        if not self._case.ends_by_itself:
-            steps = [step for step in steps if not isinstance(step, Finish)]
+        steps = self._script()
         at = 0
         learns = self._terms.rping
         while at < len(steps) and not self._is_gone:
@@ -142,6 +142,8 @@ class CaseExchange:
                     learns = False
                     if self._until(self._learn, self._terms.timeout) or self._live is not None:
                         steps = self._fitted()
+            elif isinstance(step, Forge):
+                self._forge(step)
             else:
                 self._carrier.finish(step)
                 self._record_end(self._by, step.how)
@@ -179,7 +181,23 @@ class CaseExchange:
             return decode_startup_frame(octets) or frame
         return frame
 
-    def _fitted(self) -> list[Step]:
+    def _forge(self, step: Forge) -> None:
+        assert isinstance(self._carrier, RawTCP)
+        try:
+            self._carrier.forge(step)
+        except OSError as error:
+            self._lose(error)
+            return
+        self.sent.append(step.packet.payload)
+
+    def _script(self) -> list[Step | Forge]:
+        """The steps of the plan, as the carrier can take them."""
+        packets = self._plan.sent()
+        is_raw = isinstance(self._carrier, RawTCP)
+        steps = raw_script_of(packets, self._by) if is_raw else [*script_of(packets, self._by)]
+        return steps if self._case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
+
+    def _fitted(self) -> list[Step | Forge]:
         """The steps again, now that the peer's startup frame is known."""
         frame = self.seen.frame
         assert frame is not None
@@ -199,10 +217,9 @@ class CaseExchange:
         if self._by == "responder":
             self._watcher.begin(self._own_frame(), self._seconds)
         try:
-            steps = script_of(plan.sent(), self._by)
+            return self._script()
         except IndexError:
             raise Unsupported("what the peer agrees to leaves no place for what the case changes") from None
-        return steps if self._case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
 
     def _learn(self) -> bool:
         """Whether the peer has named memory of its own."""

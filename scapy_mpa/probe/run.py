@@ -26,6 +26,7 @@ from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.findings import wrong_with
 from scapy_mpa.probe.fitting import plan_of
 from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken
+from scapy_mpa.probe.rawcarrier import RawTCP
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Target
 from scapy_mpa.receive.scan import Layout
@@ -265,7 +266,7 @@ class ProbeRun:
     def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[SeenPeer, bool, bytes]:
         """Give it; what was seen, whether a Read of ours was not answered, and the capture."""
         self._wait()
-        carrier = self._target.connection()
+        carrier = self._target.connection(case)
         file = io.BytesIO() if keeps or case.is_conformant else None
         recording = Recording(file)
         try:
@@ -286,6 +287,8 @@ class ProbeRun:
 
 def recording_of(recording: Recording, carrier: Carrier, case: ProbeCase) -> RecordedConnection:
     """The connection of a recording for that of a carrier."""
+    if isinstance(carrier, RawTCP):
+        return carrier.recorded(recording)
     ours, theirs = carrier.addresses
     client, server = (ours, theirs) if case.case.by == "initiator" else (theirs, ours)
     return recording.connection(client, server, carrier.mss)
@@ -331,6 +334,7 @@ def _heard(plan: Plan, setup: Setup) -> list[bytes]:
     return [event.ulpdu for event in events if isinstance(event, ULPDUReceived)]
 
 
-def peers(cases: Sequence[ProbeCase], role: str) -> list[ProbeCase]:
-    """Those that a peer in this role can be given over the kernel's TCP."""
-    return [case for case in cases if case.reach.role == role and case.reach.carriage == "tcp"]
+def peers(cases: Sequence[ProbeCase], role: str, *, raw: bool = False) -> list[ProbeCase]:
+    """Those that a peer in this role can be given over the kernel's TCP, or by segments of our own (``raw``)."""
+    carriages = ("tcp", "raw") if raw else ("tcp",)
+    return [case for case in cases if case.reach.role == role and case.reach.carriage in carriages]

@@ -7,7 +7,7 @@ their numbers and flags; a carrier over the kernel's TCP uses the octets alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.craft.packets import FIN, RST, SYN
@@ -45,8 +45,10 @@ class Finish(NamedTuple):
 Step: TypeAlias = "Send | Await | Finish"
 
 
-def script_of(packets: Iterable[TcpPacket], by: Role) -> list[Step]:
-    """The steps of a side, its own end included if it ends first."""
+def script_of(
+    packets: Iterable[TcpPacket], by: Role, is_forged: Callable[[TcpPacket], bool] = lambda _packet: False
+) -> list[Step]:
+    """The steps of a side, its own end included if it ends first; what is forged is sent whatever it carries."""
     steps: list[Step] = []
     awaited: set[str] = set()
     came: list[Literal["startup", "fpdu"]] = []
@@ -61,7 +63,7 @@ def script_of(packets: Iterable[TcpPacket], by: Role) -> list[Step]:
             elif packet.payload and half.startup is not None and packet.end > half.startup[0]:
                 came.append("startup")
             continue
-        if packet.payload:
+        if packet.payload or is_forged(packet):
             for what in came:
                 if what not in awaited:
                     awaited.add(what)

@@ -11,13 +11,21 @@ from typing import Protocol
 
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import MPAError
-from scapy_mpa.probe.carrier import Acceptor, Carrier, Connector, NotReached
+from scapy_mpa.probe.carrier import Acceptor, Carrier, NotReached
+from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.system.names import printable
 from scapy_mpa.system.programs import Program
 
 #: What stands for the port in a command.
 PORT = "{port}"
 _POLL = 0.05
+
+
+class Connects(Protocol):
+    """What makes connections to a Responder."""
+
+    def connect(self, case: ProbeCase | None = None) -> Carrier:
+        """A new connection, which may begin as the case has it; raises NotReached."""
 
 
 class Target(Protocol):
@@ -27,8 +35,8 @@ class Target(Protocol):
     def role(self) -> Role:
         """The peer's."""
 
-    def connection(self) -> Carrier:
-        """A new TCP connection with it; raises NotReached."""
+    def connection(self, case: ProbeCase | None = None) -> Carrier:
+        """A new TCP connection with it, for a case; raises NotReached."""
 
     def restart(self) -> bool:
         """Have it started anew; whether that can be done."""
@@ -54,15 +62,15 @@ class Responder:
 
     role: Role = "responder"
 
-    def __init__(self, connector: Connector, restart: str | None = None, patience: float = 10.0) -> None:
+    def __init__(self, connector: Connects, restart: str | None = None, patience: float = 10.0) -> None:
         self._connector = connector
         self._command = words(restart) if restart is not None else None
         self._patience = patience
         self._program: Program | None = None
 
-    def connection(self) -> Carrier:
+    def connection(self, case: ProbeCase | None = None) -> Carrier:
         """Connect."""
-        return self._connector.connect()
+        return self._connector.connect(case)
 
     def restart(self) -> bool:
         """Run the command; one that goes on is the peer itself, and is ended before the next."""
@@ -112,7 +120,7 @@ class Initiator:
         self._patience = patience
         self._program: Program | None = None
 
-    def connection(self) -> Carrier:
+    def connection(self, case: ProbeCase | None = None) -> Carrier:
         """Have it connect, and take the connection."""
         if self._run is not None:
             self._acceptor.forget()

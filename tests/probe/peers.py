@@ -99,7 +99,7 @@ class OurInitiator:
         items = self._breaking.items() if self._breaking is not None else None
         return [*step_items("send 30", "initiator", speech())] if items is None else items
 
-    def connection(self) -> Carrier:
+    def connection(self, _case: object = None) -> Carrier:
         def connect() -> None:
             session = LiveSession(
                 self._settings, lambda rdmap: Script(rdmap, self._items(), wait=1.0), Telling(), Recording()

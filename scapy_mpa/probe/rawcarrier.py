@@ -1,0 +1,325 @@
+"""A carrier that makes the segments itself, over any way for IP packets: ``OwnTCP`` is what TCP there is.
+
+The capture of a case is what passed, packet by packet, not made up.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import errno
+import os
+import socket
+import time
+from typing import Literal, NamedTuple, Protocol
+
+from scapy_mpa.capture.link import RAW
+from scapy_mpa.capture.packet import segment_in
+from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint, FrameMaker
+from scapy_mpa.craft.pcapfile import Packet
+from scapy_mpa.craft.talk import Side
+from scapy_mpa.craft.tcppacket import ROLES, octets_of
+from scapy_mpa.framing.sequence import seq_add
+from scapy_mpa.live.recording import RecordedConnection, Recording
+from scapy_mpa.probe.carrier import NotReached
+from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.owntcp import OwnTCP
+from scapy_mpa.probe.rawscript import Forge, own_half
+from scapy_mpa.probe.script import Finish, Send
+from scapy_mpa.system.names import printable
+from scapy_mpa.values.segment import Segment, addresses_of, checksum_is_right
+
+_ETHERNET = 14
+_MACS = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02"
+#: Ports of ours, one after the other, so that no connection meets the rest of another.
+_FIRST_PORT, _PORTS = 32768, 28000
+#: Packets of a peer that are read before whoever waits for octets has its turn.
+_AT_ONCE = 256
+#: Packets that are remembered before there is a recording, and frames that one takes.
+_EARLY, _MOST_FRAMES = 64, 1 << 17
+
+
+class Way(Protocol):
+    """What IP packets of our address go through."""
+
+    @property
+    def mtu(self) -> int:
+        """Octets of a packet."""
+
+    def read(self, seconds: float) -> bytes | None:
+        """The next packet for us, None if none comes in time."""
+
+    def write(self, packet: bytes) -> None:
+        """Send one."""
+
+
+class RawTCP:
+    """One connection over segments of our own, as a carrier.
+
+    Args:
+        way: of the packets.
+        ends: our address and port, and the peer's.
+        tcp: the connection.
+    """
+
+    def __init__(self, way: Way, ends: tuple[tuple[str, int], tuple[str, int]], tcp: OwnTCP) -> None:
+        self._way = way
+        self._ends = ends
+        self._tcp = tcp
+        self._key = _key(*ends[::-1])
+        self._is_done = False
+        self._recorded: RecordedPackets | None = None
+        self._early: list[Packet] = []
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], tuple[str, int]]:
+        """Address and port of our end, and of the peer's."""
+        return self._ends
+
+    @property
+    def mss(self) -> int:
+        """Octets that a segment takes."""
+        return self._tcp.mss
+
+    def open(self, seconds: float, octets: bytes = b"") -> None:
+        """The handshake; raises NotReached."""
+        tcp, until = self._tcp, time.monotonic() + seconds
+        tcp.open(time.monotonic(), octets)
+        while tcp.state == "syn-sent":
+            left = until - time.monotonic()
+            if left <= 0:
+                raise NotReached("no answer to the SYN: is there a route back to the address?")
+            self._pump(left)
+        if tcp.state != "established":
+            raise NotReached("Connection refused")
+        self._flush()
+
+    def send(self, step: Send) -> None:
+        """Send a segment as it is; raises OSError if there is no connection any more."""
+        self._pump(0.0)
+        if not step.packet.flags & SYN:
+            # What came with the SYN was sent by then.
+            self._tcp.send(step.packet, time.monotonic())
+        self._flush()
+
+    def forge(self, step: Forge) -> None:
+        """Send a segment that belongs to no stream; raises OSError likewise."""
+        self._pump(0.0)
+        tcp, packet = self._tcp, step.packet
+        start = tcp.edge + step.from_edge if step.from_edge is not None else step.start
+        tcp.forge(
+            packet._replace(
+                time=round(time.monotonic() * 1e9),
+                half=tcp.half,
+                start=start,
+                ack=None if step.ack is None else tcp.received + step.ack,
+                options=tcp.options(packet.flags, step.older) if packet.options or packet.flags & SYN else b"",
+            )
+        )
+        self._flush()
+
+    def finish(self, step: Finish) -> None:
+        """FIN, or RST."""
+        if step.how == "fin":
+            self._tcp.finish(time.monotonic())
+        else:
+            self._tcp.reset(time.monotonic())
+        self._flush()
+
+    def receive(self, seconds: float) -> bytes | None:
+        """What comes within so many seconds: octets, b"" for a FIN, None; raises OSError for a RST."""
+        tcp, until = self._tcp, time.monotonic() + seconds
+        while True:
+            if tcp.incoming:
+                octets = bytes(tcp.incoming)
+                tcp.incoming.clear()
+                return octets
+            if tcp.is_ended:
+                return b""
+            if tcp.state == "reset":
+                raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+            if tcp.state == "lost":
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            self._pump(left)
+
+    def unacknowledged(self) -> int | None:
+        """Octets of ours that the peer has not acknowledged."""
+        return self._tcp.unacknowledged
+
+    def close(self) -> None:
+        """Let go of it; a connection that is not over is reset, so that the peer is free for the next."""
+        if self._is_done:
+            return
+        self._is_done = True
+        if not self._tcp.is_over:
+            self._pump(0.0)
+        if not self._tcp.is_over:
+            self._tcp.reset(time.monotonic())
+        self._flush()
+
+    def recorded(self, recording: Recording) -> RecordedConnection:
+        """What writes down all that passes, from the SYN on."""
+        self._recorded = RecordedPackets(recording)
+        for packet in self._early:
+            self._recorded.packet(packet)
+        self._early.clear()
+        return self._recorded
+
+    # --- packets ---
+
+    def _pump(self, seconds: float) -> None:
+        """Take what comes within so many seconds, until there is something to hand on; timers go on."""
+        tcp = self._tcp
+        for number in range(_AT_ONCE):
+            now = time.monotonic()
+            tcp.tick(now)
+            self._flush()
+            wait = 0.0 if number else seconds
+            if tcp.deadline is not None:
+                wait = min(wait, max(tcp.deadline - now, 0.0))
+            packet = self._way.read(wait)
+            if packet is None:
+                return
+            self._take(packet)
+            self._flush()
+
+    def _take(self, packet: bytes) -> None:
+        self._note(packet)
+        seg = segment_in(0, 0, RAW, memoryview(packet), 0, len(packet), len(packet), None)
+        if seg is None or not seg.key or seg.flags > 0xFF or not checksum_is_right(seg):
+            return
+        if seg.key == self._key:
+            self._tcp.receive(seg, time.monotonic())
+        elif not seg.flags & RST and len(seg.key) == len(self._key):
+            answer = reset_for(seg)
+            self._note(answer)
+            self._way.write(answer)
+
+    def _flush(self) -> None:
+        for packet in self._tcp.take_out():
+            octets = octets_of(packet)[_ETHERNET:]
+            self._note(octets)
+            self._way.write(octets)
+
+    def _note(self, packet: bytes) -> None:
+        ether_type = b"\x86\xdd" if packet[:1] and packet[0] >> 4 == 6 else b"\x08\x00"
+        frame = time.time_ns(), _MACS[0] + _MACS[1] + ether_type + packet
+        if self._recorded is not None:
+            self._recorded.packet(frame)
+        elif len(self._early) < _EARLY:
+            self._early.append(frame)
+
+
+class RecordedPackets(RecordedConnection):
+    """A connection of a recording that is written as it passes; what an exchange says of it adds nothing."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._left = _MOST_FRAMES
+
+    def packet(self, packet: Packet) -> None:
+        """It passes."""
+        if self._left > 0:
+            self._left -= 1
+            self._recording.passed(packet)
+
+    def open(self, time: float) -> None:
+        """The handshake was written when it passed."""
+
+    def data(self, side: Side, octets: bytes, time: float) -> int:
+        """The frame that passed last."""
+        return self._recording.frames
+
+    def close(self, side: Side, how: Literal["fin", "rst"], time: float) -> int:
+        """The same."""
+        return self._recording.frames
+
+
+class RawConnector:
+    """Makes connections to a Responder by segments of our own.
+
+    Args:
+        way: of the packets.
+        address: ours, of which no kernel knows.
+        host, port: of the peer.
+        timeout: seconds for each answer.
+
+    Raises NotReached if the peer has no address of the same IP version.
+    """
+
+    def __init__(self, way: Way, address: str, host: str, port: int, timeout: float) -> None:
+        self._way = way
+        self._address = address
+        self._timeout = timeout
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+        except OSError as error:
+            raise NotReached(f"{printable(host)}:{port}: {error.strerror or error}") from None
+        self._peer: tuple[str, int] = (str(found[0][4][0]), port)
+        if ipaddress.ip_address(self._peer[0].partition("%")[0]).is_loopback:
+            raise NotReached(f"{self}: a loopback address is reached by its own kernel alone")
+        self._next = int.from_bytes(os.urandom(2), "big") % _PORTS
+
+    def __str__(self) -> str:
+        return f"{self._peer[0]}:{self._peer[1]}"
+
+    def connect(self, case: ProbeCase | None = None) -> RawTCP:
+        """A new connection, begun as the case has it; raises NotReached."""
+        self._next = (self._next + 1) % _PORTS
+        ours = self._address, _FIRST_PORT + self._next
+        begins = opening_of(case)
+        tcp = OwnTCP("initiator", maker(ours, self._peer), begins.isn, mtu=self._way.mtu, timestamps=begins.timestamps)
+        carrier = RawTCP(self._way, (ours, self._peer), tcp)
+        try:
+            carrier.open(max(self._timeout, 1.0), begins.octets)
+        except NotReached as error:
+            raise NotReached(f"{self}: {error}") from None
+        return carrier
+
+
+class Opening(NamedTuple):
+    """How a connection begins: our initial sequence number, timestamps or none, octets of the SYN."""
+
+    isn: int
+    timestamps: bool = True
+    octets: bytes = b""
+
+
+def opening_of(case: ProbeCase | None) -> Opening:
+    """What a case says of it; a number that nobody can know where it says none."""
+    isn = int.from_bytes(os.urandom(4), "big")
+    if case is None:
+        return Opening(isn)
+    plan = case.case.plan()
+    side, told = ROLES.index(plan.by), plan.setup.get("isn", (None, None))
+    packets = plan.sent()
+    own = own_half(packets, plan.by)
+    octets = next((one.payload for one in packets if one.half is own and one.flags & SYN), b"")
+    isn = told[side] if told[side] is not None else isn
+    return Opening(isn, plan.setup.get("timestamps", True), octets)
+
+
+def maker(source: tuple[str, int], destination: tuple[str, int]) -> FrameMaker:
+    """What makes the frames from one end to the other."""
+    ends = (Endpoint(end[0], end[1], mac) for end, mac in zip((source, destination), _MACS, strict=True))
+    return FrameMaker(*ends)
+
+
+def reset_for(seg: Segment) -> bytes:
+    """The IP packet by which a host says that there is no such connection (RFC 9293 §3.10.7.1)."""
+    source, destination = (str(ipaddress.ip_address(octets)) for octets in addresses_of(seg.key))
+    ports = int.from_bytes(seg.key[-4:-2], "big"), int.from_bytes(seg.key[-2:], "big")
+    frames = maker((destination, ports[1]), (source, ports[0]))
+    if seg.flags & ACK:
+        return frames.frame(b"", seq=seg.ack, ack=0, flags=RST, window=0)[_ETHERNET:]
+    after = seq_add(seg.seq, seg.length + bool(seg.flags & SYN) + bool(seg.flags & FIN))
+    return frames.frame(b"", seq=0, ack=after, flags=RST | ACK, window=0)[_ETHERNET:]
+
+
+def _key(source: tuple[str, int], destination: tuple[str, int]) -> bytes:
+    """The key of segments from one end to the other."""
+    addresses = b"".join(ipaddress.ip_address(end[0]).packed for end in (source, destination))
+    return addresses + b"".join(end[1].to_bytes(2, "big") for end in (source, destination))

@@ -1,0 +1,106 @@
+"""What one side of a case does where it makes its segments itself: each of them, whatever it is, in its order.
+
+``script_of`` reads the octets and the waits of a case; here come with them the segments that no kernel would send:
+those of forgers, of an earlier connection, a second SYN, a RST behind which the side goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from scapy_mpa.craft.packets import ACK, RST, SYN
+from scapy_mpa.craft.talk import TIMESTAMPS
+from scapy_mpa.craft.tcppacket import Role, SentHalf, TcpPacket
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
+from scapy_mpa.probe.script import Send, Step, script_of
+
+#: So near the edge of the window a forged segment is about the edge.
+_NEAR = 16
+#: Milliseconds by which a timestamp has to be older to be an old one.
+_OLD = 1000
+
+
+class Forge(NamedTuple):
+    """A segment that belongs to no stream.
+
+    Attributes:
+        packet: it, with octets, flags and checksum.
+        start: where it begins in our stream, whoever's it is.
+        from_edge: where it begins from the edge of the peer's window, where that is what it is about.
+        ack: how much it acknowledges beyond what has come of the peer; None: nothing.
+        older: by how many milliseconds its timestamp is older than ours are then.
+    """
+
+    packet: TcpPacket
+    start: int
+    from_edge: int | None = None
+    ack: int | None = None
+    older: int = 0
+
+
+class _Plan:
+    """What the plan says of the connection as far as it has come."""
+
+    def __init__(self, own: SentHalf) -> None:
+        self._own = own
+        self._edge = self._peer_sent = 0
+        self._stamp: int | None = None
+        self._shift = 0
+
+    def note(self, packet: TcpPacket) -> None:
+        """A packet of the connection passes."""
+        if packet.half is self._own:
+            stamp = _stamp_of(packet)
+            self._stamp = stamp if stamp is not None else self._stamp
+        elif packet.half is self._own.peer and not packet.is_injected:
+            self._shift = packet.window_shift if packet.flags & SYN else self._shift
+            self._peer_sent = max(self._peer_sent, packet.end)
+            shift = 0 if packet.flags & SYN else self._shift
+            self._edge = max(self._edge, (packet.ack or 0) + (packet.window << shift))
+
+    def forge(self, packet: TcpPacket) -> Forge:
+        """A segment that is none of the connection's, as it is to it."""
+        half, own = packet.half, self._own
+        start = packet.start + seq_diff(half.isn, own.isn)
+        near = start - self._edge
+        ack = None
+        if packet.flags & ACK and packet.ack is not None:
+            ack = max(0, packet.ack + seq_diff(half.peer.isn, own.peer.isn) - self._peer_sent)
+        stamp, older = _stamp_of(packet), 0
+        if stamp is not None and self._stamp is not None:
+            older = max(0, seq_diff(self._stamp & SEQ_MASK, stamp))
+        return Forge(packet, start, near if abs(near) <= _NEAR else None, ack, older if older >= _OLD else 0)
+
+
+def _stamp_of(packet: TcpPacket) -> int | None:
+    """TSval of a segment with timestamps and nothing else, which every one but a SYN has."""
+    return int(TIMESTAMPS.unpack(packet.options)[4]) if len(packet.options) == TIMESTAMPS.size else None
+
+
+def own_half(packets: Iterable[TcpPacket], by: Role) -> SentHalf:
+    """The half connection of a side, that of an earlier connection aside."""
+    return [packet.half for packet in packets if packet.half.role == by and not packet.is_injected][-1]
+
+
+def raw_script_of(packets: list[TcpPacket], by: Role) -> list[Step | Forge]:
+    """The steps of a side, with every segment that is sent in its name."""
+    own = own_half(packets, by)
+    plan = _Plan(own)
+    kept: list[TcpPacket] = []
+    forged: dict[int, Forge] = {}
+    has_syn = False
+    for packet in packets:
+        is_second = bool(packet.flags & SYN) and has_syn
+        is_reset = bool(packet.flags & RST) and packet is not packets[-1]
+        if packet.half.role == by and (packet.is_injected or (packet.half is own and (is_second or is_reset))):
+            forged[id(packet)] = plan.forge(packet)
+        elif packet.half not in (own, own.peer):
+            # What the connection before was, nobody has to see.
+            continue
+        else:
+            plan.note(packet)
+            has_syn = has_syn or (packet.half is own and bool(packet.flags & SYN))
+        kept.append(packet)
+    steps = script_of(kept, by, lambda packet: id(packet) in forged)
+    return [forged.get(id(step.packet), step) if isinstance(step, Send) else step for step in steps]
