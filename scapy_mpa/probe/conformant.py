@@ -11,10 +11,12 @@ from collections.abc import Iterator
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.frame import answers, says, setup
-from scapy_mpa.catalogue.mutation import Mutation
+from scapy_mpa.catalogue.mutation import Mutation, mutation
 from scapy_mpa.catalogue.packet import recut
 from scapy_mpa.catalogue.peer import ACCEPT
-from scapy_mpa.craft.tcppacket import Role
+from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.craft.impairments import Pipeline, impairment
+from scapy_mpa.craft.tcppacket import Role, TcpPacket
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, STARTUP_HEADER_LENGTH
 from scapy_mpa.probe.aim import NAMED
@@ -26,6 +28,8 @@ _SMALL, _SMALL_SIZE = rdma_write(0, 0, b""), 2 + 14 + 4
 _MARKER = 4
 #: The first FPDU is so long that the Marker at 512 stands in the second one.
 _BEFORE_MARKER = 512 - 12 - 4 - 6 - 18
+#: FPDUs of a connection whose segments are impaired, how they are cut, and what is drawn.
+_MANY, _ANYWHERE, _SEED = 120, {"kind": "random", "shortest": 100, "longest": 400}, 1
 _READ = "{by} read-request 0 sink=0,0 source=0,0"
 _NOTHING = (says("start"), answers(None))
 
@@ -126,9 +130,59 @@ def _messages() -> Iterator[Case]:
     )  # fmt: skip
 
 
+@mutation
+def impaired(plan: Plan, what: str) -> None:
+    """What happens to the segments of the side between it and its peer, as ``craft`` says it."""
+    role = plan.by
+
+    def change(packets: list[TcpPacket]) -> list[TcpPacket]:
+        only = impairment(what)._replace(direction=role)
+        return list(Pipeline([only], _SEED).apply(packets))
+
+    plan.packets.append(change)
+
+
+@mutation
+def first_comes_last(plan: Plan) -> None:
+    """Segments behind the first FPDU come in the reverse order: all but one lie beyond a hole until the last comes."""
+    role = plan.by
+
+    def change(packets: list[TcpPacket]) -> list[TcpPacket]:
+        places = [at for at, one in enumerate(packets) if one.half.role == role and one.payload and one.in_operation]
+        turned = dict(zip(places[1:], reversed(places[1:]), strict=True))
+        return [packets[turned.get(at, at)]._replace(time=one.time) for at, one in enumerate(packets)]
+
+    plan.packets.append(change)
+
+
+#: What an impairment is, in words: by its name in ``craft``.
+_IMPAIRED = {
+    "reordered": ("in another order", impaired("reorder:probability=0.5,distance=4")),
+    "reversed": ("in the reverse order, so that all but the last lie beyond a hole", first_comes_last()),
+    "lost": ("some of which are lost, and sent again cut elsewhere", impaired("lose:probability=0.3,resegment=true")),
+    "repeated": ("half of which come twice", impaired("duplicate:probability=0.5")),
+    "resegmented": ("whose octets come again, cut elsewhere", impaired("retransmit:probability=0.5")),
+    "damaged": (
+        "some of which have a wrong TCP checksum, and are sent again", impaired("corrupt:probability=0.3"),
+    ),
+}  # fmt: skip
+
+
+def _out_of_order() -> Iterator[Case]:
+    """FPDUs cut anywhere, with and without Markers, and segments as a bad network brings them."""
+    for what, (words, change) in _IMPAIRED.items():
+        for baseline in ("plain", "markers"):
+            yield _case(
+                f"valid-segments-{what}{'-markers' * (baseline == 'markers')}",
+                f"{_MANY} FPDUs{' with Markers' * (baseline == 'markers')}, cut anywhere, in segments {words}",
+                says(_FIRST, _SAID, *[_SMALL] * _MANY), setup(segmentation=(_ANYWHERE, "aligned")), change,
+                baseline=baseline, clause="RFC 5044 §6",
+            )  # fmt: skip
+
+
 def conformant_cases() -> tuple[ProbeCase, ...]:
     """All of them, for a Responder; and those for an Initiator."""
-    cases = (*_negotiation(), *_enhanced(), *_pieces(), *_messages(), *_for_initiators())
+    cases = (*_negotiation(), *_enhanced(), *_pieces(), *_messages(), *_out_of_order(), *_for_initiators())
     return tuple(ProbeCase(case, CONFORMANT) for case in cases)
 
 

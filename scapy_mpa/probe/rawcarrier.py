@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import time
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, Protocol
 
 from scapy_mpa.capture.link import RAW
@@ -17,7 +18,7 @@ from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.talk import Side
-from scapy_mpa.craft.tcppacket import ROLES, octets_of
+from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import NotReached
@@ -98,7 +99,8 @@ class RawTCP:
         self._pump(0.0)
         if not step.packet.flags & SYN:
             # What came with the SYN was sent by then.
-            self._tcp.send(step.packet, time.monotonic())
+            for packet in cut(step.packet, self._tcp.mss):
+                self._tcp.send(packet, time.monotonic())
         self._flush()
 
     def forge(self, step: Forge) -> None:
@@ -278,6 +280,19 @@ class RawConnector:
         except NotReached as error:
             raise NotReached(f"{self}: {error}") from None
         return carrier
+
+
+def cut(packet: TcpPacket, mss: int) -> Iterator[TcpPacket]:
+    """A segment, in as many as it takes."""
+    size = len(packet.payload)
+    if size <= mss:
+        yield packet
+        return
+    for first in range(0, size, mss):
+        last = min(first + mss, size)
+        damage = tuple((at - first, mask) for at, mask in packet.damage if first <= at < last)
+        payload = packet.payload[first:last]
+        yield packet._replace(start=packet.start + first, payload=payload, damage=damage, piece=None)
 
 
 class Opening(NamedTuple):

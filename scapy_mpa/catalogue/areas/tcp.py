@@ -27,6 +27,7 @@ _DROPS = peer(
     "discard",
     "It may drop the segment without a word, takes the octets that TCP brings again, and goes on; if it reports the "
     "error instead, it passes nothing on from there.",
+    ("terminate",),
 )
 _GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a time and closes the connection.")
 _EVIL = b"evil"
