@@ -74,6 +74,8 @@ SAMPLED = {
 LONG = (
     "tests/layers/test_session.py::test_memory_is_flat",
     "tests/live/test_commands.py::test_a_gigabyte_takes_no_memory",
+    "tests/probe/test_raw.py::test_a_bad_network",
+    "tests/probe/test_raw.py::test_every_case",
     "tests/receive/test_diagnosis.py::test_the_beginnings_of_few_are_kept",
     "tests/report/test_shares.py::test_shares_of_many_connections_are_the_whole_and_none_is_empty",
     "tests/wireshark/test_annotate.py::test_memory_does_not_follow_the_capture",

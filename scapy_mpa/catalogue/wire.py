@@ -22,7 +22,7 @@ _MORE = 0x2000
 _SECOND = 1_000_000_000
 
 
-def _headed(frame: bytes, changes: dict[int, bytes]) -> bytes:
+def headed(frame: bytes, changes: dict[int, bytes]) -> bytes:
     """A frame with other octets in its IPv4 header, whose checksum is right again."""
     octets = bytearray(frame)
     for at, value in changes.items():
@@ -40,7 +40,7 @@ def hops(plan: Plan, from_frame: int, ttl: int) -> None:
     def change(frames: list[Packet]) -> list[Packet]:
         source = frames[from_frame - 1][1][_SOURCE]
         return [
-            (time, _headed(frame, {_TTL_AT: bytes((ttl,))}) if n >= from_frame and frame[_SOURCE] == source else frame)
+            (time, headed(frame, {_TTL_AT: bytes((ttl,))}) if n >= from_frame and frame[_SOURCE] == source else frame)
             for n, (time, frame) in enumerate(frames, 1)
         ]
 
@@ -96,7 +96,7 @@ def fragmented(plan: Plan, number: int, *, overlap: int = 0) -> None:
             more = (_MORE if last < len(rest) else 0) | first // 8
             total = (_IPV4 + last - first).to_bytes(2, "big")
             header = {_ETHERNET + 2: total, _ETHERNET + 6: more.to_bytes(2, "big")}
-            parts.append((time, _headed(frame[: _ETHERNET + _IPV4] + rest[first:last], header)))
+            parts.append((time, headed(frame[: _ETHERNET + _IPV4] + rest[first:last], header)))
         frames[number - 1 : number] = parts
         return frames
 

@@ -20,7 +20,7 @@ from scapy_mpa.probe.carrier import Carrier
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
 from scapy_mpa.probe.rawcarrier import RawTCP
-from scapy_mpa.probe.rawscript import Forge, raw_script_of
+from scapy_mpa.probe.rawscript import Forge, RawStep, Shaped, raw_script_of
 from scapy_mpa.probe.script import Await, Finish, Send, Step, script_of
 from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
 
@@ -109,6 +109,8 @@ class CaseExchange:
         else:
             self._watch()
         seen.seconds = self._clock() - self._start
+        if isinstance(self._carrier, RawTCP):
+            seen.beyond_hole = self._carrier.beyond_hole
         self._leave()
         return seen
 
@@ -136,7 +138,7 @@ class CaseExchange:
                     at = steps.index(step) + 1
                 elif step.what == "fpdu" and learns and self._learn():
                     learns, steps = False, self._fitted()
-            elif isinstance(step, Send):
+            elif isinstance(step, (Send, Shaped)):
                 self._send(step)
                 if learns and self._names and step.packet.in_operation:
                     learns = False
@@ -150,11 +152,12 @@ class CaseExchange:
                 self._is_gone = step.how == "rst"
         self.seen.is_cut = at < len(steps)
 
-    def _send(self, step: Send) -> None:
+    def _send(self, step: Send | Shaped) -> None:
         if not self._is_fitted and not self._has_spoken and not self._watcher_has_begun(step):
             self._watcher.begin(self._own_frame(), self._seconds)
         try:
-            self._carrier.send(step)
+            if isinstance(step, Send) or isinstance(self._carrier, RawTCP):
+                self._carrier.send(step)
         except OSError as error:
             self._lose(error)
             return
@@ -163,7 +166,7 @@ class CaseExchange:
         if self._recorded is not None:
             self._recorded.data(_client(self._by), step.octets, time.time())
 
-    def _watcher_has_begun(self, step: Send) -> bool:
+    def _watcher_has_begun(self, step: Send | Shaped) -> bool:
         return self._watcher.own is not None or step.packet.in_operation
 
     def _own_frame(self) -> StartupFrame | None:
@@ -190,14 +193,16 @@ class CaseExchange:
             return
         self.sent.append(step.packet.payload)
 
-    def _script(self) -> list[Step | Forge]:
+    def _script(self) -> list[Step | RawStep]:
         """The steps of the plan, as the carrier can take them."""
         packets = self._plan.sent()
         is_raw = isinstance(self._carrier, RawTCP)
-        steps = raw_script_of(packets, self._by) if is_raw else [*script_of(packets, self._by)]
+        steps: list[Step | RawStep] = [*script_of(packets, self._by)]
+        if is_raw:
+            steps = [*raw_script_of(packets, self._by, self._plan.wire)]
         return steps if self._case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
 
-    def _fitted(self) -> list[Step | Forge]:
+    def _fitted(self) -> list[Step | RawStep]:
         """The steps again, now that the peer's startup frame is known."""
         frame = self.seen.frame
         assert frame is not None

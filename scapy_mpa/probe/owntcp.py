@@ -63,14 +63,13 @@ class OwnTCP:
         is_ended: the peer's FIN came, behind these octets.
         acknowledged: up to where the peer has acknowledged our stream.
         sacked: what it has beyond that, as ranges of our stream (RFC 2018).
+        most_sacked: the most octets that it ever had so.
         sent: behind our highest octet.
         received: up to where we have the peer's stream.
         edge: up to where the peer takes octets of ours.
     """
 
-    def __init__(
-        self, role: Role, frames: FrameMaker, isn: int, *, mtu: int = 1500, timestamps: bool = True
-    ) -> None:
+    def __init__(self, role: Role, frames: FrameMaker, isn: int, *, mtu: int = 1500, timestamps: bool = True) -> None:
         self.state: State = "closed"
         self.half = SentHalf(0, role, frames, isn & SEQ_MASK)
         self.half.peer = SentHalf(0, other(role), frames, 0)
@@ -80,6 +79,7 @@ class OwnTCP:
         self.is_ended = False
         self.acknowledged = self.sent = self.received = self.edge = 0
         self.sacked: list[tuple[int, int]] = []
+        self.most_sacked = 0
         self._mss = mtu - (60 if frames.ip_version == 6 else 40)
         self._peer_mss = _USUAL_MSS
         self._has_stamps = timestamps
@@ -277,6 +277,7 @@ class OwnTCP:
             for one, two in sacked_by(seg)
             if ack < (first := self._offset(one)) < (last := self._offset(two)) <= self.sent
         ]
+        self.most_sacked = max(self.most_sacked, sum(last - first for first, last in set(self.sacked)))
         if ack > self.acknowledged:
             self.acknowledged = ack
             self._duplicates = self._tries = 0

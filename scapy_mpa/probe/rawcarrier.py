@@ -5,8 +5,8 @@ The capture of a case is what passed, packet by packet, not made up.
 
 from __future__ import annotations
 
-import ipaddress
 import errno
+import ipaddress
 import os
 import socket
 import time
@@ -23,8 +23,9 @@ from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import NotReached
 from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.fitting import Unsupported
 from scapy_mpa.probe.owntcp import OwnTCP
-from scapy_mpa.probe.rawscript import Forge, own_half
+from scapy_mpa.probe.rawscript import Forge, Piece, Shaped, own_half
 from scapy_mpa.probe.script import Finish, Send
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.segment import Segment, addresses_of, checksum_is_right
@@ -81,6 +82,11 @@ class RawTCP:
         """Octets that a segment takes."""
         return self._tcp.mss
 
+    @property
+    def beyond_hole(self) -> int:
+        """The most octets of ours that the peer said it had beyond a hole."""
+        return self._tcp.most_sacked
+
     def open(self, seconds: float, octets: bytes = b"") -> None:
         """The handshake; raises NotReached."""
         tcp, until = self._tcp, time.monotonic() + seconds
@@ -94,14 +100,16 @@ class RawTCP:
             raise NotReached("Connection refused")
         self._flush()
 
-    def send(self, step: Send) -> None:
+    def send(self, step: Send | Shaped) -> None:
         """Send a segment as it is; raises OSError if there is no connection any more."""
+        if isinstance(step, Shaped) and ":" in self._ends[0][0]:
+            raise Unsupported("it is about the header of IPv4")
         self._pump(0.0)
         if not step.packet.flags & SYN:
             # What came with the SYN was sent by then.
             for packet in cut(step.packet, self._tcp.mss):
                 self._tcp.send(packet, time.monotonic())
-        self._flush()
+        self._flush(step.pieces if isinstance(step, Shaped) else ())
 
     def forge(self, step: Forge) -> None:
         """Send a segment that belongs to no stream; raises OSError likewise."""
@@ -199,11 +207,13 @@ class RawTCP:
             self._note(answer)
             self._way.write(answer)
 
-    def _flush(self) -> None:
+    def _flush(self, pieces: tuple[Piece, ...] = ()) -> None:
+        """Send what is to be sent; what carries octets in these pieces, where there are some."""
         for packet in self._tcp.take_out():
-            octets = octets_of(packet)[_ETHERNET:]
-            self._note(octets)
-            self._way.write(octets)
+            frame = octets_of(packet)
+            for one in (piece.of(frame) for piece in pieces) if pieces and packet.payload else (frame,):
+                self._note(one[_ETHERNET:])
+                self._way.write(one[_ETHERNET:])
 
     def _note(self, packet: bytes) -> None:
         ether_type = b"\x86\xdd" if packet[:1] and packet[0] >> 4 == 6 else b"\x08\x00"
@@ -319,8 +329,7 @@ def opening_of(case: ProbeCase | None) -> Opening:
 
 def maker(source: tuple[str, int], destination: tuple[str, int]) -> FrameMaker:
     """What makes the frames from one end to the other."""
-    ends = (Endpoint(end[0], end[1], mac) for end, mac in zip((source, destination), _MACS, strict=True))
-    return FrameMaker(*ends)
+    return FrameMaker(Endpoint(*source, _MACS[0]), Endpoint(*destination, _MACS[1]))
 
 
 def reset_for(seg: Segment) -> bytes:

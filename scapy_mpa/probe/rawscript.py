@@ -6,12 +6,14 @@ those of forgers, of an earlier connection, a second SYN, a RST behind which the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
+from scapy_mpa.catalogue.plan import FrameChange
+from scapy_mpa.catalogue.wire import headed
 from scapy_mpa.craft.packets import ACK, RST, SYN
 from scapy_mpa.craft.talk import TIMESTAMPS
-from scapy_mpa.craft.tcppacket import Role, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import Role, SentHalf, TcpPacket, octets_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.probe.script import Send, Step, script_of
 
@@ -19,6 +21,8 @@ from scapy_mpa.probe.script import Send, Step, script_of
 _NEAR = 16
 #: Milliseconds by which a timestamp has to be older to be an old one.
 _OLD = 1000
+_IP_AT, _TCP_AT = 14, 34
+_MORE, _OFFSET = 0x2000, 0x1FFF
 
 
 class Forge(NamedTuple):
@@ -37,6 +41,40 @@ class Forge(NamedTuple):
     from_edge: int | None = None
     ack: int | None = None
     older: int = 0
+
+
+class Piece(NamedTuple):
+    """What an IPv4 packet, or a part of it, is sent as: its TTL, its flags and fragment offset.
+
+    Of what follows the header it has the octets from ``first`` to ``last`` (None: to the end).
+    """
+
+    ttl: int
+    fragment: bytes
+    first: int = 0
+    last: int | None = None
+
+    def of(self, frame: bytes) -> bytes:
+        """This part of a frame."""
+        rest = frame[_TCP_AT:][self.first : self.last]
+        total = (_TCP_AT - _IP_AT + len(rest)).to_bytes(2, "big")
+        changes = {_IP_AT + 2: total, _IP_AT + 6: self.fragment, _IP_AT + 8: bytes((self.ttl,))}
+        return headed(frame[:_TCP_AT] + rest, changes)
+
+
+class Shaped(NamedTuple):
+    """A segment of the stream whose IP header is not as usual: as ``script.Send``, with what it is sent as."""
+
+    packet: TcpPacket
+    pieces: tuple[Piece, ...]
+
+    @property
+    def octets(self) -> bytes:
+        """What it carries."""
+        return self.packet.payload
+
+
+RawStep: TypeAlias = "Step | Forge | Shaped"
 
 
 class _Plan:
@@ -83,8 +121,30 @@ def own_half(packets: Iterable[TcpPacket], by: Role) -> SentHalf:
     return [packet.half for packet in packets if packet.half.role == by and not packet.is_injected][-1]
 
 
-def raw_script_of(packets: list[TcpPacket], by: Role) -> list[Step | Forge]:
-    """The steps of a side, with every segment that is sent in its name."""
+def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, tuple[Piece, ...]]:
+    """By the identity of a packet: what it is sent as, where changes to what is captured make its IP header another."""
+    if not wire or packets[0].half.frames.ip_version != 4:
+        return {}
+    frames = [(packet.time, octets_of(packet)) for packet in packets]
+    plain, altered = dict(frames), frames
+    for change in wire:
+        altered = change([*altered])
+    found: dict[int, tuple[Piece, ...]] = {}
+    for packet in packets:
+        parts = [frame for time, frame in altered if time == packet.time]
+        if packet.payload and parts and parts != [plain[packet.time]]:
+            found[id(packet)] = tuple(map(_piece, parts))
+    return found
+
+
+def _piece(frame: bytes) -> Piece:
+    field = int.from_bytes(frame[_IP_AT + 6 : _IP_AT + 8], "big")
+    first, size = (field & _OFFSET) * 8, len(frame) - _TCP_AT
+    return Piece(frame[_IP_AT + 8], frame[_IP_AT + 6 : _IP_AT + 8], first, first + size if field & _MORE else None)
+
+
+def raw_script_of(packets: list[TcpPacket], by: Role, wire: Sequence[FrameChange] = ()) -> list[RawStep]:
+    """The steps of a side, with every segment that is sent in its name; ``wire`` changes what is captured of them."""
     own = own_half(packets, by)
     plan = _Plan(own)
     kept: list[TcpPacket] = []
@@ -103,4 +163,13 @@ def raw_script_of(packets: list[TcpPacket], by: Role) -> list[Step | Forge]:
             has_syn = has_syn or (packet.half is own and bool(packet.flags & SYN))
         kept.append(packet)
     steps = script_of(kept, by, lambda packet: id(packet) in forged)
-    return [forged.get(id(step.packet), step) if isinstance(step, Send) else step for step in steps]
+    shapes = _shapes(packets, wire)
+    found: list[RawStep] = []
+    for step in steps:
+        if isinstance(step, Send) and id(step.packet) in forged:
+            found.append(forged[id(step.packet)])
+        elif isinstance(step, Send) and id(step.packet) in shapes:
+            found.append(Shaped(step.packet, shapes[id(step.packet)]))
+        else:
+            found.append(step)
+    return found

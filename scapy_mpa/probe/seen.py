@@ -45,6 +45,8 @@ class SeenPeer:
         end_after: seconds.
         seconds: how long it was looked at.
         unacknowledged: octets of ours that the peer's TCP had not acknowledged by then; None if nobody knows.
+        beyond_hole: the most octets of ours that the peer's TCP said it had beyond a hole (RFC 2018); None if nobody
+            knows.
         unsupported: what the case needs and the peer does not offer.
         is_cut: not all of the case could be sent: the peer had ended it, or an answer was missing.
         waits_for: what had not come when the rest was left out.
@@ -60,6 +62,7 @@ class SeenPeer:
     end_after: float = 0.0
     seconds: float = 0.0
     unacknowledged: int | None = None
+    beyond_hole: int | None = None
     unsupported: str = ""
     is_cut: bool = False
     waits_for: str = ""

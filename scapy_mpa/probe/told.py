@@ -78,6 +78,7 @@ def _seen(seen: SeenPeer) -> dict[str, Any]:
         "end": seen.end,
         "end_after": round(seen.end_after, 6) if seen.end is not None else None,
         "unacknowledged": seen.unacknowledged,
+        "beyond_hole": seen.beyond_hole,
     }
 
 
