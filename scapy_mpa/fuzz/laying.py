@@ -78,6 +78,13 @@ def lay(draft: Draft, rng: random.Random) -> None:
     draft.packets = packets
 
 
+def stream_of(draft: Draft, role: Role) -> bytes:
+    """All that one side sends, without packets around it."""
+    half = next(half for half in _halves(draft) if half.role == role)
+    stream = _Stream(draft, half)
+    return b"".join([stream.lay(turn.units)[0] for turn in draft.turns if turn.role == role])
+
+
 def _halves(draft: Draft) -> tuple[SentHalf, SentHalf]:
     """Both half connections; the Initiator has an address that no other case has."""
     ports = draft.exchange.ports

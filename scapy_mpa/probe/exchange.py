@@ -156,7 +156,10 @@ class CaseExchange:
         if not self._is_fitted and not self._has_spoken and not self._watcher_has_begun(step):
             self._watcher.begin(self._own_frame(), self._seconds)
         try:
-            if isinstance(step, Send) or isinstance(self._carrier, RawTCP):
+            if isinstance(step, Shaped):
+                assert isinstance(self._carrier, RawTCP)
+                self._carrier.send(step)
+            else:
                 self._carrier.send(step)
         except OSError as error:
             self._lose(error)
