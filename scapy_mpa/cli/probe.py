@@ -153,14 +153,14 @@ def probe_command(
     telling = _Telling(output_format, everything=everything, junit=junit, folder=folder)
     telling.check()
     with ExitStack() as stack:
-        target, peer = _target(stack, where, listens, command, restart, timeout, patience)
+        target, peer = target_of(stack, where, listens, command, restart, timeout, patience)
         given = peers(cases, target.role)
         if not given:
             raise MPAError(f"no case that is chosen can be given to an MPA {target.role} over the kernel's TCP")
         return _run(target, peer, settings, given, telling)
 
 
-def _target(
+def target_of(
     stack: ExitStack,
     where: tuple[str, ...],
     listens: str | None,

@@ -16,6 +16,7 @@ from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, SEND_INVALIDATE, SEND_SE_INVALIDATE, TERMINATE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import is_tagged, opcode_of
+from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import ULPDUReceived
 from scapy_mpa.live.incoming import IncomingHalf
@@ -101,6 +102,7 @@ class ProbeRun:
         settings: see there.
 
     Attributes:
+        frame: the peer's startup frame on the first clean connection, None if there was none.
         remark: what is odd about the first clean connection, "" if nothing is.
         lost: names of the cases after which the peer was gone.
     """
@@ -113,25 +115,26 @@ class ProbeRun:
         self._controls: dict[tuple[str, str], SeenPeer] = {}
         self._last = 0.0
         self._told: dict[str, str] = {}
+        self.frame: StartupFrame | None = None
         self.remark = ""
         self.lost: list[str] = []
 
     def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
         """Give all of them, in order; raises CannotStart, and PeerGone behind the last result that there is."""
-        self._begin()
+        self.begin()
         for case in cases:
             result = self._give(case)
             if not self._is_well_after(result, is_last=case is cases[-1]):
                 result = self._gone(case, result)
                 yield self._known(result)
-                if not self._target.restart() or not self._target.is_back(self._is_well):
+                if not self._target.restart() or not self._target.is_back(self.is_well):
                     raise PeerGone(f"peer gone: it does not answer a clean connection any more, after {case.name}")
                 continue
             yield self._known(result)
 
     # --- clean connections ---
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """The first clean connection: it says how the others have to be."""
         role = self._target.role
         try:
@@ -142,6 +145,7 @@ class ProbeRun:
             seen = self._clean(echoes=True)
         self._terms = self._terms._replace(echoes=seen.has_echoed)
         self._standard = self._state(seen)
+        self.frame = seen.frame
         if seen.frame is None or seen.frame.r or seen.end is not None or seen.error is not None:
             from scapy_mpa.probe.judge import seen_words
 
@@ -163,7 +167,7 @@ class ProbeRun:
             return False
         return True
 
-    def _is_well(self) -> bool:
+    def is_well(self) -> bool:
         """Whether a clean connection is as the first one was."""
         answered, echoed = self._standard
         for _ in range(_TRIES):
@@ -181,15 +185,15 @@ class ProbeRun:
         """The same, behind a case; that an Initiator is, its next Request shows as well."""
         if self._target.role == "initiator" and not is_last and result.judgement.verdict in ("pass", "allowed"):
             return True
-        return self._is_well()
+        return self.is_well()
 
     def _gone(self, case: ProbeCase, result: Result) -> Result:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
         why = "a clean connection does not work any more"
-        if self._target.restart() and self._target.is_back(self._is_well):
+        if self._target.restart() and self._target.is_back(self.is_well):
             self._give(case)
-            if self._is_well():
+            if self.is_well():
                 why += "; it did after the case was repeated"
             else:
                 why += ", twice"
