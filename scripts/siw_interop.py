@@ -67,13 +67,19 @@ def _rping(count: int, options: str = "", size: int = 64, needs: frozenset[str] 
     return Run(f"--count {count}{sized} {options}".strip(), theirs, expects, needs=needs)
 
 
-def _served(count: int, options: str = "", size: int = 64, needs: frozenset[str] = frozenset()) -> Run:
+def _served(
+    count: int,
+    options: str = "",
+    size: int = 64,
+    needs: frozenset[str] = frozenset(),
+    without: frozenset[str] = frozenset(),
+) -> Run:
     """``listen`` completes iterations with ``rping -c``."""
     theirs = f"-C {count}" + ("" if size == 64 else f" -S {size}")
-    return Run(options, theirs, f"^rping: {count} iterations as the server$", "listen", needs)
+    return Run(options, theirs, f"^rping: {count} iterations as the server$", "listen", needs, without)
 
 
-_PEERS = frozenset(("peer_to_peer",))
+_PEERS, _CRC = frozenset(("peer_to_peer",)), frozenset(("mpa_crc_required",))
 RUNS = (
     _rping(100),
     _rping(100, "--no-crc"),
@@ -87,9 +93,11 @@ RUNS = (
     Run("--count 1 --markers", "", "rejects the connection"),
     Run("--count 1 --rev 1", "", "closed the connection before all was said", without=_PEERS),
     _served(100),
-    _served(100, "--no-crc"),
+    _served(100, "--no-crc", without=_CRC),
+    # Its Request has C, so that CRC is in use whatever the Reply says; siw closes.
+    Run("--no-crc", "-C 1", "^rping: 0 iterations", "listen", needs=_CRC),
     _served(160, size=65535),
-    _served(160, "--no-crc", size=65535),
+    _served(160, "--no-crc", size=65535, without=_CRC),
     _served(10, "--private-data hello"),
     _served(100, "--rtr write", needs=_PEERS),
     _served(100, "--rtr read", needs=_PEERS),

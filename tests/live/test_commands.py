@@ -340,7 +340,7 @@ def test_connect_waits_for_somebody_to_listen() -> None:
 @pytest.mark.parametrize("size", [64, 65535])
 def test_rping_with_a_real_siw(size: int) -> None:
     host, _, port = SIW.rpartition(":")
-    arguments = ["--ulp", "rping", "--count", "100", "--size", str(size), "--ird", "8", "--ord", "8", "--no-crc", "-q"]
+    arguments = ["--ulp", "rping", "--count", "100", "--size", str(size), "--settle", "0.5", "--no-crc", "-q"]
     status, out, err = finished(command("connect", host, port, *arguments), 120)
     assert (status, err) == (0, "")
     assert f"rping: 100 iterations of {size} octets" in out
