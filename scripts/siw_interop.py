@@ -221,7 +221,7 @@ def booted(boot: str | None, halt: str | None) -> Iterator[None]:
             subprocess.run(halt, shell=True, check=False, stdout=sys.stderr)
 
 
-@click.command(help=__doc__)
+@click.command()
 @click.option("--guest", required=True, metavar="COMMAND", help="Runs a shell command on the host with siw.")
 @click.option("--address", required=True, help="The address of siw's interface there.")
 @click.option("--ours", required=True, help="Our address, as that host sees it.")
@@ -250,7 +250,7 @@ def main(
     keep: str | None,
     only: str,
 ) -> None:
-    """Run them."""
+    """Talk to rping over a real Linux siw as both sides, and print a table of what came of it."""
     site = Site(
         guest=tuple(shlex.split(guest)),
         address=address,
