@@ -12,6 +12,7 @@ import pytest
 from scapy_mpa import analyze
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.craft.scenario import load
+from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
@@ -212,6 +213,22 @@ def test_retransmissions_in_vain_are_code_1() -> None:
     assert life["unacknowledged_messages"] == {"initiator": 1, "responder": 0}
     assert life["retransmissions"] == {"initiator": 6, "responder": 0}
     assert [(found.rule.id, found.code) for found in connection.findings] == [("connection-lost", 1)]
+
+
+@pytest.mark.parametrize("again", [1, 2, 3, 4])
+def test_what_was_sent_first_is_no_retransmission(again: int, tmp_path: Path) -> None:
+    """Of a Reply whose SYN was not captured, too."""
+    from scapy.layers.inet import IP, TCP
+    from scapy.layers.l2 import Ether
+    from scapy.utils import wrpcap
+
+    request, reply = startup_frame("request").encode(), startup_frame("reply").encode()
+    ask = IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=40000, dport=7471, seq=1, ack=1, flags="A") / request
+    answer = IP(src="10.0.0.2", dst="10.0.0.1") / TCP(sport=7471, dport=40000, seq=1, ack=21, flags="A") / reply
+    file = tmp_path / "again.pcap"
+    wrpcap(str(file), [Ether() / packet for packet in (ask, *[answer] * (1 + again))])
+    (connection,) = analyze(file, fpdus=False).connections
+    assert connection.as_dict()["lifecycle"]["ended"] == ("lost" if again >= 3 else "open")
 
 
 def test_an_fpdu_that_only_a_rst_answers() -> None:
