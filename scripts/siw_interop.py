@@ -101,6 +101,7 @@ RUNS = (
     _served(10, "--private-data hello"),
     _served(100, "--rtr write", needs=_PEERS),
     _served(100, "--rtr read", needs=_PEERS),
+    Run("--rtr send", "-C 1", "CRC mismatch", "listen", needs=_PEERS | _CRC),
     Run("--reject", "-C 1", "^rejected$", "listen"),
 )
 
