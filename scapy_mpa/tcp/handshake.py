@@ -107,6 +107,11 @@ class Handshake:
         peer, syn, theirs = intake.peer, intake.syn, intake.peer.syn
         if theirs is not None and seg.ack == (theirs.seq + 1) & SEQ_MASK:
             peer.look()
+            own = (syn.seq + 1) & SEQ_MASK if syn is not None else None
+            if syn is not None and theirs.ack == seg.seq == own:
+                # All three of a handshake came, whatever their clocks say.
+                self._connection.begin_with([syn, theirs, seg])
+                return True
             if not self._is_earlier(peer, theirs, intake, seg) and not peer.segments.was_sent(seg.ack):
                 self._connection.begin_with([theirs, seg])
                 return True

@@ -338,7 +338,7 @@ def damage(receiver: Receiver) -> list[tuple[object, ...]]:
     return sorted(
         (f["rule"], f["direction"], f["count"], f["frame"])
         for f in findings_of(receiver)
-        if f["rule"] in DAMAGE and "retransmissions of octets" not in f["detail"]
+        if f["rule"] in DAMAGE and "retransmissions of octets" not in str(f["detail"])
     )
 
 

@@ -220,13 +220,16 @@ def test_what_was_sent_first_is_no_retransmission(again: int, tmp_path: Path) ->
     """Of a Reply whose SYN was not captured, too."""
     from scapy.layers.inet import IP, TCP
     from scapy.layers.l2 import Ether
+    from scapy.packet import Raw
     from scapy.utils import wrpcap
 
     request, reply = startup_frame("request").encode(), startup_frame("reply").encode()
-    ask = IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=40000, dport=7471, seq=1, ack=1, flags="A") / request
-    answer = IP(src="10.0.0.2", dst="10.0.0.1") / TCP(sport=7471, dport=40000, seq=1, ack=21, flags="A") / reply
+    ask = Ether() / IP(src="10.0.0.1", dst="10.0.0.2")
+    ask = ask / TCP(sport=40000, dport=7471, seq=1, ack=1, flags="A") / Raw(request)
+    answer = Ether() / IP(src="10.0.0.2", dst="10.0.0.1")
+    answer = answer / TCP(sport=7471, dport=40000, seq=1, ack=21, flags="A") / Raw(reply)
     file = tmp_path / "again.pcap"
-    wrpcap(str(file), [Ether() / packet for packet in (ask, *[answer] * (1 + again))])
+    wrpcap(str(file), [ask, *[answer] * (1 + again)])
     (connection,) = analyze(file, fpdus=False).connections
     assert connection.as_dict()["lifecycle"]["ended"] == ("lost" if again >= 3 else "open")
 
