@@ -29,7 +29,7 @@ from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.judge import seen_words
 from scapy_mpa.probe.run import ProbeRun, RunSettings
-from scapy_mpa.probe.script import Finish, Piece
+from scapy_mpa.probe.script import Finish, BareOctets
 from scapy_mpa.probe.seen import SeenPeer, Watcher
 from scapy_mpa.probe.target import Target
 from scapy_mpa.system.names import printable
@@ -40,7 +40,7 @@ Answer: TypeAlias = "tuple[str, tuple[int | None, ...], tuple[int, ...], str]"
 _OPCODES, _MOST_OCTETS = 8, 1 << 20
 
 
-class Told(NamedTuple):
+class WireMessage(NamedTuple):
     """A message of a case: what it is, and its octets."""
 
     name: str
@@ -52,7 +52,7 @@ class WireCase:
     """What one side says."""
 
     recipe: Recipe
-    messages: tuple[Told, ...]
+    messages: tuple[WireMessage, ...]
     done: tuple[Done, ...] = ()
 
     @property
@@ -127,7 +127,7 @@ class WireFuzzer:
         told, octets = [], 0
         for place in made.places:
             if place.role == self._by and octets + len(place.octets) <= _MOST_OCTETS:
-                told.append(Told(place.name, place.octets))
+                told.append(WireMessage(place.name, place.octets))
                 octets += len(place.octets)
         return WireCase(recipe, tuple(told), made.done)
 
@@ -229,7 +229,7 @@ class _Talk:
         self._start = time.monotonic()
         self._is_gone = False
 
-    def say(self, messages: tuple[Told, ...]) -> SeenPeer:
+    def say(self, messages: tuple[WireMessage, ...]) -> SeenPeer:
         """Say them, the first one as startup frame; returns what came."""
         seen = self._watcher.seen
         self._recorded.open(time.time())
@@ -262,7 +262,7 @@ class _Talk:
 
     def _send(self, octets: bytes) -> None:
         try:
-            self._carrier.send(Piece(octets))
+            self._carrier.send(BareOctets(octets))
         except OSError:
             self._lose()
             return

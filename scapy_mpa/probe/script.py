@@ -30,7 +30,7 @@ class Send(NamedTuple):
         return self.packet.payload
 
 
-class Piece(NamedTuple):
+class BareOctets(NamedTuple):
     """Octets that are nobody's packet, to be sent behind what was sent before."""
 
     octets: bytes
