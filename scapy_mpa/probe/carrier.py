@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from scapy_mpa.errors import MPAError
-from scapy_mpa.probe.script import Finish, BareOctets, Send
+from scapy_mpa.probe.script import BareOctets, Finish, Send
 
 _MSG_EOR = getattr(socket, "MSG_EOR", 0)
 _AT_ONCE = 1 << 16

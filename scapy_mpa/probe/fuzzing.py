@@ -29,7 +29,7 @@ from scapy_mpa.probe.carrier import Carrier, NotReached
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.judge import seen_words
 from scapy_mpa.probe.run import ProbeRun, RunSettings
-from scapy_mpa.probe.script import Finish, BareOctets
+from scapy_mpa.probe.script import BareOctets, Finish
 from scapy_mpa.probe.seen import SeenPeer, Watcher
 from scapy_mpa.probe.target import Target
 from scapy_mpa.system.names import printable

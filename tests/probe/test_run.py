@@ -19,7 +19,7 @@ from scapy_mpa.probe.choice import all_cases, chosen, known_failures
 from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun, RunSettings, peers
-from scapy_mpa.probe.script import Finish, BareOctets, Send
+from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Initiator, Responder, closing, words
 from tests.probe.peers import HOST, TERMS, TIMEOUT, our_initiator, our_responder, plain_server, run_of
