@@ -271,7 +271,7 @@ class _Talk:
     def _wait(self, is_done: Any) -> None:
         until = time.monotonic() + self._timeout
         seen = self._watcher.seen
-        while not is_done() and seen.end is None and (left := until - time.monotonic()) > 0:
+        while not is_done() and seen.end is None and seen.error is None and (left := until - time.monotonic()) > 0:
             try:
                 octets = self._carrier.receive(left)
             except OSError:

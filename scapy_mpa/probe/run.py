@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from scapy_mpa.catalogue.case import Case
@@ -27,6 +27,7 @@ from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.findings import wrong_with
 from scapy_mpa.probe.fitting import plan_of
 from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken
+from scapy_mpa.probe.reach import Carriage
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Target
 from scapy_mpa.receive.scan import Layout
@@ -335,6 +336,6 @@ def _heard(plan: Plan, setup: Setup) -> list[bytes]:
     return [event.ulpdu for event in events if isinstance(event, ULPDUReceived)]
 
 
-def peers(cases: Sequence[ProbeCase], role: str) -> list[ProbeCase]:
-    """Those that a peer in this role can be given over the kernel's TCP."""
-    return [case for case in cases if case.reach.role == role and case.reach.carriage == "tcp"]
+def peers(cases: Sequence[ProbeCase], role: str, carriages: Container[Carriage] = ("tcp",)) -> list[ProbeCase]:
+    """Those that a peer in this role can be given by what carries them: the kernel's TCP, unless told otherwise."""
+    return [case for case in cases if case.reach.role == role and case.reach.carriage in carriages]

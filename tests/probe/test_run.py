@@ -145,6 +145,31 @@ def test_a_peer_that_resets_or_closes_or_says_nothing() -> None:
     assert {one.judgement.verdict for one in results} <= {"pass", "fail", "no answer", "allowed", "unsupported"}
 
 
+def test_a_peer_that_never_stops_talking() -> None:
+    """What is kept of it is bounded, and the case ends."""
+    from scapy_mpa.craft.ulpdus import rdma_write
+    from scapy_mpa.framing.fpdu import encode_fpdu
+
+    flood = encode_fpdu(rdma_write(1, 0, bytes(60_000))) * 16
+
+    def serve(sock: socket.socket, _number: int) -> bool:
+        replies(sock)
+        for _ in range(40):
+            sock.sendall(flood)
+        return True
+
+    with plain_server(serve) as port:
+        carrier = Connector(HOST, port, 5.0).connect()
+        start = time.monotonic()
+        seen = CaseExchange(carrier, all_cases()["pad-0"], Terms(20.0)).run()
+        carrier.close()
+    assert time.monotonic() - start < 15
+    assert seen.error is not None
+    assert "without an end" in seen.error.detail
+    assert len(seen.octets) <= 1 << 16
+    assert len(seen.fpdus) <= 1 << 12
+
+
 def dies_of(sock: socket.socket, word: bytes) -> bool:
     """Answer by a Reply, and die of octets that hold this word; whether it lives."""
     octets = b""
