@@ -13,7 +13,7 @@ from scapy_mpa.plot.reads import reads
 from scapy_mpa.plot.sequence import sequence
 from scapy_mpa.plot.sizes import sizes
 from scapy_mpa.plot.throughput import throughput
-from scapy_mpa.plot.view import Stretch
+from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.tcp.half import Direction
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Those that are drawn along one axis.
-_DRAWN: dict[str, Callable[[Connection, Sequence[Direction], Stretch, Look], Figure]] = {
+_DRAWN: dict[str, Callable[[Subject, Stretch, Look], Figure]] = {
     "sequence": sequence,
     "reads": reads,
     "held": held,
@@ -41,17 +41,26 @@ def draw(
     dark: bool,
 ) -> Figure:
     """Draw a connection, of a report that holds FPDUs; raises as :meth:`Connection.plot` does."""
+    return draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark)
+
+
+def draw_subject(
+    subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False
+) -> Figure:
+    """Draw one of several pictures of a connection; raises as :meth:`Connection.plot` does."""
     if kind not in KINDS:
         raise MPAError(f"there is no kind of picture {kind!r}; there are {', '.join(KINDS)}")
     if axis not in AXES:
         raise MPAError(f"there is no axis {axis!r}; there are {', '.join(AXES)}")
     check_matplotlib()
-    window, look = Stretch(frames, *times), DARK if dark else LIGHT
+    look = DARK if dark else LIGHT
     with settings(look):
         if kind == "lanes":
-            figure = lanes(connection, directions, window, AXES[axis], look)
+            figure = lanes(subject, window, AXES[axis], look)
         else:
-            figure = _DRAWN[kind](connection, directions, window, look)
-        # Where things lie follows from the settings; whoever gets the figure has others.
+            figure = _DRAWN[kind](subject, window, look)
+        # Where things lie follows from the settings; whoever gets the figure has others. To lay it out again would
+        # take as long as to draw it.
         figure.draw_without_rendering()
+        figure.set_layout_engine("none")
     return figure

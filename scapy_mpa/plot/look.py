@@ -109,7 +109,36 @@ def figure_of(rows: int, row_height: float) -> tuple[Figure, list[Axes]]:
     return figure, list(axes[:, 0])
 
 
-def entitle(figure: Figure, connection: Connection, what: str, subtitle: Sequence[str]) -> None:
+class Sheet:
+    """A picture while it is drawn: axes below each other for each of several things, what is said, and the legend.
+
+    Attributes:
+        said: what was done to show it, in words.
+        keys: the legend.
+    """
+
+    def __init__(self, things: int, height: float, *, each: int = 1, nothing: str = "there is nothing to draw") -> None:
+        """Have ``each`` axes of ``height`` inches for so many things, or say that there is ``nothing``."""
+        self.figure, self._axes = figure_of(max(1, things * each), height)
+        self._each = each
+        self.said: list[str] = []
+        self.keys: list[Key] = []
+        if not things:
+            self._axes[0].set_axis_off()
+            self.said.append(nothing)
+
+    def axes(self, number: int) -> list[Axes]:
+        """The axes of the thing with this number."""
+        return self._axes[number * self._each : (number + 1) * self._each]
+
+    def finish(self, connection: Connection, what: str, window: str, look: Look) -> Figure:
+        """The picture, with what it shows, of which connection, and of that only ``window``."""
+        _entitle(self.figure, connection, what, [window, *self.said])
+        _add_legend(self.figure, look, self.keys)
+        return self.figure
+
+
+def _entitle(figure: Figure, connection: Connection, what: str, subtitle: Sequence[str]) -> None:
     """Say what a picture shows, of which connection, and what was done to show it."""
     said = "; ".join(part for part in subtitle if part)
     lines = [
@@ -119,7 +148,7 @@ def entitle(figure: Figure, connection: Connection, what: str, subtitle: Sequenc
     figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
 
 
-def add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
+def _add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
     """A legend below the axes, where it hides nothing."""
     if not keys:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.sequence import unwrap
@@ -14,18 +13,15 @@ from scapy_mpa.plot.look import (
     VERMILION,
     Key,
     Look,
+    Sheet,
     TimeUnit,
-    add_legend,
-    entitle,
-    figure_of,
     number_axis,
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, Grid, grid
-from scapy_mpa.plot.view import HalfView, Stretch, holes, views
+from scapy_mpa.plot.view import HalfView, Stretch, Subject, holes
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,23 +33,16 @@ _SECOND = 1_000_000_000
 _SIGNS = {"error": "X", "warning": "^", "note": "o"}
 
 
-def sequence(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
+def sequence(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the time-sequence graph; raises as :meth:`Connection.plot` does."""
-    shown = views(connection, directions, window, acks=True)
-    figure, axes = figure_of(max(1, len(shown)), 3.6)
-    said = [window.words]
-    keys: list[Key] = []
-    for view, ax in zip(shown, axes, strict=False):
-        drawing = _Sequence(connection, view, window, look, ax)
+    shown = subject.views(window, acks=True)
+    sheet = Sheet(len(shown), 3.6)
+    for number, view in enumerate(shown):
+        drawing = _Sequence(subject.connection, view, window, look, *sheet.axes(number))
         drawing.draw()
-        keys += drawing.keys
-        said += drawing.said
-    if not shown:
-        axes[0].set_axis_off()
-        said.append("there is nothing to draw")
-    entitle(figure, connection, "Time and sequence", said)
-    add_legend(figure, look, keys)
-    return figure
+        sheet.keys += drawing.keys
+        sheet.said += drawing.said
+    return sheet.finish(subject.connection, "Time and sequence", window.words, look)
 
 
 class _Sequence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
@@ -122,6 +122,25 @@ class FPDURecords(Sequence[FPDURecord]):
                 yield record_of(row, frames, self.connection, self.direction, self._context, self.deviation)
             else:
                 yield FPDURun(row, run, self)
+
+    def some(self, numbers: Iterable[int]) -> dict[int, FPDURecord]:
+        """The records with these numbers, from 0 in the order of the stream; no others are made."""
+        found: dict[int, FPDURecord] = {}
+        wanted = sorted({*numbers}, reverse=True)
+        first = 0
+        for row, frames, run in self.log.entries() if self.log is not None else ():
+            if not wanted:
+                break
+            end = first + (1 if run is None else len(run))
+            if wanted[-1] < end:
+                rows = [row] if run is None else [*rows_of(row, run, self.log.seq_start if self.log else None)]
+                while wanted and wanted[-1] < end:
+                    number = wanted.pop()
+                    found[number] = record_of(
+                        rows[number - first], frames, self.connection, self.direction, self._context, self.deviation
+                    )
+            first = end
+        return found
 
     def expand(self, run: FPDURun) -> Iterator[FPDURecord]:
         """Yield the records of FPDUs that :meth:`entries` has together."""
