@@ -53,7 +53,9 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
             if way == "marker" and not is_dense:
                 ax.fill_between(times, octets, step="post", color=colours[way], alpha=0.25, linewidth=0)
         if is_dense:
-            sheet.said.append(f"{direction} aggregated: the most in each of {COLUMNS * 2} columns of {len(chosen):,} frames")
+            sheet.said.append(
+                f"{direction} aggregated: the most in each of {COLUMNS * 2} columns of {len(chosen):,} frames"
+            )
         ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; at most {', '.join(peaks)}")
         ax.set_ylabel("octets held")
         ax.set_xlabel(f"{unit.name} since the connection began")

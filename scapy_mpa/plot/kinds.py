@@ -44,9 +44,7 @@ def draw(
     return draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark)
 
 
-def draw_subject(
-    subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False
-) -> Figure:
+def draw_subject(subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False) -> Figure:
     """Draw one of several pictures of a connection; raises as :meth:`Connection.plot` does."""
     if kind not in KINDS:
         raise MPAError(f"there is no kind of picture {kind!r}; there are {', '.join(KINDS)}")

@@ -287,9 +287,7 @@ def _inside(frames: Column, times: Column, window: Stretch) -> Column:
     return kept
 
 
-def _segments(
-    track: HalfTrack, brought: Column, begun: int, is_full_operation: bool
-) -> tuple[DrawnSegments, Column]:
+def _segments(track: HalfTrack, brought: Column, begun: int, is_full_operation: bool) -> tuple[DrawnSegments, Column]:
     """The segments of Full Operation, and their times in nanoseconds; some frames ``brought`` new octets."""
     import numpy as np
 
