@@ -34,6 +34,7 @@ COMMANDS = (
     "malform",
     "messages",
     "plot",
+    "report",
     "rules",
     "shell",
     "show",

@@ -64,7 +64,8 @@ def show_command(
 ) -> int:
     """Show one frame or FPDU octet by octet, and why it was located where it was.
 
-    On a terminal headers, Markers, PAD, CRC and payload have colours of their own, unless NO_COLOR is set or TERM is dumb.
+    On a terminal headers, Markers, PAD, CRC and payload have colours of their own, unless NO_COLOR is set or
+    TERM is dumb.
     Several captures are merged by time. The octets are read again, so a capture cannot come through a pipe.
     """
     from scapy_mpa.report.frame import show_frame

@@ -9,7 +9,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.plot.held import held
 from scapy_mpa.plot.lanes import AXES, lanes
 from scapy_mpa.plot.look import DARK, LIGHT, Look, check_matplotlib, settings
-from scapy_mpa.plot.reads import reads
+from scapy_mpa.plot.reads import Asked, reads
 from scapy_mpa.plot.sequence import sequence
 from scapy_mpa.plot.sizes import sizes
 from scapy_mpa.plot.throughput import throughput
@@ -20,7 +20,6 @@ from scapy_mpa.tcp.half import Direction
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Those that are drawn along one axis.
 _DRAWN: dict[str, Callable[[Subject, Stretch, Look], Figure]] = {
     "sequence": sequence,
     "reads": reads,
@@ -44,7 +43,9 @@ def draw(
     return draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark)
 
 
-def draw_subject(subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False) -> Figure:
+def draw_subject(
+    subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False, asked: Asked | None = None
+) -> Figure:
     """Draw one of several pictures of a connection; raises as :meth:`Connection.plot` does."""
     if kind not in KINDS:
         raise MPAError(f"there is no kind of picture {kind!r}; there are {', '.join(KINDS)}")
@@ -55,6 +56,8 @@ def draw_subject(subject: Subject, kind: str, window: Stretch, axis: str = "octe
     with settings(look):
         if kind == "lanes":
             figure = lanes(subject, window, AXES[axis], look)
+        elif kind == "reads":
+            figure = reads(subject, window, look, asked)
         else:
             figure = _DRAWN[kind](subject, window, look)
         # Where things lie follows from the settings; whoever gets the figure has others. To lay it out again would

@@ -24,6 +24,7 @@ def sizes(subject: Subject, window: Stretch, look: Look) -> Figure:
     sheet = Sheet(len(shown), 2.3)
     for number, view in enumerate(shown):
         (ax,) = sheet.axes(number)
+        endpoint = subject.connection.half(view.direction).endpoint
         fpdus = view.fpdus.end - view.fpdus.start
         segments = view.segments.end - view.segments.start
         most = max(int(sizes.max()) if len(sizes) else 0 for sizes in (fpdus, segments))
@@ -39,7 +40,7 @@ def sizes(subject: Subject, window: Stretch, look: Look) -> Figure:
         ax.set_xlabel("octets on the wire")
         number_axis(ax.xaxis)
         ax.set_title(
-            f"{view.direction} ({subject.connection.half(view.direction).endpoint}): {len(fpdus):,} FPDUs of {_span(fpdus)}, "
+            f"{view.direction} ({endpoint}): {len(fpdus):,} FPDUs of {_span(fpdus)}, "
             f"{len(segments):,} segments of {_span(segments)}"
         )
         sheet.said.append(f"{view.direction}: a column is {width} octet{'s' if width > 1 else ''} wide")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
@@ -143,6 +144,12 @@ class Subject:
         self._has_acks = read is not None
         self._whole: dict[Direction, WholeHalf] = {}
         self._buffers: dict[Direction, HalfBuffers] = {}
+
+    def only(self, directions: Sequence[Direction]) -> Subject:
+        """The same in some directions."""
+        other = copy(self)
+        other.directions = tuple(directions)
+        return other
 
     def track(self, direction: Direction, *, acks: bool = False) -> HalfTrack:
         """The segments of a half connection, with acknowledgements if asked for."""
