@@ -35,6 +35,7 @@ from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, summary_line, summary_of
 from scapy_mpa.report.negotiated import Negotiated
 from scapy_mpa.report.show import startup_item, startup_of
+from scapy_mpa.report.text import ENDED_WORDS
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.table import SEVERITIES
 from scapy_mpa.system.names import printable
@@ -150,7 +151,12 @@ class _Page:
         listed = self._drawing.order[:MOST_LISTED]
         rules = broken_rules(self._report)
         table = self._template(
-            "table.html", connections=listed, severity=gravest, total=len(self._report.connections), rules=_rules_of
+            "table.html",
+            ended=ENDED_WORDS,
+            connections=listed,
+            severity=gravest,
+            total=len(self._report.connections),
+            rules=_rules_of,
         )
         frame = {
             "version": __version__,
@@ -166,6 +172,7 @@ class _Page:
             "severity": gravest,
             "table": self._markup(table),
             "plural": plural,
+            "ended": ENDED_WORDS,
         }
         bare = self._template("page.html", **frame, sections=[], said=[])
         sections = [self._markup(text) for text in self._sections(self._most - len(bare.encode()) - _RESERVED)]
@@ -239,7 +246,7 @@ class _Page:
         return rendered()
 
     def _add_octets(self, connection: Connection, findings: list[_FindingBlock], room: int) -> bool:
-        """Give FPDUs their octets as far as there is room, those that findings are about first; whether all have them."""
+        """Give FPDUs octets as far as there is room, those that findings are about first; whether all have them."""
         is_all = True
         for is_here in (True, False):
             for block in findings:
@@ -347,8 +354,9 @@ def _policy(style: str, script: str) -> str:
 
 def _dark_rules() -> str:
     """The style of pictures where the page is dark: the colours of the one look become those of the other."""
+    # What a picture uses again and again is styled where it lies, outside of the picture: no selector may name that.
     rules = [
-        f'svg.picture [{what}="{light}"]{{{what}:{dark}}}'
+        f'[{what}="{light}"]{{{what}:{dark}}}'
         for light, dark in zip(LIGHT, DARK, strict=True)
         for what in ("fill", "stroke")
     ]
