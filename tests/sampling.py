@@ -39,6 +39,8 @@ SAMPLED = {
     "tests/layers/test_session.py::test_packets_know": 12,
     "tests/layers/test_session.py::test_placed_order": 6,
     "tests/layers/test_session.py::test_what_is_written": 12,
+    "tests/page/test_browser.py::test_every_page": 100,
+    "tests/page/test_page.py::test_every_capture": 10,
     "tests/plot/test_pictures.py::test_every_capture": 10,
     "tests/report/test_formats.py::test_reports_and_records": 3,
     "tests/wireshark/test_crosscheck.py::test_nothing_is_unexplained": 4,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from scapy_mpa.plot.look import write_figure
+from scapy_mpa.plot.look import LIGHT, settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,9 +35,7 @@ _SAID_ELSEWHERE = {
 
 def svg_of(figure: Figure, prefix: str, words: str) -> str:
     """A figure as an ``<svg>`` element; ``prefix`` begins its names, ``words`` tell those who do not see it."""
-    file = io.BytesIO()
-    write_figure(figure, file, "svg")
-    root = ElementTree.fromstring(file.getvalue())
+    root = ElementTree.fromstring(_drawn(figure))
     used = set(_used(root))
     for element in root.iter():
         element.tag = element.tag.removeprefix(_SVG)
@@ -47,6 +45,17 @@ def svg_of(figure: Figure, prefix: str, words: str) -> str:
         root.attrib.pop(name, None)
     root.attrib.update({"class": "picture", "role": "img", "aria-label": words})
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _drawn(figure: Figure) -> str:
+    """What matplotlib draws; :func:`write_figure`, which writes any format, would draw it twice."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    file = io.StringIO()
+    with settings(LIGHT):
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(file, metadata={"Date": None})
+    return file.getvalue()
 
 
 def _used(root: ElementTree.Element) -> Iterator[str]:

@@ -40,13 +40,19 @@ def draw(
     dark: bool,
 ) -> Figure:
     """Draw a connection, of a report that holds FPDUs; raises as :meth:`Connection.plot` does."""
-    return draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark)
+    figure = draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark)
+    with settings(DARK if dark else LIGHT):
+        # Where things lie follows from the settings; whoever gets the figure has others. To lay it out again would
+        # take as long as to draw it.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
 
 
 def draw_subject(
     subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False, asked: Asked | None = None
 ) -> Figure:
-    """Draw one of several pictures of a connection; raises as :meth:`Connection.plot` does."""
+    """Draw one of several pictures of a connection, not laid out yet; raises as :meth:`Connection.plot` does."""
     if kind not in KINDS:
         raise MPAError(f"there is no kind of picture {kind!r}; there are {', '.join(KINDS)}")
     if axis not in AXES:
@@ -60,8 +66,4 @@ def draw_subject(
             figure = reads(subject, window, look, asked)
         else:
             figure = _DRAWN[kind](subject, window, look)
-        # Where things lie follows from the settings; whoever gets the figure has others. To lay it out again would
-        # take as long as to draw it.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
     return figure

@@ -7,12 +7,12 @@ once more; nothing is decoded again. Some 40 octets an FPDU, 30 a segment.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
-from scapy_mpa.report.buffers import AtOnce, HalfBuffers, half_buffers, turns
+from scapy_mpa.report.buffers import AtOnce, BufferCount, HalfBuffers, Leaving, half_buffers, turns
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.track import HalfTrack, tracks
@@ -130,9 +130,9 @@ class WholeHalf(NamedTuple):
 class Subject:
     """The connection that pictures are of, in some directions; what they are drawn from is gathered once for all.
 
-    The report must hold FPDUs. ``read`` are segments with acknowledgements, where they were read already; else the
-    captures are read when a picture needs them, which raises :class:`~scapy_mpa.errors.CaptureError` if that cannot be
-    done.
+    The report must hold FPDUs. ``read`` are segments with acknowledgements, where they were read already, as they are
+    for whoever draws everything; else the captures are read when a picture needs them, which raises
+    :class:`~scapy_mpa.errors.CaptureError` if that cannot be done.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Subject:
         self.connection = connection
         self.directions = tuple(directions)
         self._tracks = read
-        self._has_acks = read is not None
+        self._has_acks = self._wants_all = read is not None
         self._whole: dict[Direction, WholeHalf] = {}
         self._buffers: dict[Direction, HalfBuffers] = {}
 
@@ -161,6 +161,8 @@ class Subject:
 
     def buffers(self, direction: Direction) -> HalfBuffers:
         """What a receiver of a half connection had to hold."""
+        if self._wants_all:
+            self.whole(direction)
         if direction not in self._buffers:
             self._buffers[direction] = half_buffers(self.connection, direction, self.track(direction))
         return self._buffers[direction]
@@ -168,7 +170,14 @@ class Subject:
     def whole(self, direction: Direction) -> WholeHalf:
         """All of a half connection."""
         if direction not in self._whole:
-            self._whole[direction] = _whole(self.connection, direction, self.track(direction))
+            track, there = self.track(direction), turns(self.connection, direction)
+            if self._wants_all:
+                # To go through all FPDUs takes longer than to count.
+                count = BufferCount(track)
+                self._whole[direction] = _whole(self.connection, direction, track, _counted(there, count))
+                self._buffers[direction] = count.result(self.connection.crc)
+            else:
+                self._whole[direction] = _whole(self.connection, direction, track, there)
         return self._whole[direction]
 
     def views(self, window: Stretch, *, acks: bool = False) -> list[HalfView]:
@@ -196,7 +205,16 @@ class Subject:
         return HalfView(direction, bool(half.markers), segments, fpdus, drawn, records, track)
 
 
-def _whole(connection: Connection, direction: Direction, track: HalfTrack) -> WholeHalf:
+def _counted(there: Iterable[Leaving | AtOnce], count: BufferCount) -> Iterator[Leaving | AtOnce]:
+    """The same FPDUs, counted on their way."""
+    for turn in there:
+        count.take(turn)
+        yield turn
+
+
+def _whole(
+    connection: Connection, direction: Direction, track: HalfTrack, there: Iterable[Leaving | AtOnce]
+) -> WholeHalf:
     """All of a half connection, FPDU by FPDU, or frame by frame where that brought, placed and delivered several."""
     import numpy as np
 
@@ -208,7 +226,7 @@ def _whole(connection: Connection, direction: Direction, track: HalfTrack) -> Wh
     lengths, opcodes, brought = array("q"), bytearray(), array("q")
     #: Of entries whose frame was not the first that brought octets, or their turn: which, and these two times.
     waited, first_times, turn_times = array("q"), array("q"), array("q")
-    for turn in turns(connection, direction):
+    for turn in there:
         if isinstance(turn, AtOnce):
             run = turn.run
             offsets.append(turn.offset)
