@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 #: Octets of a page at most, and what is kept free for what is always on it.
-MOST_OCTETS, _RESERVED = 1_900_000, 60_000
+MOST_OCTETS, _RESERVED = 1_900_000, 20_000
 _HTML = "text/html"
 
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from scapy_mpa import MPAError, analyze
+from scapy_mpa.page import contents, write
 from scapy_mpa.page.contents import MOST_DRAWN, broken_rules
 from scapy_mpa.page.svg import svg_of
 from scapy_mpa.page.worst import glimpses, worst_first
@@ -100,34 +101,40 @@ def test_pictures_of_a_connection(tmp_path: Path) -> None:
     assert "reads" in Parsed(page(RPING, tmp_path / "y.html")).of("figure")[-1]["class"]
 
 
-def test_many_connections(tmp_path: Path) -> None:
-    """The worst are told of at length, and the page says which; all are in the table."""
-    said = [b"x" * (2 + (number % 3 != 0)) for number in range(23)]
+def test_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst are told of at length, and the page says which; all are in the table, or it says how many."""
+    monkeypatch.setattr(contents, "MOST_DRAWN", 3)
+    monkeypatch.setattr(contents, "MOST_WHOLE", 2)
+    monkeypatch.setattr(write, "MOST_WHOLE", 2)
+    monkeypatch.setattr(write, "MOST_LISTED", 5)
+    said = [b"x" * (2 + (number % 3 != 0)) for number in range(7)]
     path = write_talks(tmp_path / "many.pcap", said)
     parsed, report = Parsed(page(path, tmp_path / "x.html")), analyze(path)
-    assert len(report.connections) == 23
     worst = [one.number for one in worst_first(report.connections)]
+    assert sorted(worst) == list(range(7))
     drawn = [int(there["id"].split("-")[1]) for there in parsed.of("details", **{"class": "connection"})]
-    assert drawn == worst[:MOST_DRAWN]
-    assert f"told of at length and drawn: {', '.join(map(str, drawn))}." in parsed.text
-    assert sum("data-severity" in there for there in parsed.of("tr")) == 23
+    assert drawn == worst[:3]
+    assert f"Of 7 connections the worst 3 are told of at length and drawn: {', '.join(map(str, drawn))}." in parsed.text
+    assert f"The first 2 of these have all pictures, {worst[0]}, {worst[1]}; the others lanes alone." in parsed.text
+    assert sum("data-severity" in there for there in parsed.of("tr")) == 5
+    assert "The table lists the worst 5 of 7 connections" in parsed.text
     kinds = [there["class"] for there in parsed.of("figure")]
-    assert kinds.count("lanes") >= MOST_DRAWN
-    assert kinds.count("sequence") == 5
+    assert kinds.count("lanes") >= 3
+    assert kinds.count("sequence") == 2
     chosen = Parsed(page(path, tmp_path / "y.html", "--connection", worst[-1]))
     assert chosen.of("details", id=f"connection-{worst[-1]}")
     assert "Only what --connection leaves is on this page." in chosen.text
 
 
 def test_what_there_is_no_room_for_is_told() -> None:
-    report = analyze(REORDERED)
+    report = analyze(TERMINATE)
     whole = page_of(report, words=["x"])
-    small = page_of(report, words=["x"], most_octets=150_000)
-    assert len(small.encode()) <= 150_000 < len(whole.encode())
-    assert "There was no room" in small
     assert "There was no room" not in whole
-    assert analyze(REORDERED).connections[0].verdict in Parsed(small).text
+    some = page_of(report, words=["x"], most_octets=80_000)
+    assert len(some.encode()) <= 80_000 < len(whole.encode())
+    assert "There was no room" in some
     least = Parsed(page_of(report, words=["x"], most_octets=0))
+    assert report.connections[0].verdict in least.text
     assert not least.of("figure")
     assert "scapy-mpa plot x --connection 0 --kind lanes" in least.text
     assert "no room for the octets of all FPDUs" in least.text
@@ -136,14 +143,16 @@ def test_what_there_is_no_room_for_is_told() -> None:
 def test_what_was_assumed_or_left_out(tmp_path: Path) -> None:
     out = tmp_path / "x.html"
     assert "Nothing was assumed" in Parsed(page(PCAPS / "siw-rev0.pcap", out)).text
-    text = Parsed(page(REORDERED, out, "--frames", "300-", "--direction", "initiator", "--rules", "gap")).text
+    text = Parsed(
+        page(PCAPS / "markers-packed.pcap", out, "--frames", "20-", "--direction", "initiator", "--rules", "gap")
+    ).text
     assert "were inferred from the octets" in text
     assert "Only what --frames leaves is on this page." in text
     assert "Only what the initiator sent" in text
     assert "rules were looked at" in text
     assert "capture-cut, 10 times:" in Parsed(page(PCAPS / "siw-snaplen128.pcap", out)).text
     damaged = tmp_path / "damaged.pcap"
-    damaged.write_bytes(REORDERED.read_bytes()[:-500])
+    damaged.write_bytes(TERMINATE.read_bytes()[:-50])
     assert "Damaged: " in Parsed(page(damaged, out)).text
 
 
@@ -154,7 +163,7 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
 
 
 def test_a_page_is_the_same_each_time(tmp_path: Path) -> None:
-    assert page(REORDERED, tmp_path / "x.html") == page(REORDERED, tmp_path / "y.html")
+    assert page(TERMINATE, tmp_path / "x.html") == page(TERMINATE, tmp_path / "y.html")
 
 
 # --- nothing is taken for HTML ---
