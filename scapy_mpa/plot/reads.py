@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.messages.store import REQUEST_OPCODES, RequestStore
 from scapy_mpa.plot.look import (
     GREEN,
     ORANGE,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_REQUESTS = ("RDMA Read Request", "Atomic Request")
 #: Requests that are drawn one by one.
 _MOST_REQUESTS = 1500
 _SECOND = 1_000_000_000
@@ -90,16 +89,19 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
         tuple({addresses_of(one.initiator.key)[0] for one in asking}),
     )
     with CapturedMessages(
-        index.sources, selection=selection, assumptions=asking[0].assumptions, limits=index.limits
+        index.sources,
+        store=RequestStore,
+        selection=selection,
+        assumptions=asking[0].assumptions,
+        limits=index.limits,
     ) as messages:
         numbers = {_same(one, messages.report.connections): one.number for one in asking}
-        for row in messages:
-            number = numbers.get(row.connection)
-            if number is not None and row.message in _REQUESTS:
-                columns = found[number, row.direction]
-                columns.frames.append(row.last_frame)
-                columns.asked.append(row.time_ns)
-                columns.answered.append(row.time_ns + row.answer.latency_ns if row.answer is not None else 0)
+        shown, store = messages.shown_halves(), cast(RequestStore, messages.store)
+        for half, *values in zip(store.halves, store.frames, store.asked, store.answered, strict=True):
+            number = numbers.get(shown[half]) if half in shown else None
+            if number is not None:
+                for column, value in zip(found[number, DIRECTIONS[half & 1]], values, strict=True):
+                    column.append(value)
     return found
 
 
@@ -112,9 +114,8 @@ def _same(connection: Connection, others: Sequence[Connection]) -> int | None:
 
 def _asks(fpdus: FPDURecords) -> bool:
     """Whether there is a Request among FPDUs: else nobody need look for messages."""
-    opcodes = {OPCODE_NAMES.index(name) for name in _REQUESTS}
     for row, _, run in fpdus.log.entries() if fpdus.log is not None else ():
-        if row.opcode in opcodes if run is None else not opcodes.isdisjoint(one >> 16 for one in run):
+        if row.opcode in REQUEST_OPCODES if run is None else not REQUEST_OPCODES.isdisjoint(one >> 16 for one in run):
             return True
     return False
 
