@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.connection import Connection
@@ -46,6 +46,10 @@ class Look(NamedTuple):
 LIGHT = Look("#ffffff", "#1a1a1a", "#b8b8b8", "#8a8a8a", BLUE)
 #: Blue is lost on black: sky blue stands in for it.
 DARK = Look("#14171a", "#e8e8e8", "#565b60", "#9aa0a6", SKY)
+
+
+#: What stands before a marker that is not filled.
+OPEN = "open "
 
 
 class Key(NamedTuple):
@@ -166,7 +170,9 @@ def _add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
         elif mark == "dashes":
             handles.append(Line2D([], [], color=colour, linestyle="--", label=words))
         else:
-            handles.append(Line2D([], [], color=colour, marker=mark, linestyle="none", label=words))
+            fill: Literal["none", "full"] = "none" if mark.startswith(OPEN) else "full"
+            marker = mark.removeprefix(OPEN)
+            handles.append(Line2D([], [], color=colour, marker=marker, fillstyle=fill, linestyle="none", label=words))
     longest = max(len(key.words) for key in keys)
     columns = max(1, min(6, len(handles), _CHARACTERS // (longest + 5)))
     figure.legend(handles=handles, loc="outside lower left", ncols=columns, fontsize=8.5)

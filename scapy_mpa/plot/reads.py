@@ -24,6 +24,7 @@ from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.analysis import Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS, FPDURecords
+from scapy_mpa.report.words import plural
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.segment import addresses_of
 
@@ -36,23 +37,23 @@ _MOST_REQUESTS = 1500
 _SECOND = 1_000_000_000
 
 
-class Requests(NamedTuple):
+class RequestTimes(NamedTuple):
     """Columns of what one side asked for: at which frame and when (nanoseconds), when it was answered (0: never)."""
 
     frames: array[int]
     asked: array[int]
     answered: array[int]
 
-    def inside(self, window: Stretch) -> Requests:
+    def inside(self, window: Stretch) -> RequestTimes:
         """Those of a stretch."""
         if window.is_open:
             return self
         kept = [window.has(frame, time) for frame, time in zip(self.frames, self.asked, strict=True)]
-        return Requests(*(array(column.typecode, compress(column, kept)) for column in self))
+        return RequestTimes(*(array(column.typecode, compress(column, kept)) for column in self))
 
 
 #: By number of the connection and who asks.
-Asked: TypeAlias = "dict[tuple[int, Direction], Requests]"
+Asked: TypeAlias = "dict[tuple[int, Direction], RequestTimes]"
 
 
 def reads(subject: Subject, window: Stretch, look: Look, asked: Asked | None = None) -> Figure:
@@ -75,7 +76,7 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
     """
     found: Asked = {
-        (connection.number, direction): Requests(array("Q"), array("q"), array("q"))
+        (connection.number, direction): RequestTimes(array("Q"), array("q"), array("q"))
         for connection in connections
         for direction in DIRECTIONS
     }
@@ -123,7 +124,7 @@ def _asks(fpdus: FPDURecords) -> bool:
 def _draw(
     connection: Connection,
     direction: Direction,
-    requests: Requests,
+    requests: RequestTimes,
     axes: Sequence[Axes],
     look: Look,
     sheet: Sheet,
@@ -161,8 +162,8 @@ def _draw(
     never = len(asked) - len(answered)
     more = f", {never:,} never answered" if never else ""
     upper.set_title(
-        f"{direction} ({connection.half(direction).endpoint}) asks: {len(asked):,} Requests, at most "
-        f"{int(level.max())} under way{more}"
+        f"{direction} ({connection.half(direction).endpoint}) asks: "
+        f"{plural(len(asked), 'Request', thousands=True)}, at most {int(level.max())} under way{more}"
     )
     if len(answered):
         waited = answered - asked[is_answered]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scapy_mpa.framing.sequence import unwrap
 from scapy_mpa.plot.look import (
     GREEN,
+    OPEN,
     ORANGE,
     PURPLE,
     SKY,
@@ -226,7 +227,7 @@ class _Sequence:
                 fontsize=8,
             )
             words = f"{found.severity} {number} ({self._view.direction}): {found.rule.id}, frame {found.frame}"
-            self.keys.append(Key(self._look.ink, words, mark))
+            self.keys.append(Key(self._look.ink, words, OPEN + mark))
         if len(there) > _MOST_FINDINGS:
             self.said.append(f"{_MOST_FINDINGS} of {len(there)} findings of the {self._view.direction} drawn")
 

@@ -191,7 +191,7 @@ class Subject:
         track, half = self.track(direction, acks=acks), self.connection.half(direction)
         whole = self.whole(direction)
         fpdus, segments = whole.fpdus, whole.segments
-        kept = _inside(whole.frames, whole.times, window)
+        kept = inside(whole.frames, whole.times, window)
         numbers = np.flatnonzero(kept)
         records: list[FPDURecord] = []
         if len(numbers) <= MOST_RECORDS:
@@ -199,7 +199,7 @@ class Subject:
             records = [found[number] for number in sorted(found)]
         if not window.is_open:
             fpdus = DrawnFPDUs(*(column[kept] for column in fpdus))
-            there = _inside(segments.frame, whole.segment_times, window)
+            there = inside(segments.frame, whole.segment_times, window)
             segments = DrawnSegments(*(column[there] for column in segments))
         drawn = _acks(track, window, self.connection.lifecycle.first[1], acks)
         return HalfView(direction, bool(half.markers), segments, fpdus, drawn, records, track)
@@ -287,7 +287,7 @@ def _acks(track: HalfTrack, window: Stretch, begun: int, is_wanted: bool) -> Dra
 
     times, frames = np.frombuffer(track.ack_times, dtype=np.int64), np.frombuffer(track.ack_frames, dtype=np.uint64)
     ack, edge = (np.frombuffer(values, dtype=np.int64) for values in (track.acks, track.ack_edges))
-    kept = _inside(frames, times, window) & (ack >= 0) & is_wanted
+    kept = inside(frames, times, window) & (ack >= 0) & is_wanted
     return DrawnAcks((times[kept] - begun) / _SECOND, ack[kept], edge[kept])
 
 
@@ -296,7 +296,8 @@ def _time(track: HalfTrack, frame: int, otherwise: int) -> int:
     return track.times[index] if index < len(track.times) else otherwise
 
 
-def _inside(frames: Column, times: Column, window: Stretch) -> Column:
+def inside(frames: Column, times: Column, window: Stretch) -> Column:
+    """Which of these frames, with their times in nanoseconds, are drawn."""
     import numpy as np
 
     kept = np.ones(len(frames), dtype=bool)
