@@ -7,13 +7,15 @@ import shlex
 import subprocess
 import sys
 from base64 import b64encode
+from contextlib import suppress
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from scapy_mpa import MPAError, analyze
+from scapy_mpa import CaptureError, MPAError, analyze
 from scapy_mpa.page import contents, write
 from scapy_mpa.page.contents import MOST_DRAWN, broken_rules
 from scapy_mpa.page.svg import svg_of
@@ -22,6 +24,7 @@ from scapy_mpa.page.write import page_of
 from scapy_mpa.plot.kinds import KINDS, draw_subject
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.buffers import buffers_of
+from scripts.fuzz_captures import case
 from tests.conftest import PCAPS, captures
 from tests.page.making import HURTING, Parsed, hurting, page, run, write_talks
 from tests.plot.test_pictures import svg_of as whole_svg_of
@@ -281,3 +284,13 @@ def test_without_jinja(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(MPAError, match=r"pip install 'scapy-mpa\[report\]'"):
         page_of(analyze(TERMINATE), words=["x"])
     assert "scapy-mpa[report]" in str(run("report", TERMINATE, "-o", tmp_path / "x.html").exception)
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_pages_of_mutated_captures(number: int) -> None:
+    """Whatever a capture holds, it has a page, the names on which are unique and led to."""
+    with suppress(CaptureError):
+        parsed = Parsed(page_of(analyze(BytesIO(case(7, number).made().octets)), words=["x"]))
+        ids = [there["id"] for _, there in parsed.tags if "id" in there]
+        assert len(ids) == len(set(ids))
+        assert {there["href"][1:] for _, there in parsed.tags if there.get("href")} <= {*ids}
