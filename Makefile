@@ -138,6 +138,6 @@ $(INSTALLED_TEST): pyproject.toml $(HOT) $(CREATED)
 	$(call provide,command -v tshark,tshark)
 	$(call provide,command -v ip,iproute2)
 	$(call provide,command -v tcpdump,tcpdump)
-	$(call offer,command -v chromium && command -v chromedriver,chromium chromium-driver,no test opens pages in a browser)
+	$(call offer,(command -v chromium && command -v chromedriver),chromium chromium-driver,no test opens pages in a browser)
 	$(PIP) install --quiet $(EDITABLE) '.[test]'
 	@touch $(INSTALLED) $@
