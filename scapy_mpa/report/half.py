@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.tcp.half import Direction
-from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of, size_of
+from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of
 from scapy_mpa.watch.fpdus import FirstSend
 
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
@@ -62,7 +62,8 @@ class FPDURun:
             return [plain_length(one & 0xFFFF) for one in self.fpdus]
         lengths, seq = [], self.row.seq
         for one in self.fpdus:
-            length = size_of(one & 0xFFFF, (seq - seq_start) % MARKER_INTERVAL).wire_length
+            body = plain_length(one & 0xFFFF)
+            length = body + MARKER_LENGTH * marker_count((seq - seq_start) % MARKER_INTERVAL, body)
             lengths.append(length)
             seq += length
         return lengths
