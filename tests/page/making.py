@@ -34,7 +34,7 @@ def page(path: Path, out: Path, *words: object) -> str:
 
 
 def talk(number: int, said: bytes, clock: Iterator[int]) -> Iterator[Packet]:
-    """A connection with CRC and no Markers: what is said is Private Data, and a Send whose PAD is not zero."""
+    """A connection with CRC and no Markers: what is said is Private Data, and in three Sends, one with a wrong CRC."""
     ends = Endpoint("10.0.0.1", 40000 + number, b"\x02\0\0\0\0\1"), Endpoint("10.0.0.2", 7471, b"\x02\0\0\0\0\2")
     one = TcpTalk(*ends, clock=clock, client_isn=5, server_isn=9)
     yield from one.open()
