@@ -416,7 +416,8 @@ class FullOperation:
 
         ``at_end`` says that nothing more comes: what does not fit is looked into.
         """
-        if at_end:
+        is_as_agreed = self._any_order.has_all_read and not (self.in_order.has_postponed or self.inquiry.is_in_doubt)
+        if at_end and not is_as_agreed:
             self._stop_waiting()
             self._any_order.catch_up()
             self._any_order.end_waiting()
