@@ -411,10 +411,6 @@ class AnyOrder:
                 detail = f"{how} {reassembly.next - chain.at} octets into an FPDU"
                 self._find("connection-lost", chain.at, *max(when, latest), detail)
 
-    def let_go(self) -> None:
-        """Nothing more comes, and all has been said."""
-        self._chain = None
-
     # --- what came of it ---
 
     def _account(self, outcome: Outcome) -> None:
