@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -50,7 +49,7 @@ class FPDURun:
 
     __slots__ = ("_records", "fpdus", "frame", "lengths", "row")
 
-    def __init__(self, row: FPDURow, fpdus: array[int], records: FPDURecords) -> None:
+    def __init__(self, row: FPDURow, fpdus: tuple[int, ...], records: FPDURecords) -> None:
         self._records = records
         self.row = row
         self.fpdus = fpdus
