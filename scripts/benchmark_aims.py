@@ -1,7 +1,7 @@
 """What is aimed at, measured: ``benchmark.py --aims``, or some parts of it by ``--part``.
 
 Each part makes its captures, runs whole processes in turn, and prints a table: what was measured, the aim, whether it
-is met.  Times are those of the processor, of which other work on the machine changes the least: the least of the rounds.
+is met.  Times are those of the processor, which other work on the machine changes the least; the least of the rounds.
 """
 
 from __future__ import annotations

@@ -416,7 +416,7 @@ class FullOperation:
     @property
     def broken(self) -> set[str]:
         """The rules that were found broken."""
-        return self._report_to.broken
+        return set(self._report_to.broken)
 
     def diagnosed(self, at_end: bool) -> tuple[Diagnosis, Suspicion] | None:
         """What is known of its sender if that deviates, once: another operation has to read its octets anew.

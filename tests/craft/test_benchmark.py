@@ -60,7 +60,7 @@ def test_making_captures_is_measured_against_scapy() -> None:
     assert all(int(row.split(" | ")[-1].rstrip(" |")) > 0 for row in rows)
 
 
-@pytest.mark.parametrize("frames, connections", [(connections(25), 25), (syns(60, 6), 0)])
+@pytest.mark.parametrize(("frames", "connections"), [(connections(25), 25), (syns(60, 6), 0)])
 def test_floods_hold_what_they_are_called(frames: Iterator[bytes], connections: int, tmp_path: Path) -> None:
     write(tmp_path / "flood.pcap", frames)
     report = analyze(tmp_path / "flood.pcap")
