@@ -423,8 +423,8 @@ class FullOperation:
 
         ``at_end`` says that nothing more comes: what does not fit is looked into.
         """
-        is_as_agreed = self._any_order.has_all_read and not (self.in_order.has_postponed or self.inquiry.is_in_doubt)
-        if at_end and not is_as_agreed:
+        is_open = self.in_order.has_postponed or self.inquiry.is_in_doubt
+        if at_end and (is_open or not self._any_order.has_all_read):
             self._stop_waiting()
             self._any_order.catch_up()
             self._any_order.end_waiting()

@@ -411,8 +411,9 @@ class Reassembly:
         fresh = self._fresh
         if fresh:
             self._fresh = []
-        held = (piece.seg for piece in self.pieces)
-        self.checksums.forget_others(chain(held, self.previously_consumed))
+        if self.checksums.are_many:
+            held = (piece.seg for piece in self.pieces)
+            self.checksums.forget_others(chain(held, self.previously_consumed))
         if not self.pieces:
             self._chunks = None
             return
