@@ -77,25 +77,9 @@ class AnyOrder:
     """
 
     __slots__ = (
-        "_chain",
-        "_copies",
-        "_first",
-        "_floor",
-        "_half",
-        "_limits",
-        "_now",
-        "_opening",
-        "_reader",
-        "_reassembly",
-        "_report",
-        "_rivals",
-        "_segments",
-        "_settlement",
-        "_teller",
-        "_watches",
-        "requests_before_error",
-        "sent",
-    )
+        "_chain", "_copies", "_first", "_floor", "_half", "_limits", "_now", "_opening", "_reader", "_reassembly",
+        "_report", "_rivals", "_segments", "_settlement", "_teller", "_watches", "requests_before_error", "sent",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -154,7 +138,7 @@ class AnyOrder:
         new, rival = self._commit(seg)
         if new or rival:
             self._place(self._now, [*new, *rival])
-        self._judge_alignment()
+        self._settlement.judge(self._reassembly.base, self._next_start)
         return bool(new)
 
     def take_waited(self, segments: Iterable[Segment], acks: Mapping[int, int]) -> None:
@@ -169,7 +153,7 @@ class AnyOrder:
                 changed += ranges
         if changed:
             self._place(self._floor, changed)
-        self._judge_alignment()
+        self._settlement.judge(self._reassembly.base, self._next_start)
 
     def keep_up(self) -> None:
         """Judge what the peer's acknowledgements make final."""
@@ -352,10 +336,7 @@ class AnyOrder:
         self._conclude(now)
 
     def _finish_recovery(self, now: Moment) -> tuple[int, int]:
-        """Nothing more comes for what recovery waits for.
-
-        Returns how many FPDUs were cut, and how many octets there are of one that is not complete.
-        """
+        """The same where recovery waits for more: how many FPDUs were cut, and octets of one that is not complete."""
         reassembly, chain = self._reassembly, self.chain
         self.catch_up()
         if not self._settlement.complete:
@@ -465,9 +446,6 @@ class AnyOrder:
     def _next_start(self) -> int | None:
         """Where the next FPDU begins, None if that is not known."""
         return self._reassembly.base if self._chain is None or self._chain.is_chained else None
-
-    def _judge_alignment(self) -> None:
-        self._settlement.judge(self._reassembly.base, self._next_start)
 
     def _know_start(self) -> None:
         """An FPDU begins where the chain has a part of one, though it may never be complete."""

@@ -602,8 +602,6 @@ class TCPConnection:
         self.lives.begin()
         mpa = self.mpa = CapturedConnection(initiator, self._context.assumptions, self._context.new_findings())
         self._connections.add(self, mpa)
-        for direction in self.directions:
-            direction.intake.forget_syn()
         left_out, self._left_out = self._left_out, []
         for half, seg, rule, detail in left_out:
             self.find(rule, seg, detail, half)

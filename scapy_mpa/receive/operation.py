@@ -399,8 +399,8 @@ class FullOperation:
         self.is_over, self.first_send = True, self.watches.first_send
         self.reassembly.forget()
         self.settlement.let_go()
-        for name in ("_any_order", "_reader", "_refuses", "_report_to", "_segments", "in_order", "inquiry", "watches"):
-            delattr(self, name)
+        self._any_order = self.in_order = self.inquiry = self.watches = None  # type: ignore[assignment]
+        self._reader = self._refuses = self._report_to = self._segments = None  # type: ignore[assignment]
 
     def relieve(self, now: Moment) -> None:
         """Too much is held back in all: give up what is waited for."""
@@ -423,8 +423,7 @@ class FullOperation:
 
         ``at_end`` says that nothing more comes: what does not fit is looked into.
         """
-        is_open = self.in_order.has_postponed or self.inquiry.is_in_doubt
-        if at_end and (is_open or not self._any_order.has_all_read):
+        if at_end and (self.in_order.has_postponed or self.inquiry.is_in_doubt or not self._any_order.has_all_read):
             self._stop_waiting()
             self._any_order.catch_up()
             self._any_order.end_waiting()

@@ -96,7 +96,7 @@ class Intake:
         peer: the other direction.
         segments: which segments its receiver takes.
         take: takes a segment with octets, as it was captured.
-        first_syn: the SYN of this connection, None if it was not captured, or the connection is under way.
+        first_syn: the SYN of this connection, None if it was not captured, or in Full Operation.
         syn: a SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
         is_reset_in_doubt: whether a RST came in the window, and not at its beginning.
     """
@@ -142,6 +142,8 @@ class Intake:
     def enter(self, phase: OctetsPhase, operation: OctetsInOperation | None) -> None:
         """Another phase takes the octets; in Full Operation it is an operation."""
         self._phase, self._operation = phase, operation
+        if operation is not None:
+            self.first_syn = None  # no other replaces it any more
         self._choose_take()
 
     def _choose_take(self) -> None:
@@ -207,10 +209,6 @@ class Intake:
         if syn.flags & ACK_FLAG:
             self.half.acknowledge(syn.ack)
             self.half.advertise(syn)
-
-    def forget_syn(self) -> None:
-        """The connection is under way: no other SYN replaces its own."""
-        self.first_syn = None
 
     def see_foreign_syn(self, seg: Segment) -> None:
         """A SYN may begin another connection."""
