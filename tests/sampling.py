@@ -30,6 +30,7 @@ SAMPLED = {
     "tests/cli/test_show.py::test_a_frame_is_shown": 3,
     "tests/foreign/test_foreign.py::test_nothing_is_claimed": 4,
     "tests/layers/test_fpdu.py::test_every_fpdu": 3,
+    "tests/live/test_bad_network.py": 16,
     "tests/live/test_driver.py::test_listen_survives": 50,
     "tests/live/test_driver.py::test_markers_crc": 2,
     "tests/live/test_rdmap.py::test_segments_that_are": 6,

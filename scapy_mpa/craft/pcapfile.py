@@ -36,21 +36,22 @@ class PcapWriter:
         magic = _MAGIC_NANOSECONDS if nanoseconds else _MAGIC_MICROSECONDS
         self._write = file.write
         self._record = struct.Struct(order + "IIII")
-        self._unit = 1 if nanoseconds else 1000
+        #: Nanoseconds of which it counts time.
+        self.tick = 1 if nanoseconds else 1000
         self._snaplen = snaplen
         self._write(struct.pack(order + "IHHiIII", magic, *_VERSION, 0, 0, snaplen, linktype))
 
     def write(self, packets: Iterable[Packet], snaplen: int | None = None) -> int:
         """Append packets, of these perhaps fewer octets than of others; return how many."""
-        write, record, unit = self._write, self._record.pack, self._unit
+        write, record, tick = self._write, self._record.pack, self.tick
         snaplen = self._snaplen if snaplen is None else min(snaplen, self._snaplen)
         count = 0
         for time, octets in packets:
             seconds, fraction = divmod(time, _NANOSECONDS)
             length = len(octets)
             if length > snaplen:
-                write(record(seconds, fraction // unit, snaplen, length) + octets[:snaplen])
+                write(record(seconds, fraction // tick, snaplen, length) + octets[:snaplen])
             else:
-                write(record(seconds, fraction // unit, length, length) + octets)
+                write(record(seconds, fraction // tick, length, length) + octets)
             count += 1
         return count

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 from scapy_mpa.craft.pcapfile import LINKTYPE_ETHERNET, SNAPLEN, Packet
 
@@ -22,6 +22,9 @@ _BLOCK_OVERHEAD = 12
 
 class PcapngWriter:
     """Writes the section header and the interface at once, then one block a packet, cut off at ``snaplen``."""
+
+    #: Nanoseconds of which it counts time.
+    tick: Final = 1
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ class Traffic:
                 if packet.time >= END_OF_TIME:
                     raise MPAError("a packet comes later than a capture can tell, in 2106")
                 if truth is not None:
-                    truth.note(packet, snaplen)
+                    truth.note(packet, snaplen, writer.tick)
                 yield packet.time, octets_of(packet)
 
         return writer.write(frames())

@@ -55,9 +55,12 @@ class Truth:
         self._checked: set[SentHalf] = set()
         self._fragments: dict[tuple[SentHalf, int, int], dict[int, tuple[IPFragment, int]]] = {}
 
-    def note(self, packet: TcpPacket, captured: int | None = None) -> None:
-        """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all)."""
-        self._times.append(packet.time)
+    def note(self, packet: TcpPacket, captured: int | None = None, tick: int = 1) -> None:
+        """A packet is the next frame of the capture, which kept ``captured`` octets of it (None: all).
+
+        It counts time in ticks of so many nanoseconds.
+        """
+        self._times.append(packet.time - packet.time % tick)
         if packet.is_injected:
             return
         if packet.flags & SYN:

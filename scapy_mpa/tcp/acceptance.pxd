@@ -11,7 +11,7 @@ cdef class Timestamps:
 cdef class Segments:
     cdef public bint _anchored, _is_order_doubted, _checksums_are_right, _knows_stamps, _lacks_acks
     cdef public Half _half
-    cdef public long long _doubts_in_row, _highest, _in_row, _last, _next, _next_then, _origin, _unheard, _weight
+    cdef public long long _doubts_in_row, _echo, _highest, _in_row, _last, _next, _next_then, _origin, _unheard, _weight
     cdef public Timestamps _stamps
     cdef public object _syn_stamp, before, refuted_fin
     cdef public list doubtful, waiting

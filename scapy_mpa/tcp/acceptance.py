@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff, unwrap
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.tcp.half import MAX_WINDOW, Half
-from scapy_mpa.values.options import USUAL_TIMESTAMPS, timestamp_of
+from scapy_mpa.values.options import USUAL_TIMESTAMPS, timestamp_of, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,
@@ -148,6 +148,10 @@ class Timestamps:
         if self._recent < 0 or 0 < (echo - self._recent) & SEQ_MASK < 0x80000000:
             self._recent, self._time = echo, time
 
+    def is_beyond(self, echo: int) -> bool:
+        """Whether a timestamp that was echoed is newer than all that were captured."""
+        return self._newest >= 0 and 0 < (echo - self._newest) & SEQ_MASK < 0x80000000
+
     def forget(self) -> None:
         """The clock of the sender has been set."""
         self._recent = -1
@@ -170,6 +174,7 @@ class Segments:
         "_anchored",
         "_checksums_are_right",
         "_doubts_in_row",
+        "_echo",
         "_half",
         "_highest",
         "_in_row",
@@ -211,6 +216,8 @@ class Segments:
         #: How many came in a row that wait, the end of the last of them, and what came next in order then.
         self._in_row = 0
         self._last = self._next_then = 0
+        #: The newest timestamp that was echoed while some waited, -1 if none was.
+        self._echo = -1
         self._stamps: Timestamps | None = None
         self._knows_stamps = False
         self._is_order_doubted = False
@@ -417,6 +424,8 @@ class Segments:
         found = self._judge(start, end, bool(seg.flags & FIN))
         if found is Acceptance.TAKEN:
             self._in_row = 0
+            if self.waiting and end > self._acknowledged():
+                self._hear_echo(seg)
             self._count(start, end)
         elif found is Acceptance.WAITS and not self._wait(start, end, seg):
             return Acceptance.OUTSIDE
@@ -512,6 +521,15 @@ class Segments:
         # A FIN takes a number, too, and may not have been captured.
         return (not self._anchored or offset >= 0) and offset <= end + 1
 
+    def was_before(self, seq: int) -> bool:
+        """Whether the connection before, on the same addresses and ports, had octets at this number, or ended there."""
+        before = self.before
+        return before is not None and (seq - before.next) & SEQ_MASK <= (before.highest - before.next) & SEQ_MASK
+
+    def was_first(self, syn: Segment) -> bool:
+        """Whether a SYN is that of the connection before."""
+        return self.before is not None and (syn.seq + 1) & SEQ_MASK == self.before.next
+
     def is_near(self, seg: Segment) -> bool:
         """Whether a segment lies no farther than a window from what was captured."""
         return self._origin < 0 or abs(self._offset_of(seg.seq) - self._next) <= MAX_WINDOW
@@ -598,8 +616,15 @@ class Segments:
         edge = self._half.peer.edge
         if not self.waiting or edge < 0 or seg.length < 2 or seg.seq != self.next_seq:
             return False
+        self._hear_echo(seg)
         self._lacks_acks |= self._next + seg.length > self._offset_of(edge)
         return self._lacks_acks
+
+    def _hear_echo(self, seg: Segment) -> None:
+        """A segment that was taken echoes a timestamp, while others wait."""
+        stamps = timestamps_of(seg)
+        if stamps is not None and (self._echo < 0 or seq_diff(stamps[1], self._echo) > 0):
+            self._echo = stamps[1]
 
     def _believe(self) -> None:
         """What waits is the connection's: its receiver's acknowledgements were not captured."""
@@ -607,10 +632,18 @@ class Segments:
         if self.waiting:
             self._highest = max(self._highest, self.waiting[0][0])
 
-    def end(self) -> None:
-        """Nothing more comes: what went on beyond the window last, all of it in a row, is the connection's."""
+    def end(self, theirs: Segments) -> None:
+        """Nothing more comes: what went on beyond the window last, all of it in a row, is the connection's.
+
+        So is what came beyond it where timestamps were echoed that no segment of the other direction, ``theirs``, had:
+        the capture lacks some of what the receiver said.
+        """
         is_row = len(self.waiting) == self._in_row >= _IN_A_ROW_AT_END and self._half.fin is None
-        if is_row or self._half.peer.ack < 0:
+        stamps = theirs._stamps
+        if stamps is not None and theirs._half.stamp >= 0:
+            stamps.see(theirs._half.stamp)
+        is_lacking = stamps is not None and self._echo >= 0 and stamps.is_beyond(self._echo)
+        if is_row or is_lacking or self._half.peer.ack < 0:
             self._believe()
 
     def give_up(self) -> list[tuple[Segment, Acceptance]]:
@@ -723,8 +756,7 @@ def why_left_out(segments: Segments, half: Half, seg: Segment, acceptance: Accep
     if key in (REQUEST_KEY, REPLY_KEY):
         what = "a startup frame"
     detail = f"{what}, {segments.distance(seg)}"
-    before = segments.before
-    if before is not None and 0 <= (seg.seq - before.next) & SEQ_MASK <= (before.highest - before.next) & SEQ_MASK:
+    if segments.was_before(seg.seq):
         return "late-duplicate", f"{detail}, where the connection before on these ports had its octets"
     return ("late-duplicate" if what == "a startup frame" else "outside-window"), detail
 

@@ -66,13 +66,27 @@ class Handshake:
             return False
         if half.origin is None and intake.segments.may_begin_at(origin):
             return False  # the SYN of this connection, captured late
-        self.finish(intake)
+        if intake.syn is not None and intake.syn.seq == seg.seq:
+            self.finish(intake)  # perhaps the same once more
+        else:
+            self._find_unanswered(intake)
         intake.see_foreign_syn(seg)
         other = peer.syn
         is_answer = seg.flags & ACK_FLAG and other is not None and not other.flags & ACK_FLAG
-        if other is not None and is_answer and seg.ack == (other.seq + 1) & SEQ_MASK:
+        is_answer = is_answer and other is not None and seg.ack == (other.seq + 1) & SEQ_MASK
+        if other is not None and is_answer and not self._is_earlier(peer, other, intake, seg):
             connection.begin_with([other, seg])
         return True
+
+    def _is_earlier(self, peer: Intake, theirs: Segment, intake: Intake, seg: Segment) -> bool:
+        """Whether a SYN and what confirms it are both of an earlier connection.
+
+        Clocks go on from one connection to the next (RFC 7323 §5.2). Without them the numbers tell: nobody begins two
+        connections with the same.
+        """
+        if peer.segments.is_older(theirs) and intake.segments.is_older(seg):
+            return True
+        return bool(theirs.flags & ACK_FLAG) and peer.segments.was_first(theirs) and intake.segments.was_before(seg.seq)
 
     def _is_no_answer(self, intake: Intake, seg: Segment) -> bool:
         """Whether a SYN does not belong to a connection that the other side has begun; if so, it was dealt with."""
@@ -93,9 +107,12 @@ class Handshake:
         peer, syn, theirs = intake.peer, intake.syn, intake.peer.syn
         if theirs is not None and seg.ack == (theirs.seq + 1) & SEQ_MASK:
             peer.look()
-            # Clocks go on from one connection to the next (RFC 7323 §5.2): both are of an earlier one.
-            is_earlier = peer.segments.is_older(theirs) and intake.segments.is_older(seg)
-            if not is_earlier and not peer.segments.was_sent(seg.ack):
+            own = (syn.seq + 1) & SEQ_MASK if syn is not None else None
+            if syn is not None and theirs.ack == seg.seq == own:
+                # All three of a handshake came, whatever their clocks say.
+                self._connection.begin_with([syn, theirs, seg])
+                return True
+            if not self._is_earlier(peer, theirs, intake, seg) and not peer.segments.was_sent(seg.ack):
                 self._connection.begin_with([theirs, seg])
                 return True
         if syn is None or seg.seq != (syn.seq + 1) & SEQ_MASK:
@@ -107,5 +124,9 @@ class Handshake:
 
     def finish(self, intake: Intake) -> None:
         """Nobody answered the last SYN of a direction in the middle of the connection, if there was one."""
-        if intake.syn is not None and self._connection.has_data:
+        if self._connection.has_data:
+            self._find_unanswered(intake)
+
+    def _find_unanswered(self, intake: Intake) -> None:
+        if intake.syn is not None:
             self._connection.find("attack-syn", intake.syn, "a SYN that nobody answered", intake.half)

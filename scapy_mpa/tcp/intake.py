@@ -329,7 +329,7 @@ class Intake:
     def refuses(self, seg: Segment) -> bool:
         """Whether a segment that is not the next one is not to be taken now; then it was dealt with."""
         operation, theirs = self._operation, self.peer.half
-        if (theirs.ack - seg.seq) & SEQ_MASK < seg.length:
+        if (theirs.ack - seg.seq) & SEQ_MASK < seg.length and self._has_captured(theirs.ack):
             self.half.ending.see_again(seg, theirs.ack)
         if operation is not None and not self._is_remarkable and theirs.ack > 0 and theirs.edge >= 0:
             low = theirs.ack
@@ -358,6 +358,11 @@ class Intake:
             if operation is not None and operation.is_before(seg):
                 self._connection.repeat_startup(self.half, seg)
         return found is not Acceptance.TAKEN
+
+    def _has_captured(self, seq: int) -> bool:
+        """Whether the octet with this number was captured, with all before it."""
+        end = self.segments.next_seq if self._operation is None else self._operation.extent.next
+        return end >= 0 and 0 < (end - seq) & SEQ_MASK <= MAX_WINDOW
 
     @property
     def _is_remarkable(self) -> bool:
@@ -475,7 +480,8 @@ class Intake:
         self._drop_damaged()
         self.look()
         if segments.waiting:
-            segments.end()
+            self.peer.look()
+            segments.end(self.peer.segments)
             self._receive_all(segments.take_joined())
         self._receive_all(segments.take_doubtful())
         self._receive_all(segments.give_up())

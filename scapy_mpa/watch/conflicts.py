@@ -21,6 +21,9 @@ from scapy_mpa.values.segment import Segment
 
 #: Segments consumed last that may have been taken in place of others.
 _MOST_TAKEN: Final = 4
+#: Pieces that are held whose segments may have been consumed in part: the first ones; with so many others at most.
+_MOST_PARTLY: Final = 4
+_FEW_OTHERS: Final = 16
 #: Copies of an octet that were consumed, and the segments that brought them: a few, and one for so many octets.
 _MOST_COPIES: Final = 16
 _FEW_SEGMENTS: Final = 256
@@ -161,7 +164,10 @@ def _differing_consumed(reassembly: Reassembly, seg: Segment, start: int, end: i
         return []
     latest: list[Segment] | None = None
     found = []
-    for first, other in consumed:
+    # Of a segment that holds the end of one FPDU and a part of the next, that part is still held.
+    partly = _consumed_in_part(reassembly, consumed) if len(consumed) <= _FEW_OTHERS else []
+    in_part = {id(other) for _, other in partly}
+    for first, other in (*consumed, *partly):
         low, high = max(start, first), min(end, first + other.end - other.start)
         if low >= high:
             continue
@@ -175,9 +181,20 @@ def _differing_consumed(reassembly: Reassembly, seg: Segment, start: int, end: i
             latest = sorted((one for _, one in consumed), key=lambda one: one.frame)[-_MOST_TAKEN:]
         octet = seg.buffer[seg.start + offset - start]
         # A segment dropped for one FPDU may have been taken for another; then a later one brought these octets.
-        if not any(one.frame > other.frame and _octet_at(reassembly, one, offset) == octet for one in latest):
+        others = [one for one in latest if one.frame > other.frame]
+        if id(other) in in_part:
+            # Of this one nobody knows whether another was taken in place of the part that is consumed.
+            others = [one for _, one in (*consumed, *partly)]
+        if not any(_octet_at(reassembly, one, offset) == octet for one in others):
             found.append((offset, other))
     return found
+
+
+def _consumed_in_part(reassembly: Reassembly, consumed: list[Place]) -> list[Place]:
+    """The segments that are still held, of which a part may have been let go, by their first offsets."""
+    known = {id(other) for _, other in consumed}
+    partly = {id(piece.seg): piece.seg for piece in reassembly.pieces[:_MOST_PARTLY]}
+    return [(reassembly.offset_of(one.seq), one) for name, one in partly.items() if name not in known]
 
 
 def _octet_at(reassembly: Reassembly, seg: Segment, offset: int) -> int | None:

@@ -52,7 +52,6 @@ TOO_FEW = 4
 KNOWN: dict[str, str] = {}
 #: The same under some impairments.
 KNOWN_IMPAIRED = {
-    ("begins-in-the-middle", DROPPED_AND_CUT): "acknowledgements count when it is known what the octets are",
     ("injected-segments", ("capture-loss",)): "where the capture lost octets, forged ones stand for them",
     ("injected-segments", ("cut",)): "what is captured first is forged, and nothing is known that speaks against it",
     ("holes-in-the-capture", DROPPED_AND_CUT): "behind a gap no copy is tried where an FPDU is searched for",

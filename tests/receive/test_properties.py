@@ -334,9 +334,11 @@ def findings_of(receiver: Receiver) -> list[dict[str, object]]:
 
 
 def damage(receiver: Receiver) -> list[tuple[object, ...]]:
-    """Rule, direction, count and frame of what damage made."""
+    """Rule, direction, count and frame of what damage made; what is sent again and again in vain is no damage."""
     return sorted(
-        (f["rule"], f["direction"], f["count"], f["frame"]) for f in findings_of(receiver) if f["rule"] in DAMAGE
+        (f["rule"], f["direction"], f["count"], f["frame"])
+        for f in findings_of(receiver)
+        if f["rule"] in DAMAGE and "retransmissions of octets" not in str(f["detail"])
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from scapy_mpa import analyze
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.craft.scenario import load
+from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.text import report_lines
@@ -212,6 +213,25 @@ def test_retransmissions_in_vain_are_code_1() -> None:
     assert life["unacknowledged_messages"] == {"initiator": 1, "responder": 0}
     assert life["retransmissions"] == {"initiator": 6, "responder": 0}
     assert [(found.rule.id, found.code) for found in connection.findings] == [("connection-lost", 1)]
+
+
+@pytest.mark.parametrize("again", [1, 2, 3, 4])
+def test_what_was_sent_first_is_no_retransmission(again: int, tmp_path: Path) -> None:
+    """Of a Reply whose SYN was not captured, too."""
+    from scapy.layers.inet import IP, TCP
+    from scapy.layers.l2 import Ether
+    from scapy.packet import Raw
+    from scapy.utils import wrpcap
+
+    request, reply = startup_frame("request").encode(), startup_frame("reply").encode()
+    ask = Ether() / IP(src="10.0.0.1", dst="10.0.0.2")
+    ask = ask / TCP(sport=40000, dport=7471, seq=1, ack=1, flags="A") / Raw(request)
+    answer = Ether() / IP(src="10.0.0.2", dst="10.0.0.1")
+    answer = answer / TCP(sport=7471, dport=40000, seq=1, ack=21, flags="A") / Raw(reply)
+    file = tmp_path / "again.pcap"
+    wrpcap(str(file), [ask, *[answer] * (1 + again)])
+    (connection,) = analyze(file, fpdus=False).connections
+    assert connection.as_dict()["lifecycle"]["ended"] == ("lost" if again >= 3 else "open")
 
 
 def test_an_fpdu_that_only_a_rst_answers() -> None:
