@@ -96,6 +96,7 @@ lint: $(INSTALLED_TEST) ## ruff and mypy alone
 
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py
+	$(BIN)/python scripts/benchmark.py --aims
 
 fuzz: $(INSTALLED_TEST) ## hand a million mutated captures to the analysis (FUZZ_ARGS="--count 10000 --jobs 2")
 	$(BIN)/python -m scripts.fuzz_captures $(FUZZ_ARGS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
@@ -50,7 +49,7 @@ class FPDURun:
 
     __slots__ = ("_records", "fpdus", "frame", "lengths", "row")
 
-    def __init__(self, row: FPDURow, fpdus: array[int], records: FPDURecords) -> None:
+    def __init__(self, row: FPDURow, fpdus: tuple[int, ...], records: FPDURecords) -> None:
         self._records = records
         self.row = row
         self.fpdus = fpdus
@@ -192,7 +191,7 @@ class HalfConnection:
         #: The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured.
         self.opened = operation.opening.opened if operation is not None else None
         #: Its first Send with payload, None if there is none, or nobody knows which was the first.
-        self.first_send: FirstSend | None = operation.watches.first_send if operation is not None else None
+        self.first_send: FirstSend | None = operation.first_send if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
         #: What the sender does wrong, if the FPDUs were read by that, its names and how it lays FPDUs out.
