@@ -54,6 +54,7 @@ NOT_RUN = re.compile(
     |   rdma\ link\ add\ siw0\ type\ siw\ netdev\ eth0
     |   rping\ -[sc]\ -a\ 192\.0\.2\.\d\ .+
     |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
+    |   python\ -m\ scripts\.siw_interop\ .+
     """,
     re.VERBOSE,
 )

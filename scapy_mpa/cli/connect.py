@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -34,12 +35,26 @@ from scapy_mpa.tcp.half import Direction
     metavar="SECONDS",
     help="Try again for so long while nobody listens there.",
 )
+@click.option(
+    "--settle",
+    type=click.FloatRange(0, 1_000_000),
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait so long behind the Reply before the first FPDU: a slow peer may miss one that comes at once.",
+)
 @click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which one of the capture.")
 @click.option(
     "--direction", type=click.Choice(DIRECTIONS), default="initiator", show_default=True, help="Which side of it."
 )
 def connect_command(
-    talking: Talking, host: str, port: int, retry: float, capture: str | None, connection: int, direction: Direction
+    talking: Talking,
+    host: str,
+    port: int,
+    retry: float,
+    settle: float,
+    capture: str | None,
+    connection: int,
+    direction: Direction,
 ) -> int:
     """Talk MPA to a peer as Initiator.
 
@@ -47,8 +62,11 @@ def connect_command(
     it could not be talked to, or did not answer in time.
     """
 
+    talking = replace(talking, settings=replace(talking.settings, settle=settle))
+
     async def talk(session: LiveSession) -> None:
-        await session.connect(host, port, retry=retry)
+        for _ in talking.scenario_steps:
+            await session.connect(host, port, retry=retry)
 
     if capture is None:
         return talking.run(talk, talking.speaker("initiator"))

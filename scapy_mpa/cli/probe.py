@@ -165,16 +165,16 @@ def probe_command(
     with ExitStack() as stack:
         if raw is None and (device, mtu) != (None, None):
             raise click.UsageError("--tun and --mtu are those of the device of --raw ADDRESS")
-        wire = _Wire(raw, device, mtu) if raw is not None else None
-        target, peer = _target(stack, where, listens, command, restart, timeout, patience, wire)
-        given = peers(cases, target.role, raw=raw is not None)
+        wire = Wire(raw, device, mtu) if raw is not None else None
+        target, peer = target_of(stack, where, listens, command, restart, timeout, patience, wire)
+        given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
         if not given:
             by = "segments of our own" if raw is not None else "the kernel's TCP (there is --raw)"
             raise MPAError(f"no case that is chosen can be given to an MPA {target.role} over {by}")
         return _run(target, peer, settings, given, telling)
 
 
-class _Wire(NamedTuple):
+class Wire(NamedTuple):
     """What --raw says: the address, the device's name, its MTU."""
 
     address: str
@@ -190,7 +190,7 @@ class _Wire(NamedTuple):
         return RawConnector(way, str(way.address), host, port, timeout)
 
 
-def _target(
+def target_of(
     stack: ExitStack,
     where: tuple[str, ...],
     listens: str | None,
@@ -198,7 +198,7 @@ def _target(
     restart: str | None,
     timeout: float,
     patience: float,
-    wire: _Wire | None,
+    wire: Wire | None = None,
 ) -> tuple[Target, str]:
     """Who is tested, and where it is, in words."""
     from scapy_mpa.probe.carrier import Acceptor, Connector

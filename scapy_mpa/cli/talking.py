@@ -7,10 +7,11 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cached_property, wraps
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -19,8 +20,9 @@ from click.core import ParameterSource
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import BufferType, OctetsType
 from scapy_mpa.craft.tcppacket import Role
+from scapy_mpa.craft.turns import Step
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES
+from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES, RtrType
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.live.driver import BROKEN, FINE, USELESS, LiveSession, TalkSettings
@@ -73,15 +75,24 @@ class Talking:
         endpoint = replace(self.settings.endpoint, rdmap=False, **changes)
         return replace(self, settings=replace(self.settings, endpoint=endpoint, rdmap=None, buffers=()))
 
-    def items(self, role: Role) -> Iterator[Item | None]:
-        """What this side says, drawn as it is said."""
+    @cached_property
+    def scenario_steps(self) -> tuple[Sequence[Step], ...]:
+        """The steps of each connection of the scenario: none of one connection, if there is no scenario.
+
+        Raises MPAError for a scenario that cannot be read.
+        """
+        if self.scenario is None:
+            return ((),)
+        from scapy_mpa.craft.scenario import load
+
+        return tuple(conversation.steps for conversation in load(self.scenario).conversations)
+
+    def items(self, role: Role, steps: Sequence[Step]) -> Iterator[Item | None]:
+        """What this side says on a connection, drawn as it is said; ``steps`` are those of the scenario."""
         conversation = speech()
         if self.breaking is not None and not self.has_words:
             yield from self.breaking.items() or ()
-        if self.scenario is not None:
-            from scapy_mpa.craft.scenario import load
-
-            yield from items_of(load(self.scenario).conversations[0].steps, role)
+        yield from items_of(steps, role)
         for step in self.say:
             yield from step_items(step, role, conversation)
         if self.source is not None:
@@ -105,7 +116,12 @@ class Talking:
         if not begins and not says:
             return lambda _: Listening()
         _check(self.say, role)
-        return lambda rdmap: Script(rdmap, self.items(role), wait=self.wait, ends=begins)
+        for steps in self.scenario_steps:
+            for _ in items_of(steps, role):
+                pass
+        # The next connection says what the next one of the scenario does.
+        turns = cycle(self.scenario_steps)
+        return lambda rdmap: Script(rdmap, self.items(role, next(turns)), wait=self.wait, ends=begins)
 
     def run(self, talk: Callable[[LiveSession], Awaitable[Any]], speaker: Callable[[RDMAPEndpoint], Speaker]) -> int:
         """Have it done, with the files that were asked for; returns the exit status."""
@@ -178,9 +194,10 @@ def _run(talk: Awaitable[Any]) -> MPAError | None:
         task = asyncio.ensure_future(talk)
         loop = asyncio.get_running_loop()
         ending = (signal.SIGINT, signal.SIGTERM)
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            for number in ending:
-                loop.add_signal_handler(number, task.cancel)
+        if threading.current_thread() is threading.main_thread():  # no other one takes signals
+            with suppress(NotImplementedError):  # by Windows' event loops
+                for number in ending:
+                    loop.add_signal_handler(number, task.cancel)
         try:
             await task
         except asyncio.CancelledError:
@@ -249,6 +266,8 @@ def _talking(
     receive_buffers: int,
     receive_size: int,
     breaks: str | None,
+    ird: int | None,
+    order: int | None,
     **endpoint: Any,
 ) -> Talking:
     if len({stag for stag, _, _ in buffers}) < len(buffers):
@@ -257,8 +276,11 @@ def _talking(
         raise click.UsageError("--write and --log name one file")
     rdmap = RDMAPSettings(receive_buffers=receive_buffers, receive_size=receive_size) if has_rdmap else None
     breaking = _breaking(breaks, role) if breaks is not None else None
+    if role == "initiator" and ulp == "rping" and _may_say_depths(**endpoint):
+        # As rping itself has it: without, siw provides no RDMA Reads, by which rping's server reads.
+        ird, order = (1 if depth is None else depth for depth in (ird, order))
     settings = TalkSettings(
-        _broken(_endpoint(role, has_rdmap=has_rdmap, timeout=timeout, **endpoint), breaking),
+        _broken(_endpoint(role, has_rdmap=has_rdmap, timeout=timeout, ird=ird, order=order, **endpoint), breaking),
         rdmap,
         buffers or (_BUFFERS if ulp == "none" and has_rdmap else ()),
         timeout,
@@ -298,31 +320,28 @@ def _complete_break(context: click.Context, _parameter: click.Parameter, incompl
     return [name for name in breakable(role) if name.startswith(incomplete)]
 
 
+def _may_say_depths(*, rev: int | None, profile: str | None, kind: str, **_: Any) -> bool:
+    """Whether what was asked for leaves room for RFC 6581."""
+    return (rev is None or rev > 1) and profile in (None, "rfc6581") and kind != "rdmac"
+
+
 def _endpoint(
     role: Role,
     *,
     m: bool,
     c: bool,
-    rev: int | None,
-    profile: str | None,
-    kind: str,
-    private_data: bytes,
     ird: int | None,
     order: int | None,
     peer_to_peer: bool,
-    rtr: tuple[str, ...],
-    requires_ord: bool,
-    ird_resources: int | None,
-    raises_ird: bool,
-    accepts_newer: bool,
-    replies_before_close: bool,
-    falls_back: bool,
+    rtr: tuple[RtrType, ...],
     has_rdmap: bool,
     timeout: float,
+    **same: Any,
 ) -> EndpointSettings:
+    """The endpoint's settings; ``same`` are those that an option gives as they are."""
     enhanced = None
-    answers = role == "responder" and has_rdmap and (rev is None or rev > 1) and profile in (None, "rfc6581")
-    if peer_to_peer or ird is not None or order is not None or rtr or (answers and kind != "rdmac"):
+    answers = role == "responder" and has_rdmap and _may_say_depths(**same)
+    if peer_to_peer or ird is not None or order is not None or rtr or answers:
         # A Responder says which types it takes, and by what RDMAP can do, in case it is asked (RFC 6581 §9).
         types = rtr or RTR_TYPES if peer_to_peer or role == "responder" else ()
         usual = (RDMAPSettings.ird, RDMAPSettings.ord) if answers else (NOT_NEGOTIATED, NOT_NEGOTIATED)
@@ -338,21 +357,12 @@ def _endpoint(
         settings = EndpointSettings(
             m=int(m),
             c=int(c),
-            rev=rev,
-            profile=profile,
-            kind=kind,  # type: ignore[arg-type]
-            private_data=private_data,
             enhanced=enhanced,
-            rtr_preference=rtr or ("write", "read", "send"),  # type: ignore[arg-type]
-            requires_ord=requires_ord,
-            ird_resources=ird_resources,
-            raises_ird=raises_ird,
-            accepts_newer=accepts_newer,
-            replies_before_close=replies_before_close,
-            falls_back=falls_back,
+            rtr_preference=rtr or EndpointSettings.rtr_preference,
             request_timeout=timeout,
             reply_timeout=timeout,
             rdmap=has_rdmap,
+            **same,
         )
         MPAEndpoint(role, settings)  # which says what it could not do
     except MPAError as error:
@@ -374,7 +384,10 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
         "--say", multiple=True, metavar="STEP", help="What to say, as in craft: 'send 100', 'write hello stag=16', "
         "'responder send' (wait for one), 'pause 0.5'. May be repeated."
     ),
-    click.option("--scenario", metavar="NAME", help="The same, of a scenario of craft: its first connection's steps."),
+    click.option(
+        "--scenario", metavar="NAME", help="The same, of a scenario of craft: the steps of its connections, one "
+        "connection after the other."
+    ),
     click.option(
         "--ulpdus", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
         help="The same, one a line: a ULPDU in hexadecimal, or a step; - is standard input, as it comes."
@@ -390,8 +403,10 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
                  help="Of RNIC (RFC 5044 appendix C.1)."),
     click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS",
                  help="A text, hex:00ff, or @FILE: at most 512 octets."),
-    click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="RDMA Reads answered at a time (RFC 6581)."),
-    click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="RDMA Reads of ours at a time."),
+    click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED),
+                 help="RDMA Reads answered at a time (RFC 6581). [default: 1 for an Initiator of rping]"),
+    click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED),
+                 help="RDMA Reads of ours at a time (RFC 6581). [default: the same]"),
     click.option("--peer-to-peer", is_flag=True, help="A: the Initiator begins with a ready-to-receive message."),
     click.option("--rtr", multiple=True, type=click.Choice(RTR_TYPES),
                  help="Which, in the order of preference. May be repeated. [default: all]"),

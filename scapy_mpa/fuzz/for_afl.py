@@ -5,8 +5,8 @@
     atheris.Setup(sys.argv, test_one_input, custom_mutator=scapy_mpa.fuzz.for_afl.custom_mutator)
 
 An input is what one side sends: a startup frame and FPDUs, FPDUs alone, or a ULPDU.  It is read as a receiver would
-read it, changed by the fuzzer's mutations of messages, and laid again: PD_Length, ULPDU_Length, PAD, Markers and CRC follow
-what was changed, unless a mutation is about them.  What cannot be read is passed on as it is.
+read it, changed by the mutations of ``scapy-mpa fuzz``, and laid again: PD_Length, ULPDU_Length, PAD, Markers and CRC
+follow what was changed, unless a mutation is about them.  What cannot be read is passed on as it is.
 
 AFL++ calls :func:`init`, :func:`fuzz`, :func:`describe` and :func:`deinit`.
 """

@@ -67,6 +67,7 @@ class TalkSettings:
         linger: so long the peer may take to close after we did.
         reject: a Responder rejects what it is asked.
         emss: octets that a segment is taken to have at most; None: as TCP says.
+        settle: so long an Initiator waits behind the Reply before its first FPDU.
     """
 
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)
@@ -76,6 +77,7 @@ class TalkSettings:
     linger: float = 2.0
     reject: bool = False
     emss: int | None = None
+    settle: float = 0.0
 
 
 class TransparentRDMAP(RDMAPEndpoint):
@@ -122,6 +124,7 @@ class LiveConnection:
         self._last_activity = 0.0
         self._wake_at: float | None = None
         self._is_startup_due = settings.endpoint.has_startup_frames
+        self._has_to_settle = role == "initiator" and settings.settle > 0
         self._sent_offset = 0
         self._told_frames = 0
         self._peer_ended = self._is_reset = self._failed = False
@@ -321,6 +324,10 @@ class LiveConnection:
         """Write what there is until the conversation is over."""
         while True:
             self._changed.clear()
+            if self._has_to_settle and self._rdmap is not None:
+                self._has_to_settle = False
+                await asyncio.sleep(self._settings.settle)
+                self._last_activity = time.monotonic()
             self._fill()
             octets = self._endpoint.data_to_send()
             for item in octets:

@@ -27,6 +27,7 @@ from scapy_mpa.live.recording import RecordedConnection
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment
 from scapy_mpa.messages.lines import json_line, text_line
 from scapy_mpa.messages.row import AnswerValues, MessageRow, MessageValues, row_of
+from scapy_mpa.values.startup import startup_fields
 
 #: Who writes a line.
 Write = Callable[[str], None]
@@ -105,7 +106,7 @@ class ToldConnection:
         self._role: Role = role
         self._port = port
         self._payloads = _Payloads() if telling.wants_payload else None
-        self._assembly = Assembly(self, self._payloads)  # type: ignore[arg-type]
+        self._assembly = Assembly(self, self._payloads)
         self._messages: ConnectionMessages | None = None
         self.counts = {"sent": 0, "sent_octets": 0, "received": 0, "received_octets": 0, "messages": 0}
 
@@ -127,7 +128,7 @@ class ToldConnection:
 
     def frame(self, frame: StartupFrame, time: float) -> None:
         """A startup frame was sent or received."""
-        self._telling.event(self.number, time, frame.kind, **_frame_values(frame))
+        self._telling.event(self.number, time, frame.kind, **startup_fields(frame))
 
     def happened(self, event: Event, time: float) -> None:
         """What the MPA endpoint says."""
@@ -221,19 +222,6 @@ class ToldConnection:
 
     def answer(self, _number: int, _answer: AnswerValues) -> None:
         """The line of the Request was printed."""
-
-
-def _frame_values(frame: StartupFrame) -> dict[str, Any]:
-    enhanced = frame.enhanced
-    return {
-        "m": frame.m,
-        "c": frame.c,
-        "r": frame.r,
-        "s": frame.s,
-        "rev": frame.rev,
-        "private_data": frame.private_data.hex(),
-        "enhanced": enhanced._asdict() if enhanced is not None else None,
-    }
 
 
 def _agreed(event: Established) -> str:

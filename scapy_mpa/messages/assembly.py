@@ -35,7 +35,6 @@ from scapy_mpa.messages.row import NO_MESSAGE, AnswerValues
 from scapy_mpa.messages.spread import Spread
 from scapy_mpa.ulp.header import UpperHeader
 from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
-from scapy_mpa.wireshark.spill import OctetStore
 
 #: Octets of messages that are held until they are whole, of all half connections together.
 DEFAULT_HELD = 16 << 20
@@ -205,11 +204,18 @@ class MessageSink(Protocol):
 class MessageRows(Protocol):
     """Who takes messages: a store, or somebody who shows them at once."""
 
-    def add(self, row: tuple[object, ...]) -> int:
+    def add(self, row: tuple[object, ...], /) -> int:
         """The values of a message (``MessageValues``); returns what :meth:`answer` wants to know of it."""
 
-    def answer(self, number: int, answer: AnswerValues) -> None:
+    def answer(self, number: int, answer: AnswerValues, /) -> None:
         """A message that was added is answered, for the first time."""
+
+
+class PayloadOctets(Protocol):
+    """Who takes the octets of messages' payload."""
+
+    def keep(self, octets: bytes, /) -> int:
+        """Octets of a message that is added next; returns where they are, for its values."""
 
 
 class Assembly:
@@ -221,7 +227,7 @@ class Assembly:
         held: how many octets wait at most for the rest of their messages.
     """
 
-    def __init__(self, store: MessageRows, octets: OctetStore | None = None, held: int = DEFAULT_HELD) -> None:
+    def __init__(self, store: MessageRows, octets: PayloadOctets | None = None, held: int = DEFAULT_HELD) -> None:
         self._store = store
         self._octets = octets
         self._most = held

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from scapy_mpa.errors import MPAError
-from scapy_mpa.probe.script import Finish, Send
+from scapy_mpa.probe.script import BareOctets, Finish, Send
 
 _MSG_EOR = getattr(socket, "MSG_EOR", 0)
 _AT_ONCE = 1 << 16
@@ -42,7 +42,7 @@ class Carrier(Protocol):
     def mss(self) -> int:
         """Octets that a segment takes."""
 
-    def send(self, step: Send) -> None:
+    def send(self, step: Send | BareOctets) -> None:
         """Have a segment sent; raises OSError if the connection does not take it."""
 
     def finish(self, step: Finish) -> None:
@@ -85,7 +85,7 @@ class KernelTCP:
             return self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) or _USUAL_MSS
         return _USUAL_MSS
 
-    def send(self, step: Send) -> None:
+    def send(self, step: Send | BareOctets) -> None:
         """Write the octets, as one record; raises OSError."""
         until = time.monotonic() + self._timeout
         view = memoryview(step.octets)

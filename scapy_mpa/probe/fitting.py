@@ -23,6 +23,8 @@ from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, Enha
 
 _PLAIN = "rfc5044"
 _ENHANCED = "rfc6581"
+#: Octets of Private Data (RFC 5044 §7.1.1).
+_MOST_PRIVATE_DATA = 512
 
 
 class Unsupported(MPAError):
@@ -49,7 +51,8 @@ def plan_of(case: Case, clean: Clean, left: Repairable | None = None) -> Plan:
     if clean.private_data and "private_data" not in setup and setup.get("profile") != "culley-02":
         setup["private_data"] = _pair(setup.get("private_data", (b"", b"")), side, clean.private_data)
     is_plain = setup.get("profile", _PLAIN) == _PLAIN and "enhanced" not in setup and "rev" not in setup
-    if clean.enhanced is not None and is_plain and plan.by == "initiator" and not _changes_frame(case):
+    has_room = len(setup.get("private_data", (b"", b""))[side]) + ENHANCED_DATA_LENGTH <= _MOST_PRIVATE_DATA
+    if clean.enhanced is not None and is_plain and has_room and plan.by == "initiator" and not _changes_frame(case):
         setup["profile"], setup["enhanced"] = _ENHANCED, (clean.enhanced._asdict(), None)
     return plan
 

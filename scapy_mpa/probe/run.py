@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from scapy_mpa.catalogue.case import Case
@@ -16,6 +16,7 @@ from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, SEND_INVALIDATE, SEND_SE_INVALIDATE, TERMINATE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import is_tagged, opcode_of
+from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import ULPDUReceived
 from scapy_mpa.live.incoming import IncomingHalf
@@ -27,6 +28,7 @@ from scapy_mpa.probe.findings import wrong_with
 from scapy_mpa.probe.fitting import plan_of
 from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken
 from scapy_mpa.probe.rawcarrier import RawTCP
+from scapy_mpa.probe.reach import Carriage
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Target
 from scapy_mpa.receive.scan import Layout
@@ -102,6 +104,7 @@ class ProbeRun:
         settings: see there.
 
     Attributes:
+        frame: the peer's startup frame on the first clean connection, None if there was none.
         remark: what is odd about the first clean connection, "" if nothing is.
         lost: names of the cases after which the peer was gone.
     """
@@ -114,25 +117,26 @@ class ProbeRun:
         self._controls: dict[tuple[str, str], SeenPeer] = {}
         self._last = 0.0
         self._told: dict[str, str] = {}
+        self.frame: StartupFrame | None = None
         self.remark = ""
         self.lost: list[str] = []
 
     def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
         """Give all of them, in order; raises CannotStart, and PeerGone behind the last result that there is."""
-        self._begin()
+        self.begin()
         for case in cases:
             result = self._give(case)
             if not self._is_well_after(result, is_last=case is cases[-1]):
                 result = self._gone(case, result)
                 yield self._known(result)
-                if not self._target.restart() or not self._target.is_back(self._is_well):
+                if not self._target.restart() or not self._target.is_back(self.is_well):
                     raise PeerGone(f"peer gone: it does not answer a clean connection any more, after {case.name}")
                 continue
             yield self._known(result)
 
     # --- clean connections ---
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """The first clean connection: it says how the others have to be."""
         role = self._target.role
         try:
@@ -143,6 +147,7 @@ class ProbeRun:
             seen = self._clean(echoes=True)
         self._terms = self._terms._replace(echoes=seen.has_echoed)
         self._standard = self._state(seen)
+        self.frame = seen.frame
         if seen.frame is None or seen.frame.r or seen.end is not None or seen.error is not None:
             from scapy_mpa.probe.judge import seen_words
 
@@ -164,7 +169,7 @@ class ProbeRun:
             return False
         return True
 
-    def _is_well(self) -> bool:
+    def is_well(self) -> bool:
         """Whether a clean connection is as the first one was."""
         answered, echoed = self._standard
         for _ in range(_TRIES):
@@ -182,15 +187,15 @@ class ProbeRun:
         """The same, behind a case; that an Initiator is, its next Request shows as well."""
         if self._target.role == "initiator" and not is_last and result.judgement.verdict in ("pass", "allowed"):
             return True
-        return self._is_well()
+        return self.is_well()
 
     def _gone(self, case: ProbeCase, result: Result) -> Result:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
         why = "a clean connection does not work any more"
-        if self._target.restart() and self._target.is_back(self._is_well):
+        if self._target.restart() and self._target.is_back(self.is_well):
             self._give(case)
-            if self._is_well():
+            if self.is_well():
                 why += "; it did after the case was repeated"
             else:
                 why += ", twice"
@@ -334,7 +339,6 @@ def _heard(plan: Plan, setup: Setup) -> list[bytes]:
     return [event.ulpdu for event in events if isinstance(event, ULPDUReceived)]
 
 
-def peers(cases: Sequence[ProbeCase], role: str, *, raw: bool = False) -> list[ProbeCase]:
-    """Those that a peer in this role can be given over the kernel's TCP, or by segments of our own (``raw``)."""
-    carriages = ("tcp", "raw") if raw else ("tcp",)
+def peers(cases: Sequence[ProbeCase], role: str, carriages: Container[Carriage] = ("tcp",)) -> list[ProbeCase]:
+    """Those that a peer in this role can be given by what carries them: the kernel's TCP, unless told otherwise."""
     return [case for case in cases if case.reach.role == role and case.reach.carriage in carriages]

@@ -30,6 +30,12 @@ class Send(NamedTuple):
         return self.packet.payload
 
 
+class BareOctets(NamedTuple):
+    """Octets that are nobody's packet, to be sent behind what was sent before."""
+
+    octets: bytes
+
+
 class Await(NamedTuple):
     """Go on when the peer has sent this: its startup frame, or an FPDU."""
 

@@ -21,6 +21,8 @@ from scapy_mpa.receive.scan import Layout
 ECHO_STAG: Final = 0x5EED0000
 #: Octets of a peer that are kept, to be shown.
 _KEPT = 1 << 16
+#: FPDUs that are kept, and octets above which nothing more is read: no answer is so long.
+_MOST_FPDUS, _MOST_OCTETS = 1 << 12, 1 << 24
 _READ_RESPONSE = 2
 
 
@@ -126,6 +128,8 @@ class Watcher:
         seen = self.seen
         seen.total += len(octets)
         seen.octets += octets[: max(0, _KEPT - len(seen.octets))]
+        if seen.error is None and seen.total > _MOST_OCTETS:
+            seen.error = RemoteProtocolError(f"more than {_MOST_OCTETS} octets, without an end")
         if seen.error is not None:
             return
         rest: Octets | None = octets
@@ -166,7 +170,8 @@ class Watcher:
 
     def _note(self, events: object, seconds: float) -> None:
         assert isinstance(events, (list, tuple))
-        self.seen.fpdus += [SeenFPDU(one.ulpdu, seconds) for one in events if isinstance(one, ULPDUReceived)]
+        found = [SeenFPDU(one.ulpdu, seconds) for one in events if isinstance(one, ULPDUReceived)]
+        self.seen.fpdus += found[: max(0, _MOST_FPDUS - len(self.seen.fpdus))]
 
     def _half(self) -> IncomingHalf:
         frame = self.seen.frame

@@ -20,6 +20,7 @@ from scapy_mpa.rules.table import RULES
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
+from scapy_mpa.values.startup import startup_fields
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -220,22 +221,6 @@ def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[st
     if startup is None:
         return None
     return {"frame": frame, **startup_fields(startup)}
-
-
-def startup_fields(startup: StartupFrame) -> dict[str, Any]:
-    """The fields of a startup frame with the keys of the JSON."""
-    enhanced = startup.enhanced
-    return {
-        "m": startup.m,
-        "c": startup.c,
-        "r": startup.r,
-        "s": startup.s,
-        "res": startup.res,
-        "rev": startup.rev,
-        "pd_length": startup.pd_length,
-        "private_data": startup.private_data.hex(),
-        "enhanced": enhanced._asdict() if enhanced is not None else None,
-    }
 
 
 def connection_line(connection: Connection) -> str:

@@ -1,10 +1,26 @@
-"""A startup frame of which only a part came (RFC 5044 §7.1.1)."""
+"""Startup frames as values: the keys of one in JSON; one of which only a part came (RFC 5044 §7.1.1)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, STARTUP_HEADER_LENGTH, Kind
+from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, STARTUP_HEADER_LENGTH, Kind, StartupFrame
+
+
+def startup_fields(startup: StartupFrame) -> dict[str, Any]:
+    """The fields of a startup frame with the keys of the JSON."""
+    enhanced = startup.enhanced
+    return {
+        "m": startup.m,
+        "c": startup.c,
+        "r": startup.r,
+        "s": startup.s,
+        "res": startup.res,
+        "rev": startup.rev,
+        "pd_length": startup.pd_length,
+        "private_data": startup.private_data.hex(),
+        "enhanced": enhanced._asdict() if enhanced is not None else None,
+    }
 
 
 class PartOfFrame(NamedTuple):

@@ -19,7 +19,7 @@ from scapy_mpa import analyze
 from scapy_mpa.cli import cli, main
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import send
-from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.framing.startup import decode_startup_frame, startup_frame
 from tests.live.loopback import HOST, command, finished, interrupted, listening, peak, read_to_end, server
 from tests.live.pairs import said
 from tests.live.test_driver import initiator_of
@@ -38,7 +38,7 @@ def test_rping_as_both_sides() -> None:
         status, out, err = connect(port, "--ulp", "rping", "--count", "3", "-m")
         assert (status, err) == (0, "")
         lines = out.splitlines()
-        assert lines[0] == "0 established: rfc5044, CRC, Markers from responder"
+        assert lines[0] == "0 established: rfc6581, CRC, Markers from responder, ORD 1 and 1, IRD 1 and 1"
         assert lines[-2:] == ["0 rping: 3 iterations of 64 octets", "1 connection"]
         assert len(lines) == 1 + 3 * 7 + 2
         status, out, _ = finished(process)
@@ -84,6 +84,77 @@ def test_a_scenario_and_a_file_of_ulpdus(tmp_path: Path) -> None:
         with listening("--count", "1") as (_, port):
             _, out, _ = connect(port, *option)
         assert [int(octets) for octets in re.findall(r"Send QN 0 MSN \d: (\d+) octets", out)][:2] == expected
+
+
+def test_each_connection_of_a_scenario_is_made(tmp_path: Path) -> None:
+    """One after the other; who listens says the next one's steps on each, and begins again behind the last."""
+    scenario = tmp_path / "a.toml"
+    says = ('"initiator send 1", "responder send 3"', '"initiator send 2"', '"initiator send 4"')
+    scenario.write_text("".join(f"[[connection]]\nsay = [{steps}]\n" for steps in says))
+    with listening("--count", "4", "--scenario", str(scenario)) as (process, port):
+        status, out, _ = connect(port, "--scenario", str(scenario))
+        assert status == 0
+        assert re.findall(r"^(\d) (.*) frame \d+ Send .* (\d+) octets?$", out, re.MULTILINE) == [
+            ("0", "initiator", "1"),
+            ("0", "responder", "3"),
+            ("1", "initiator", "2"),
+            ("2", "initiator", "4"),
+        ]
+        assert "3 connections" in out
+        # The fourth is served as the first was.
+        status, out, _ = connect(port, "--say", "send 1", "--say", "responder send")
+        assert re.findall(r"responder .* (\d+) octets?$", out, re.MULTILINE) == ["3"]
+        assert finished(process)[0] == 0
+
+
+def test_a_scenario_that_cannot_be_said_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    scenario = tmp_path / "a.toml"
+    scenario.write_text('[[connection]]\nsay = ["initiator send 10"]\n[[connection]]\nsay = ["initiator stream x"]\n')
+    status, out, err = connect(9, "--scenario", str(scenario))
+    assert (status, out) == (2, "")
+    assert "streaming data cannot be said here" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "depths"),
+    [
+        ((), (1, 1)),
+        (("--ird", "4"), (4, 1)),
+        (("--ord", "3", "--profile", "rfc6581"), (1, 3)),
+        (("--rev", "1"), None),
+        (("--profile", "rfc5044"), None),
+        (("--kind", "ietf-permissive", "--rev", "1"), None),
+    ],
+)
+def test_rping_asks_for_an_rdma_read(options: tuple[str, ...], depths: tuple[int, int] | None) -> None:
+    requests = []
+
+    def serve(sock: socket.socket) -> None:
+        requests.append(decode_startup_frame(sock.recv(100)))
+
+    with server(serve) as port:
+        connect(port, "--ulp", "rping", *options)
+    (request,) = requests
+    assert request is not None
+    enhanced = request.enhanced
+    assert (None if enhanced is None else (enhanced.ird, enhanced.ord)) == depths
+    assert enhanced is None or not enhanced.a
+
+
+@pytest.mark.parametrize("settle", [0.0, 0.4])
+def test_connect_settles_behind_the_reply(settle: float) -> None:
+    waited = []
+
+    def serve(sock: socket.socket) -> None:
+        sock.recv(100)
+        sock.sendall(REPLY)
+        replied = time.monotonic()
+        assert sock.recv(100)
+        waited.append(time.monotonic() - replied)
+
+    with server(serve) as port:
+        connect(port, "--ulp", "echo", "--count", "1", "--settle", str(settle))
+    assert settle <= waited[0] < settle + 0.4
 
 
 def test_standard_input_is_said_as_it_comes() -> None:
@@ -340,7 +411,7 @@ def test_connect_waits_for_somebody_to_listen() -> None:
 @pytest.mark.parametrize("size", [64, 65535])
 def test_rping_with_a_real_siw(size: int) -> None:
     host, _, port = SIW.rpartition(":")
-    arguments = ["--ulp", "rping", "--count", "100", "--size", str(size), "--ird", "8", "--ord", "8", "--no-crc", "-q"]
+    arguments = ["--ulp", "rping", "--count", "100", "--size", str(size), "--settle", "0.5", "--no-crc", "-q"]
     status, out, err = finished(command("connect", host, port, *arguments), 120)
     assert (status, err) == (0, "")
     assert f"rping: 100 iterations of {size} octets" in out

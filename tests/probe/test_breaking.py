@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+
 import pytest
 
 from scapy_mpa.catalogue.case import AREAS
@@ -41,7 +43,8 @@ TABLE: dict[str, tuple[str, dict[str, str]]] = {
     # --- alignment: no receiver looks at segments ---
     "alignment-of-one-octet-segments": ("initiator", {}),
     # --- the end ---
-    "fin-of-the-responder-in-fpdu": ("responder", {"valid-m0-c0": "connection-lost"}),
+    # It speaks by itself, after it has answered or before: that shows in one of the first cases.
+    "fin-of-the-responder-in-fpdu": ("responder", {"valid-*": "connection-lost"}),
     "fin-in-ulpdu": ("initiator", {"valid-reply-m0-c0": "connection-lost"}),
     # --- DDP and RDMAP ---
     "msn-twice": ("initiator", {"valid-reply-m0-c0": "ddp-msn"}),
@@ -55,9 +58,10 @@ def test_exactly_these_fail(name: str) -> None:
     with our_responder(name) if role == "responder" else our_initiator(name) as target:
         results = run_of(target, peers(chosen(), role))
     failed = {one.case.name: one.judgement.rule for one in results if one.counts_against}
-    assert failed.keys() == expected.keys()
-    for case, rule in failed.items():
-        assert rule == expected[case] or " " in expected[case]
+    assert len(failed) == len(expected)
+    for pattern, rule in expected.items():
+        (found,) = fnmatch.filter(failed, pattern)
+        assert failed[found] == rule or " " in rule
 
 
 def test_the_table_has_each_area_that_an_endpoint_can_break() -> None:

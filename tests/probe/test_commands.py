@@ -24,7 +24,7 @@ from tests.probe.peers import HOST, our_responder, plain_server
 from tests.probe.test_run import dies_of
 
 SCHEMA = json.loads((REPO / "scapy_mpa" / "probe" / "probe.schema.json").read_text())
-QUICK = ("--timeout", "0.3")
+QUICK = ("--timeout", "1")
 
 
 def probe(*arguments: str) -> Result:

@@ -116,7 +116,7 @@ def test_fpdus_beyond_holes_arrive_and_are_delivered(tmp_path: Path) -> None:
 def test_every_case(options: tuple[str, ...]) -> None:
     with routed(*options) as (peer, _):
         lines = peer.probe("--timeout", "0.3")
-    assert len(lines) == len(peers([*all_cases().values()], "responder", raw=True))
+    assert len(lines) == len(peers([*all_cases().values()], "responder", ("tcp", "raw")))
     bad = [(line["case"], line["verdict"], line["reason"]) for line in lines if line["verdict"] not in GOOD]
     assert not bad
 

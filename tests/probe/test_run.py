@@ -19,7 +19,7 @@ from scapy_mpa.probe.choice import all_cases, chosen, known_failures
 from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun, RunSettings, peers
-from scapy_mpa.probe.script import Finish, Send
+from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Initiator, Responder, closing, words
 from tests.probe.peers import HOST, TERMS, TIMEOUT, our_initiator, our_responder, plain_server, run_of
@@ -143,6 +143,31 @@ def test_a_peer_that_resets_or_closes_or_says_nothing() -> None:
         target = Responder(Connector(HOST, port, TIMEOUT))
         results = run_of(target, RESPONDERS[::40])
     assert {one.judgement.verdict for one in results} <= {"pass", "fail", "no answer", "allowed", "unsupported"}
+
+
+def test_a_peer_that_never_stops_talking() -> None:
+    """What is kept of it is bounded, and the case ends."""
+    from scapy_mpa.craft.ulpdus import rdma_write
+    from scapy_mpa.framing.fpdu import encode_fpdu
+
+    flood = encode_fpdu(rdma_write(1, 0, bytes(60_000))) * 16
+
+    def serve(sock: socket.socket, _number: int) -> bool:
+        replies(sock)
+        for _ in range(40):
+            sock.sendall(flood)
+        return True
+
+    with plain_server(serve) as port:
+        carrier = Connector(HOST, port, 5.0).connect()
+        start = time.monotonic()
+        seen = CaseExchange(carrier, all_cases()["pad-0"], Terms(20.0)).run()
+        carrier.close()
+    assert time.monotonic() - start < 15
+    assert seen.error is not None
+    assert "without an end" in seen.error.detail
+    assert len(seen.octets) <= 1 << 16
+    assert len(seen.fpdus) <= 1 << 12
 
 
 def dies_of(sock: socket.socket, word: bytes) -> bool:
@@ -330,7 +355,7 @@ class Fake:
         self.mss = 1460
         self.is_closed = False
 
-    def send(self, step: Send) -> None:
+    def send(self, step: Send | BareOctets) -> None:
         self.sent.append(step.octets)
 
     def finish(self, step: Finish) -> None:
