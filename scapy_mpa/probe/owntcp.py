@@ -155,6 +155,11 @@ class OwnTCP:
         else:
             self._put(whole)
 
+    def behind(self, octets: bytes) -> TcpPacket:
+        """The segment that brings these octets behind all that was handed over."""
+        start = max([self.sent, *(packet.end for packet in self._waiting)])
+        return self._packet(start, octets, ACK | PSH)
+
     def forge(self, packet: TcpPacket) -> None:
         """Send a segment that changes nothing here, whatever it is; raises OSError as ``send`` does."""
         self._check()

@@ -26,7 +26,7 @@ from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Unsupported
 from scapy_mpa.probe.owntcp import OwnTCP
 from scapy_mpa.probe.rawscript import Forge, Piece, Shaped, own_half
-from scapy_mpa.probe.script import Finish, Send
+from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.segment import Segment, addresses_of, checksum_is_right
 
@@ -100,14 +100,15 @@ class RawTCP:
             raise NotReached("Connection refused")
         self._flush()
 
-    def send(self, step: Send | Shaped) -> None:
+    def send(self, step: Send | Shaped | BareOctets) -> None:
         """Send a segment as it is; raises OSError if there is no connection any more."""
         if isinstance(step, Shaped) and ":" in self._ends[0][0]:
             raise Unsupported("it is about the header of IPv4")
         self._pump(0.0)
-        if not step.packet.flags & SYN:
+        whole = self._tcp.behind(step.octets) if isinstance(step, BareOctets) else step.packet
+        if not whole.flags & SYN:
             # What came with the SYN was sent by then.
-            for packet in cut(step.packet, self._tcp.mss):
+            for packet in cut(whole, self._tcp.mss):
                 self._tcp.send(packet, time.monotonic())
         self._flush(step.pieces if isinstance(step, Shaped) else ())
 

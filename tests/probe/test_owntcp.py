@@ -212,6 +212,7 @@ def test_the_window_is_kept_and_asked_for() -> None:
     client.send(data(0, bytes(100)), 1.0)
     client.send(data(100, bytes(100)), 1.0)
     client.send(data(1 << 30, b"far"), 1.0)  # what is none of the stream's does not wait
+    assert client.behind(b"more").start == 200
     assert [one.start for one in client.take_out()] == [0, 1 << 30]
     client.receive(answer(client, seq=8, ack=ISN + 101), 1.1)
     assert [one.start for one in client.take_out()] == [100]
