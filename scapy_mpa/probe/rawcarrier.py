@@ -25,7 +25,7 @@ from scapy_mpa.probe.carrier import NotReached
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Unsupported
 from scapy_mpa.probe.owntcp import OwnTCP
-from scapy_mpa.probe.rawscript import Forge, Piece, Shaped, own_half
+from scapy_mpa.probe.rawscript import Forge, WirePiece, Shaped, own_half
 from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.segment import Segment, addresses_of, checksum_is_right
@@ -40,7 +40,7 @@ _AT_ONCE = 256
 _EARLY, _MOST_FRAMES = 64, 1 << 17
 
 
-class Way(Protocol):
+class PacketWay(Protocol):
     """What IP packets of our address go through."""
 
     @property
@@ -63,7 +63,7 @@ class RawTCP:
         tcp: the connection.
     """
 
-    def __init__(self, way: Way, ends: tuple[tuple[str, int], tuple[str, int]], tcp: OwnTCP) -> None:
+    def __init__(self, way: PacketWay, ends: tuple[tuple[str, int], tuple[str, int]], tcp: OwnTCP) -> None:
         self._way = way
         self._ends = ends
         self._tcp = tcp
@@ -208,7 +208,7 @@ class RawTCP:
             self._note(answer)
             self._way.write(answer)
 
-    def _flush(self, pieces: tuple[Piece, ...] = ()) -> None:
+    def _flush(self, pieces: tuple[WirePiece, ...] = ()) -> None:
         """Send what is to be sent; what carries octets in these pieces, where there are some."""
         for packet in self._tcp.take_out():
             frame = octets_of(packet)
@@ -262,7 +262,7 @@ class RawConnector:
     Raises NotReached if the peer has no address of the same IP version.
     """
 
-    def __init__(self, way: Way, address: str, host: str, port: int, timeout: float) -> None:
+    def __init__(self, way: PacketWay, address: str, host: str, port: int, timeout: float) -> None:
         self._way = way
         self._address = address
         self._timeout = timeout
@@ -306,7 +306,7 @@ def cut(packet: TcpPacket, mss: int) -> Iterator[TcpPacket]:
         yield packet._replace(start=packet.start + first, payload=payload, damage=damage, piece=None)
 
 
-class Opening(NamedTuple):
+class Begins(NamedTuple):
     """How a connection begins: our initial sequence number, timestamps or none, octets of the SYN."""
 
     isn: int
@@ -314,18 +314,18 @@ class Opening(NamedTuple):
     octets: bytes = b""
 
 
-def opening_of(case: ProbeCase | None) -> Opening:
+def opening_of(case: ProbeCase | None) -> Begins:
     """What a case says of it; a number that nobody can know where it says none."""
     isn = int.from_bytes(os.urandom(4), "big")
     if case is None:
-        return Opening(isn)
+        return Begins(isn)
     plan = case.case.plan()
     side, told = ROLES.index(plan.by), plan.setup.get("isn", (None, None))
     packets = plan.sent()
     own = own_half(packets, plan.by)
     octets = next((one.payload for one in packets if one.half is own and one.flags & SYN), b"")
     isn = told[side] if told[side] is not None else isn
-    return Opening(isn, plan.setup.get("timestamps", True), octets)
+    return Begins(isn, plan.setup.get("timestamps", True), octets)
 
 
 def maker(source: tuple[str, int], destination: tuple[str, int]) -> FrameMaker:

@@ -43,7 +43,7 @@ class Forge(NamedTuple):
     older: int = 0
 
 
-class Piece(NamedTuple):
+class WirePiece(NamedTuple):
     """What an IPv4 packet, or a part of it, is sent as: its TTL, its flags and fragment offset.
 
     Of what follows the header it has the octets from ``first`` to ``last`` (None: to the end).
@@ -66,7 +66,7 @@ class Shaped(NamedTuple):
     """A segment of the stream whose IP header is not as usual: as ``script.Send``, with what it is sent as."""
 
     packet: TcpPacket
-    pieces: tuple[Piece, ...]
+    pieces: tuple[WirePiece, ...]
 
     @property
     def octets(self) -> bytes:
@@ -121,7 +121,7 @@ def own_half(packets: Iterable[TcpPacket], by: Role) -> SentHalf:
     return [packet.half for packet in packets if packet.half.role == by and not packet.is_injected][-1]
 
 
-def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, tuple[Piece, ...]]:
+def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, tuple[WirePiece, ...]]:
     """By the identity of a packet: what it is sent as, where changes to what is captured make its IP header another."""
     if not wire or packets[0].half.frames.ip_version != 4:
         return {}
@@ -129,7 +129,7 @@ def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, 
     plain, altered = dict(frames), frames
     for change in wire:
         altered = change([*altered])
-    found: dict[int, tuple[Piece, ...]] = {}
+    found: dict[int, tuple[WirePiece, ...]] = {}
     for packet in packets:
         parts = [frame for time, frame in altered if time == packet.time]
         if packet.payload and parts and parts != [plain[packet.time]]:
@@ -137,10 +137,10 @@ def _shapes(packets: list[TcpPacket], wire: Sequence[FrameChange]) -> dict[int, 
     return found
 
 
-def _piece(frame: bytes) -> Piece:
+def _piece(frame: bytes) -> WirePiece:
     field = int.from_bytes(frame[_IP_AT + 6 : _IP_AT + 8], "big")
     first, size = (field & _OFFSET) * 8, len(frame) - _TCP_AT
-    return Piece(frame[_IP_AT + 8], frame[_IP_AT + 6 : _IP_AT + 8], first, first + size if field & _MORE else None)
+    return WirePiece(frame[_IP_AT + 8], frame[_IP_AT + 6 : _IP_AT + 8], first, first + size if field & _MORE else None)
 
 
 def raw_script_of(packets: list[TcpPacket], by: Role, wire: Sequence[FrameChange] = ()) -> list[RawStep]:
