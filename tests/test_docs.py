@@ -53,6 +53,9 @@ NOT_RUN = re.compile(
     |   modprobe\ siw
     |   rdma\ link\ add\ siw0\ type\ siw\ netdev\ eth0
     |   rping\ -[sc]\ -a\ 192\.0\.2\.\d\ .+
+    |   ip\ route\ add\ 198\.51\.100\.\d\ via\ 192\.0\.2\.\d
+    |   sysctl\ -w\ net\.ipv4\.ip_forward=1
+    |   scapy-mpa\ probe\ 192\.0\.2\.\d\ \d+\ --raw\ 198\.51\.100\.\d
     |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
     |   python\ -m\ scripts\.siw_interop\ .+
     """,

@@ -25,7 +25,7 @@ from scapy_mpa.probe.carrier import NotReached
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Unsupported
 from scapy_mpa.probe.owntcp import OwnTCP
-from scapy_mpa.probe.rawscript import Forge, WirePiece, Shaped, own_half
+from scapy_mpa.probe.rawscript import Forge, Shaped, WirePiece, own_half
 from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.segment import Segment, addresses_of, checksum_is_right
