@@ -88,11 +88,8 @@ def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
 
 def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[Item]:
     """What one step means for a side. Raises ConversationError for what is none, MPAError for what cannot be said."""
-    words = step.split()
-    if words and words[0] in VERBS:
-        step = f"{role} {step}"
     before = len(conversation.steps)
-    say(conversation, step)
+    say(conversation, step, by=role)
     found = conversation.steps[before:]
     # Steps are said once; what they have in common (made up octets) is in the conversation.
     del conversation.steps[before:]
