@@ -36,7 +36,7 @@ VERBS = (
     "ulpdu",
 )
 #: What else a step can be, and how it is written.
-_USES = {
+_USES: dict[str, str] = {
     **{role: f"say what it does, such as {role} send 100" for role in ROLES},
     "pause": "seconds follow: pause 0.5",
     "path-mtu": "octets follow: path-mtu 600",
