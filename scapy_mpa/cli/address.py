@@ -24,7 +24,7 @@ def host_and_port(words: Sequence[str], usual_host: str | None = None, least_por
     elif len(words) == 1:
         host, port = usual_host, words[0]
     else:
-        host, port = (words[0], words[1]) if len(words) == 2 else (None, "")
+        host, port = words if len(words) == 2 and words[0].count(":") != 1 else (None, "")
     if not host or not (port.isascii() and port.isdecimal()) or not least_port <= int(port) <= _LARGEST_PORT:
         form = "HOST PORT" if usual_host is None else "[HOST] PORT"
         example = "192.0.2.1 7471" if usual_host is None else "7471"

@@ -71,10 +71,10 @@ def connect_command(
                 await session.connect(host, port, retry=retry)
             except NobodyListens as error:
                 raise NobodyListens(f"{error}: {_refused(host)}") from None
+        if capture is None and talking.ulp == "none" and not talking.has_words:
+            click.echo("nothing was said but the Request: --say, --ulp and others say something", err=True)
 
     if capture is None:
-        if talking.ulp == "none" and not talking.has_words:
-            click.echo("nothing is said after the startup frames: --say, --ulp and others say something", err=True)
         return talking.run(talk, talking.speaker("initiator"))
     if talking.ulp != "none" or talking.has_words:
         raise click.UsageError("--from says what is said: leave --ulp, --say, --scenario and --ulpdus out")
