@@ -41,6 +41,18 @@ fi; \
 present || { echo "$(2) is missing: install it first (apt-get install $(2))" >&2; exit 1; }
 endef
 
+# $(call offer,a command that succeeds if it is there,the Debian packages that bring it,what is skipped without)
+define offer
+@present() { $(1) >/dev/null 2>&1; }; \
+if ! present && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	echo "installing $(2)"; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	apt-get update -qq </dev/null; \
+	apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends $(2) </dev/null; \
+fi; \
+present || echo "$(2): not there, so $(3) (apt-get install $(2))" >&2
+endef
+
 # What compiles hot modules is installed if root runs make; without, everything works more slowly.
 CAN_COMPILE := cc --version && test -e "$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h"
 define provide_compiler
@@ -84,6 +96,7 @@ lint: $(INSTALLED_TEST) ## ruff and mypy alone
 
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py
+	$(BIN)/python scripts/benchmark.py --aims
 
 fuzz: $(INSTALLED_TEST) ## hand a million mutated captures to the analysis (FUZZ_ARGS="--count 10000 --jobs 2")
 	$(BIN)/python -m scripts.fuzz_captures $(FUZZ_ARGS)
@@ -126,5 +139,6 @@ $(INSTALLED_TEST): pyproject.toml $(HOT) $(CREATED)
 	$(call provide,command -v tshark,tshark)
 	$(call provide,command -v ip,iproute2)
 	$(call provide,command -v tcpdump,tcpdump)
+	$(call offer,(command -v chromium && command -v chromedriver),chromium chromium-driver,no test opens pages in a browser)
 	$(PIP) install --quiet $(EDITABLE) '.[test]'
 	@touch $(INSTALLED) $@

@@ -4,6 +4,8 @@
     python scripts/benchmark.py                          # all scenarios at 100 MB
     python scripts/benchmark.py --size 1GB -s plain      # one of them at 1 GB
     python scripts/benchmark.py --make -s plain          # make the capture, print its name
+    python scripts/benchmark.py --aims                   # what is aimed at, and whether it is met
+    python scripts/benchmark.py --part floods            # one part of that
     python scripts/benchmark.py --craft                  # how fast captures are made, against Scapy
 
 Whole processes are measured, imports included, one after the other in turn, so that a busy machine troubles
@@ -29,14 +31,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # measure this checkout, wherever the command is run
+
+from scripts.benchmark_aims import PARTS, Bench, print_aims  # noqa: E402
 
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 TSHARK_OPTIONS = (
@@ -206,6 +211,11 @@ class Result:
         return min(self.seconds)
 
     @property
+    def least(self) -> float:
+        """Seconds of the processor."""
+        return min(self.cpu)
+
+    @property
     def median(self) -> float:
         return statistics.median(self.seconds)
 
@@ -236,13 +246,16 @@ def environment(folder: Path) -> dict[str, str]:
     return {**found, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
-def run(command: list[str], out: Path, err: Path) -> tuple[float, float, int, int]:
+def run(
+    command: Sequence[str], out: Path, err: Path, changed: Mapping[str, str] = MappingProxyType({})
+) -> tuple[float, float, int, int]:
     """Seconds, those of the processor, exit status and peak memory in octets of a process and those it starts.
 
-    The memory is that of the largest of them.
+    The memory is that of the largest of them.  ``changed`` is what its environment has besides.
     """
     spawn = [sys.executable, "-I", "-S", "-c", SPAWN, str(out), str(err), *command]
-    seconds, cpu, status, memory = json.loads(subprocess.check_output(spawn, env=environment(out.parent)))
+    surroundings = {**environment(out.parent), **changed}
+    seconds, cpu, status, memory = json.loads(subprocess.check_output(spawn, env=surroundings))
     return seconds, cpu, status, memory * (1 if sys.platform == "darwin" else 1024)
 
 
@@ -291,6 +304,18 @@ def measure(capture: Capture, names: list[str], repeat: int, folder: Path) -> li
                 except (ValueError, KeyError, IndexError) as problem:
                     result.failure = f"output not understood: {problem!r}"
     return list(results.values())
+
+
+def alone(command: Sequence[str], changed: Mapping[str, str], repeat: int, folder: Path) -> tuple[float, int]:
+    """The least processor time of a command, in seconds, and its peak memory in octets; modules are compiled first."""
+    rounds = []
+    for number in range(repeat + 1):
+        _, cpu, status, memory = run(command, folder / "out", folder / "err", changed)
+        if status not in (0, 1) or not (folder / "out").stat().st_size:
+            raise SystemExit(f"{' '.join(command)}: {failure_of(status, folder / 'err')}")
+        if number:
+            rounds.append((cpu, memory))
+    return min(cpu for cpu, _ in rounds), max(memory for _, memory in rounds)
 
 
 def failure_of(status: int, err: Path) -> str:
@@ -388,6 +413,27 @@ def print_table(capture: Capture, results: list[Result], style: str) -> None:
     sys.stdout.flush()
 
 
+# ---------------------------------------------------------------------------------------------- what is aimed at
+
+
+def bench_in(cache: Path, folder: Path, repeat: int, seed: int) -> Bench:
+    """What measures aims, ``repeat`` times each, with captures in ``cache`` and all else in ``folder``."""
+
+    def measured(capture: Capture, names: Sequence[str]) -> dict[str, Result]:
+        results = measure(capture, list(names), repeat, folder)
+        for result in results:
+            if result.failure:
+                raise SystemExit(f"{capture.path}: {result.command} failed: {result.failure}")
+        return {result.command: result for result in results}
+
+    return Bench(
+        lambda scenario, size: cached_capture(scenario, cache, size, seed),
+        measured,
+        lambda command, changed: alone(command, changed, repeat, folder),
+        cache,
+    )
+
+
 # ---------------------------------------------------------------------------------------------- the command
 
 
@@ -436,6 +482,10 @@ def parse_size(text: str) -> int:
 @click.option("--format", "style", type=click.Choice(["table", "md", "json"]), default="table", show_default=True)
 @click.option("--make", is_flag=True, help="Only make the captures and print their names.")
 @click.option("--craft", is_flag=True, help="Only measure how fast captures are made.")
+@click.option("--aims", "wants_aims", is_flag=True, help="Only measure what is aimed at, and say whether it is met.")
+@click.option(
+    "--part", "parts", multiple=True, type=click.Choice(list(PARTS)), help="Only this part of --aims. May be repeated."
+)
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -451,6 +501,8 @@ def main(
     style: str,
     make: bool,
     craft: bool,
+    wants_aims: bool,
+    parts: tuple[str, ...],
     write: Path | None,
 ) -> None:
     """Measure scapy-mpa against tshark and against the floor, on captures made for the purpose."""
@@ -466,6 +518,10 @@ def main(
         print_craft_table(size)
         return
     cache.mkdir(parents=True, exist_ok=True)
+    if wants_aims or parts:
+        with tempfile.TemporaryDirectory(dir=cache) as name:
+            print_aims(parts or tuple(PARTS), bench_in(cache, Path(name), repeat, seed), style)
+        return
     if not make and any(name.startswith("tshark") for name in names) and not shutil.which("tshark"):
         click.echo("tshark is not installed: its rows and the ratios to it are left out", err=True)
     report = []

@@ -40,8 +40,12 @@ SAMPLED = {
     "tests/layers/test_session.py::test_packets_know": 12,
     "tests/layers/test_session.py::test_placed_order": 6,
     "tests/layers/test_session.py::test_what_is_written": 12,
+    "tests/page/test_browser.py::test_every_page": 100,
+    "tests/page/test_page.py::test_every_capture": 20,
+    "tests/page/test_page.py::test_pages_of_mutated": 20,
     "tests/plot/test_pictures.py::test_every_capture": 10,
     "tests/report/test_formats.py::test_reports_and_records": 3,
+    "tests/report/test_records.py::test_some_records": 4,
     "tests/wireshark/test_crosscheck.py::test_nothing_is_unexplained": 4,
     "tests/wireshark/test_export.py::test_tshark": 3,
     # Captures cut and lossy, and what makes them by the number.

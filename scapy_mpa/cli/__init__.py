@@ -34,6 +34,7 @@ COMMANDS = (
     "malform",
     "messages",
     "plot",
+    "report",
     "rules",
     "shell",
     "show",
@@ -121,7 +122,7 @@ def _run() -> int:
     """Run the command; returns the exit status."""
     # Segments live as long as their block of the capture and form no cycles, nor does what is left of a connection that
     # is over: looking for some, every few hundred, would cost a third of the time.
-    gc.set_threshold(2_000_000)
+    gc.set_threshold(5_000_000)
     # The C library gives memory of a block of the capture back and is handed it again, page by page, for the next one,
     # which takes a tenth of the time; glibc keeps it if more was freed once (M_MMAP_THRESHOLD in mallopt(3)).
     bytes(_FREED_ONCE)

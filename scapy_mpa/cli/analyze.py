@@ -8,14 +8,13 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.colours import style
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.jsontext import pieces
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.table import SEVERITIES, Severity
-
-_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
 @click.command("analyze")
@@ -80,7 +79,7 @@ def analyze_command(
         def more_of(connection: Connection) -> Iterable[str]:
             return () if found is None else buffer_lines(connection, found, reading.directions)
 
-        for line in report_lines(report, _style, every=every, summary_only=summary_only, more_of=more_of):
+        for line in report_lines(report, style, every=every, summary_only=summary_only, more_of=more_of):
             click.echo(line)
     if not report.connections and not report.findings:
         warn_of_nothing((*reading.filters, *(("--severity",) if severity is not None else ())))
@@ -88,7 +87,3 @@ def analyze_command(
         warn_of_nothing(("--rules, --ignore",), "finding")
     warn_of_damage(report.damage)
     return judging.status(report)
-
-
-def _style(severity: str, text: str) -> str:
-    return click.style(text, fg=_COLOURS[severity])

@@ -57,6 +57,13 @@ class Host(click.ParamType[bytes]):
 
     name = "address"
 
+    @staticmethod
+    def name_of(octets: bytes) -> str:
+        """The address as it is typed."""
+        from ipaddress import ip_address
+
+        return str(ip_address(octets))
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         """The octets of the address."""
         if isinstance(value, bytes):
@@ -111,6 +118,8 @@ class Reading(NamedTuple):
     filters: tuple[str, ...] = ()
     #: The upper layers whose connections are shown; all, if there are none.
     protocols: tuple[str, ...] = ()
+    #: What was told of the captures, as it was typed: which of them is read, what is assumed, and the limits.
+    told: tuple[str, ...] = ()
 
     @property
     def has_times(self) -> bool:
@@ -237,8 +246,16 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             "--ulp": protocols,
         }
         filters = tuple(name for name, value in given.items() if value not in (None, ()))
-        told = list(captures), selection, assumptions, limits
-        return command(Reading(*told, connections, shown, since, until, filters, protocols), **others)
+        what = list(captures), selection, assumptions, limits
+        told = (
+            *(word for port in ports for word in ("--port", str(port))),
+            *(word for host in hosts for word in ("--host", Host.name_of(host))),
+            *(("--frames", "-".join("" if one is None else str(one) for one in frames)) if frames is not None else ()),
+            *(("--profile", profile) if profile is not None else ()),
+            *(word for one in assume for word in ("--assume", one)),
+            *(word for one in limit for word in ("--limit", one)),
+        )
+        return command(Reading(*what, connections, shown, since, until, filters, protocols, told), **others)
 
     decorated = with_reading
     for decorate in reversed(

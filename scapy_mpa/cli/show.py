@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
-from scapy_mpa.cli.analyze import _style as severity_style
+from scapy_mpa.cli.colours import paint, style
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -64,6 +64,8 @@ def show_command(
 ) -> int:
     """Show one frame or FPDU octet by octet, and why it was located where it was.
 
+    On a terminal headers, Markers, PAD, CRC and payload have colours of their own, unless NO_COLOR is set or
+    TERM is dumb.
     Several captures are merged by time. The octets are read again, so a capture cannot come through a pipe.
     """
     from scapy_mpa.report.frame import show_frame
@@ -85,7 +87,7 @@ def show_command(
     if output_format == "json":
         click.echo(json.dumps(shown.as_dict(report), indent=2))
     else:
-        for line in shown_lines(shown, full, severity_style):
+        for line in shown_lines(shown, full, style, paint):
             click.echo(line)
     warn_of_damage(report.damage)
     return 1 if shown.has_error else 0

@@ -162,7 +162,9 @@ class AwaitingInference:
         self._next_try = next_try
         #: The sequence number at which offsets count 0.
         self._origin = waiting.segments[0].seq if waiting else half.origin or max(half.peer.ack, 0)
-        self._is_touched = False
+        self._is_touched = bool(waiting)
+        if waiting:
+            context.touch(self)
 
     @property
     def weight(self) -> int:

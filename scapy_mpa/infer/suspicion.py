@@ -354,7 +354,3 @@ class Inquiry:
             return False
         self._suspicion = self._doubt = None
         return True
-
-    def let_go(self) -> None:
-        """The TCP connection is over."""
-        self.is_open, self._doubt, self._suspicion = False, None, None

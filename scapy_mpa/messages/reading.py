@@ -7,7 +7,7 @@ more: from there on all of a connection goes into files, and is put together at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TypeAlias, cast
 
@@ -105,7 +105,8 @@ class CapturedMessages(Listener):
     """Reads a capture, or several merged by time; then iterating yields its messages, as often as one likes.
 
     ``report`` is the report without FPDUs: only messages of the connections that are left in it are yielded, of these
-    ``directions``, and of these upper layers. Use as a context manager. Raises as :func:`scapy_mpa.analyze` does, and
+    ``directions``, and of these upper layers. ``store`` makes what the messages are put into, where not all of them are
+    wanted. Use as a context manager. Raises as :func:`scapy_mpa.analyze` does, and
     OSError if a temporary file cannot be written.
 
     Attributes:
@@ -118,6 +119,7 @@ class CapturedMessages(Listener):
         *,
         payload: bool = False,
         held: int = DEFAULT_HELD,
+        store: Callable[[], MessageStore] = MessageStore,
         directions: Sequence[Direction] = DIRECTIONS,
         protocols: Sequence[str] = (),
         selection: Selection = EVERYTHING,
@@ -128,7 +130,8 @@ class CapturedMessages(Listener):
         self._held = held
         self._directions = directions
         self._protocols = protocols
-        self._store, self._octets = MessageStore(), OctetStore()
+        self._make_store = store
+        self._store, self._octets = store(), OctetStore()
         self._times = FrameTimes()
         self._spilled_octets, self._events = OctetStore(), cast("Sorted[_Event]", Sorted())
         super().__init__()
@@ -154,7 +157,7 @@ class CapturedMessages(Listener):
         """Forget what was heard."""
         super().begin()
         self.close()
-        self._store, self._octets, self._times = MessageStore(), OctetStore(), FrameTimes()
+        self._store, self._octets, self._times = self._make_store(), OctetStore(), FrameTimes()
         self._spilled_octets, self._events = OctetStore(), Sorted()
         self._assembly = Assembly(self._store, self._octets if self._wants_payload else None, self._held)
         self._connections: dict[int, ConnectionMessages] = {}
@@ -320,9 +323,14 @@ class CapturedMessages(Listener):
 
     # --- what is yielded ---
 
+    @property
+    def store(self) -> MessageStore:
+        """What the messages were put into."""
+        return self._store
+
     def __iter__(self) -> Iterator[MessageRow]:
         """Yield the messages in the order of delivery; those never delivered come behind all others."""
-        shown = self._shown()
+        shown = self.shown_halves()
         for values in self._store:
             half = values.half
             number = shown.get(half)
@@ -333,7 +341,7 @@ class CapturedMessages(Listener):
                 payload = self._octets.at(*values.payload)
             yield row_of(values, number, DIRECTIONS[half & 1], self._errors.get(half), payload)
 
-    def _shown(self) -> dict[int, int]:
+    def shown_halves(self) -> dict[int, int]:
         """The half connections that are yielded, and the number of their connection."""
         left = {id(connection) for connection in self.report.connections}
         found = {}
@@ -349,7 +357,7 @@ class CapturedMessages(Listener):
     @property
     def shown(self) -> list[tuple[Connection, ConnectionMessages]]:
         """The connections of which messages are yielded."""
-        numbers = {*self._shown().values()}
+        numbers = {*self.shown_halves().values()}
         return [(one, self.messages[one.number]) for one in self.report.connections if one.number in numbers]
 
 

@@ -19,7 +19,11 @@ from scapy_mpa.wireshark.spill import Sorted
 
 #: Rows that are written at a time, and how many of such chunks stay in memory.
 _CHUNK, _CHUNKS = 2048, 4
-_DELIVERED = MessageValues._fields.index("delivered_frame")
+_HALF, _OPCODE, _LAST_FRAME, _DELIVERED, _TIME = (
+    MessageValues._fields.index(name) for name in ("half", "opcode", "last_frame", "delivered_frame", "time")
+)
+#: Read Request and Atomic Request.
+REQUEST_OPCODES = frozenset((1, 10))
 _NEVER = 1 << 63
 
 _Row: TypeAlias = "tuple[Any, ...]"
@@ -141,6 +145,36 @@ class MessageStore:
         """Let go of everything."""
         self._in_order.close()
         self._late.close()
+
+
+class RequestStore(MessageStore):
+    """Keeps nothing but Read and Atomic Requests: when they were whole, and when they were answered.
+
+    Attributes:
+        halves: of each, as :class:`~scapy_mpa.messages.row.MessageValues` has it.
+        frames: that brought the last octet of it.
+        asked: nanoseconds since the epoch at which that was.
+        answered: the same of the end of its answer, 0 if there is none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.halves, self.frames = array("Q"), array("Q")
+        self.asked, self.answered = array("q"), array("q")
+
+    def add(self, row: _Row) -> int:
+        """A message; returns what :meth:`answer` wants to know of a Request."""
+        if row[_OPCODE] not in REQUEST_OPCODES:
+            return -1
+        self.halves.append(row[_HALF])
+        self.frames.append(row[_LAST_FRAME])
+        self.asked.append(row[_TIME])
+        self.answered.append(0)
+        return len(self.answered) - 1
+
+    def answer(self, number: int, answer: AnswerValues) -> None:
+        """A Request is answered, for the first time."""
+        self.answered[number] = answer[3]
 
 
 def _key(row: MessageValues, number: int) -> _Key:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, add_legend, entitle, figure_of, number_axis, time_unit
+from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, Sheet, number_axis, time_unit
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import Stretch
-from scapy_mpa.report.buffers import WAY_WORDS, WAYS, half_buffers
-from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.track import tracks
-from scapy_mpa.tcp.half import Direction
+from scapy_mpa.plot.view import Stretch, Subject, inside
+from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,47 +15,51 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000_000
 #: Steps that are drawn one by one.
 _MOST_STEPS = 600
+_BY_ALL = "by all three ways"
 
 
-def held(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
+def held(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the octets held; raises as :meth:`Connection.plot` does."""
     import numpy as np
 
-    read = tracks([connection])
-    shown = [direction for direction in directions if len(connection.half(direction).fpdus)]
-    figure, axes = figure_of(max(1, len(shown)), 2.3)
-    said = [window.words]
+    connection = subject.connection
+    shown = [direction for direction in subject.directions if len(connection.half(direction).fpdus)]
+    sheet = Sheet(len(shown), 2.3, nothing="there are no FPDUs")
     begun = connection.lifecycle.first[1]
     colours = dict(zip(WAYS, (ORANGE, PURPLE, look.blue), strict=True))
-    for direction, ax in zip(shown, axes, strict=False):
-        track = read[connection.number, direction]
-        found = half_buffers(connection, direction, track)
-        chosen = [
-            index
-            for index, (frame, time) in enumerate(zip(track.frames, track.times, strict=True))
-            if window.has(frame, time)
-        ]
-        seconds = (np.array(track.times, dtype=np.int64)[chosen] - begun) / _SECOND
-        span = float(seconds.max() - seconds.min()) if len(chosen) else 0.0
+    for number, direction in enumerate(shown):
+        (ax,), track, found = sheet.axes(number), subject.track(direction), subject.buffers(direction)
+        frames, all_times = np.frombuffer(track.frames, dtype=np.uint64), np.frombuffer(track.times, dtype=np.int64)
+        chosen = inside(frames, all_times, window)
+        seconds = (all_times[chosen] - begun) / _SECOND
+        span = float(seconds.max() - seconds.min()) if len(seconds) else 0.0
         unit = time_unit(span)
         times = seconds * unit.a_second
-        is_dense = len(chosen) > _MOST_STEPS
+        is_dense = len(seconds) > _MOST_STEPS
         peaks = []
-        for way in WAYS:
-            octets = np.array(found.series[way], dtype=np.int64)[chosen]
-            peaks.append(f"{WAY_WORDS[way]}: {int(octets.max()) if len(octets) else 0:,}")
+        series = {way: np.array(found.series[way], dtype=np.int64)[chosen] for way in WAYS}
+        is_one = all(np.array_equal(series["marker"], series[way]) for way in WAYS)
+        for way in ("marker",) if is_one else WAYS:
+            octets = series[way]
+            words = _BY_ALL if is_one else WAY_WORDS[way]
+            peaks.append(f"{words}: {int(octets.max()) if len(octets) else 0:,}")
             # Where full order and length do the same, the dashes show both.
+            mark = "dashes" if way == "length" else "line"
             style = "--" if way == "length" else "-"
+            colour = look.ink if is_one else colours[way]
+            sheet.keys.append(Key(colour, words, mark))
             if is_dense:
                 columns = grid([times], COLUMNS * 2)
                 octets = columns.extremes(times, octets, octets)[1]
-                ax.stairs(np.nan_to_num(octets), columns.edges, color=colours[way], linestyle=style, linewidth=1.2)
+                ax.stairs(np.nan_to_num(octets), columns.edges, color=colour, linestyle=style, linewidth=1.2)
             else:
-                ax.step(times, octets, where="post", color=colours[way], linestyle=style, linewidth=1.2)
+                ax.step(times, octets, where="post", color=colour, linestyle=style, linewidth=1.2)
             if way == "marker" and not is_dense:
-                ax.fill_between(times, octets, step="post", color=colours[way], alpha=0.25, linewidth=0)
+                ax.fill_between(times, octets, step="post", color=colour, alpha=0.25, linewidth=0)
         if is_dense:
-            said.append(f"{direction} aggregated: the most in each of {COLUMNS * 2} columns of {len(chosen):,} frames")
+            sheet.said.append(
+                f"{direction} aggregated: the most in each of {COLUMNS * 2} columns of {len(seconds):,} frames"
+            )
         ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; at most {', '.join(peaks)}")
         ax.set_ylabel("octets held")
         ax.set_xlabel(f"{unit.name} since the connection began")
@@ -67,11 +67,4 @@ def held(connection: Connection, directions: Sequence[Direction], window: Stretc
         ax.margins(x=0.01)
         number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis)
-    if not shown:
-        axes[0].set_axis_off()
-        said.append("there are no FPDUs")
-    entitle(figure, connection, "Octets a receiver had to hold (RFC 5044 appendix B)", said)
-    marks = ("line", "dashes", "line")
-    keys = [Key(colours[way], WAY_WORDS[way], mark) for way, mark in zip(WAYS, marks, strict=True)]
-    add_legend(figure, look, keys)
-    return figure
+    return sheet.finish(connection, "Octets a receiver had to hold (RFC 5044 appendix B)", window.words, look)

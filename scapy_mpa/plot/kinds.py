@@ -9,19 +9,18 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.plot.held import held
 from scapy_mpa.plot.lanes import AXES, lanes
 from scapy_mpa.plot.look import DARK, LIGHT, Look, check_matplotlib, settings
-from scapy_mpa.plot.reads import reads
+from scapy_mpa.plot.reads import Asked, reads
 from scapy_mpa.plot.sequence import sequence
 from scapy_mpa.plot.sizes import sizes
 from scapy_mpa.plot.throughput import throughput
-from scapy_mpa.plot.view import Stretch
+from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Those that are drawn along one axis.
-_DRAWN: dict[str, Callable[[Connection, Sequence[Direction], Stretch, Look], Figure]] = {
+_DRAWN: dict[str, Callable[[Subject, Stretch, Look], Figure]] = {
     "sequence": sequence,
     "reads": reads,
     "held": held,
@@ -41,17 +40,30 @@ def draw(
     dark: bool,
 ) -> Figure:
     """Draw a connection, of a report that holds FPDUs; raises as :meth:`Connection.plot` does."""
+    figure = draw_subject(Subject(connection, directions), kind, Stretch(frames, *times), axis, dark)
+    with settings(DARK if dark else LIGHT):
+        # Where things lie follows from the settings; whoever gets the figure has others. To lay it out again would
+        # take as long as to draw it.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure
+
+
+def draw_subject(
+    subject: Subject, kind: str, window: Stretch, axis: str = "octets", dark: bool = False, asked: Asked | None = None
+) -> Figure:
+    """Draw one of several pictures of a connection, not laid out yet; raises as :meth:`Connection.plot` does."""
     if kind not in KINDS:
         raise MPAError(f"there is no kind of picture {kind!r}; there are {', '.join(KINDS)}")
     if axis not in AXES:
         raise MPAError(f"there is no axis {axis!r}; there are {', '.join(AXES)}")
     check_matplotlib()
-    window, look = Stretch(frames, *times), DARK if dark else LIGHT
+    look = DARK if dark else LIGHT
     with settings(look):
         if kind == "lanes":
-            figure = lanes(connection, directions, window, AXES[axis], look)
+            figure = lanes(subject, window, AXES[axis], look)
+        elif kind == "reads":
+            figure = reads(subject, window, look, asked)
         else:
-            figure = _DRAWN[kind](connection, directions, window, look)
-        # Where things lie follows from the settings; whoever gets the figure has others.
-        figure.draw_without_rendering()
+            figure = _DRAWN[kind](subject, window, look)
     return figure

@@ -5,7 +5,7 @@ Along the octets of the stream, or along time, where an FPDU lasts from its firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.errors import MPAError
@@ -21,17 +21,14 @@ from scapy_mpa.plot.look import (
     YELLOW,
     Key,
     Look,
-    add_legend,
-    entitle,
-    figure_of,
+    Sheet,
     number_axis,
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import MOST_RECORDS, HalfView, Stretch, holes, views
+from scapy_mpa.plot.view import MOST_RECORDS, HalfView, Stretch, Subject, holes
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.words import plural
-from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,24 +74,17 @@ class _Lane(NamedTuple):
     octets: Column
 
 
-def lanes(connection: Connection, directions: Sequence[Direction], window: Stretch, axis: Axis, look: Look) -> Figure:
+def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
     """Draw the lanes of a connection; raises as :meth:`Connection.plot` does."""
-    shown = views(connection, directions, window)
-    figure, axes = figure_of(max(1, len(shown)), 2.3)
-    keys: list[Key] = []
-    said = [window.words]
-    for view, ax in zip(shown, axes, strict=False):
-        drawing = _Lanes(connection, view, axis, look, ax)
+    shown = subject.views(window)
+    sheet = Sheet(len(shown), 2.3)
+    for number, view in enumerate(shown):
+        drawing = _Lanes(subject.connection, view, axis, look, *sheet.axes(number))
         drawing.draw()
-        keys += drawing.keys
-        said.append(drawing.said)
-    if not shown:
-        axes[0].set_axis_off()
-        said.append("there is nothing to draw")
+        sheet.keys += drawing.keys
+        sheet.said.append(drawing.said)
     along = "octets of the stream" if axis == "octets" else "time"
-    entitle(figure, connection, f"Segments, FPDUs and messages along {along}", said)
-    add_legend(figure, look, keys)
-    return figure
+    return sheet.finish(subject.connection, f"Segments, FPDUs and messages along {along}", window.words, look)
 
 
 class _Lanes:
@@ -247,7 +237,7 @@ class _Lanes:
         fpdus = self._view.fpdus
         last: _Message | None = None
         belongs: object = None
-        for index, (_, record) in enumerate(self._view.records):
+        for index, record in enumerate(self._view.records):
             try:
                 header = decode_ddp(record.ulpdu())
             except MPAError:

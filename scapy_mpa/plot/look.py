@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.connection import Connection
@@ -46,6 +46,10 @@ class Look(NamedTuple):
 LIGHT = Look("#ffffff", "#1a1a1a", "#b8b8b8", "#8a8a8a", BLUE)
 #: Blue is lost on black: sky blue stands in for it.
 DARK = Look("#14171a", "#e8e8e8", "#565b60", "#9aa0a6", SKY)
+
+
+#: What stands before a marker that is not filled.
+OPEN = "open "
 
 
 class Key(NamedTuple):
@@ -109,7 +113,36 @@ def figure_of(rows: int, row_height: float) -> tuple[Figure, list[Axes]]:
     return figure, list(axes[:, 0])
 
 
-def entitle(figure: Figure, connection: Connection, what: str, subtitle: Sequence[str]) -> None:
+class Sheet:
+    """A picture while it is drawn: axes below each other for each of several things, what is said, and the legend.
+
+    Attributes:
+        said: what was done to show it, in words.
+        keys: the legend.
+    """
+
+    def __init__(self, things: int, height: float, *, each: int = 1, nothing: str = "there is nothing to draw") -> None:
+        """Have ``each`` axes of ``height`` inches for so many things, or say that there is ``nothing``."""
+        self.figure, self._axes = figure_of(max(1, things * each), height)
+        self._each = each
+        self.said: list[str] = []
+        self.keys: list[Key] = []
+        if not things:
+            self._axes[0].set_axis_off()
+            self.said.append(nothing)
+
+    def axes(self, number: int) -> list[Axes]:
+        """The axes of the thing with this number."""
+        return self._axes[number * self._each : (number + 1) * self._each]
+
+    def finish(self, connection: Connection, what: str, window: str, look: Look) -> Figure:
+        """The picture, with what it shows, of which connection, and of that only ``window``."""
+        _entitle(self.figure, connection, what, [window, *self.said])
+        _add_legend(self.figure, look, self.keys)
+        return self.figure
+
+
+def _entitle(figure: Figure, connection: Connection, what: str, subtitle: Sequence[str]) -> None:
     """Say what a picture shows, of which connection, and what was done to show it."""
     said = "; ".join(part for part in subtitle if part)
     lines = [
@@ -119,7 +152,7 @@ def entitle(figure: Figure, connection: Connection, what: str, subtitle: Sequenc
     figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=10)
 
 
-def add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
+def _add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
     """A legend below the axes, where it hides nothing."""
     if not keys:
         return
@@ -137,7 +170,9 @@ def add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
         elif mark == "dashes":
             handles.append(Line2D([], [], color=colour, linestyle="--", label=words))
         else:
-            handles.append(Line2D([], [], color=colour, marker=mark, linestyle="none", label=words))
+            fill: Literal["none", "full"] = "none" if mark.startswith(OPEN) else "full"
+            marker = mark.removeprefix(OPEN)
+            handles.append(Line2D([], [], color=colour, marker=marker, fillstyle=fill, linestyle="none", label=words))
     longest = max(len(key.words) for key in keys)
     columns = max(1, min(6, len(handles), _CHARACTERS // (longest + 5)))
     figure.legend(handles=handles, loc="outside lower left", ncols=columns, fontsize=8.5)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.messages.store import REQUEST_OPCODES, RequestStore
 from scapy_mpa.plot.look import (
     GREEN,
     ORANGE,
     VERMILION,
     Key,
     Look,
-    add_legend,
-    entitle,
-    figure_of,
+    Sheet,
     number_axis,
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, grid
-from scapy_mpa.plot.view import Stretch
+from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.analysis import Selection
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import FPDURecords, FPDURun
+from scapy_mpa.report.half import DIRECTIONS, FPDURecords
+from scapy_mpa.report.words import plural
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.segment import addresses_of
 
@@ -32,66 +32,91 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_REQUESTS = ("RDMA Read Request", "Atomic Request")
 #: Requests that are drawn one by one.
 _MOST_REQUESTS = 1500
 _SECOND = 1_000_000_000
 
 
-class _Requests(NamedTuple):
-    """Columns of what one side asked for: when (nanoseconds), when it was answered (0: never)."""
+class RequestTimes(NamedTuple):
+    """Columns of what one side asked for: at which frame and when (nanoseconds), when it was answered (0: never)."""
 
+    frames: array[int]
     asked: array[int]
     answered: array[int]
 
+    def inside(self, window: Stretch) -> RequestTimes:
+        """Those of a stretch."""
+        if window.is_open:
+            return self
+        kept = [window.has(frame, time) for frame, time in zip(self.frames, self.asked, strict=True)]
+        return RequestTimes(*(array(column.typecode, compress(column, kept)) for column in self))
 
-def reads(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
-    """Draw the Reads; raises as :meth:`Connection.plot` does."""
-    asked = _requests(connection, directions, window)
-    shown = [direction for direction in directions if len(asked[direction].asked)]
-    figure, axes = figure_of(max(1, 2 * len(shown)), 1.9)
-    said = [window.words]
-    keys: list[Key] = []
+
+#: By number of the connection and who asks.
+Asked: TypeAlias = "dict[tuple[int, Direction], RequestTimes]"
+
+
+def reads(subject: Subject, window: Stretch, look: Look, asked: Asked | None = None) -> Figure:
+    """Draw the Reads, given what was asked for if that was read already; raises as :meth:`Connection.plot` does."""
+    connection = subject.connection
+    if asked is None:
+        asked = requests_of([connection])
+    there = {direction: asked[connection.number, direction].inside(window) for direction in subject.directions}
+    shown = [direction for direction in subject.directions if len(there[direction].asked)]
+    sheet = Sheet(len(shown), 1.9, each=2, nothing="there is no RDMA Read and no Atomic")
     for number, direction in enumerate(shown):
-        _draw(connection, direction, asked[direction], axes[2 * number : 2 * number + 2], look, said, keys)
-    if not shown:
-        axes[0].set_axis_off()
-        said.append("there is no RDMA Read and no Atomic")
-    entitle(figure, connection, "RDMA Reads and Atomics under way, and their latencies", said)
-    add_legend(figure, look, keys)
-    return figure
+        _draw(connection, direction, there[direction], sheet.axes(number), look, sheet)
+    return sheet.finish(connection, "RDMA Reads and Atomics under way, and their latencies", window.words, look)
 
 
-def _requests(connection: Connection, directions: Sequence[Direction], window: Stretch) -> dict[Direction, _Requests]:
-    """What each side asked for, in the order of the messages: the capture is received once more for it."""
-    found = {direction: _Requests(array("q"), array("q")) for direction in directions}
-    if not any(_asks(connection.half(direction).fpdus) for direction in directions):
+def requests_of(connections: Sequence[Connection]) -> Asked:
+    """What each side of some connections of a report asked for, in the order of the messages.
+
+    The report must hold FPDUs. The captures are received once more if there are Requests; raises as
+    :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
+    """
+    found: Asked = {
+        (connection.number, direction): RequestTimes(array("Q"), array("q"), array("q"))
+        for connection in connections
+        for direction in DIRECTIONS
+    }
+    asking = [one for one in connections if any(map(_asks, (one.initiator.fpdus, one.responder.fpdus)))]
+    if not asking:
         return found
-    life, key = connection.lifecycle, connection.initiator.key
-    selection = Selection((life.first[0], life.last[0]), (int.from_bytes(key[-4:-2], "big"),), (addresses_of(key)[0],))
-    index = connection.index
+    index = asking[0].index
+    selection = Selection(
+        (min(one.lifecycle.first[0] for one in asking), max(one.lifecycle.last[0] for one in asking)),
+        tuple({int.from_bytes(one.initiator.key[-4:-2], "big") for one in asking}),
+        tuple({addresses_of(one.initiator.key)[0] for one in asking}),
+    )
     with CapturedMessages(
-        index.sources, selection=selection, assumptions=connection.assumptions, limits=index.limits
+        index.sources,
+        store=RequestStore,
+        selection=selection,
+        assumptions=asking[0].assumptions,
+        limits=index.limits,
     ) as messages:
-        same = [one.number for one in messages.report.connections if one.initiator.key == key]
-        for row in messages:
-            if row.connection not in same[:1] or row.message not in _REQUESTS or row.direction not in found:
-                continue
-            if window.has(row.last_frame, row.time_ns):
-                columns = found[row.direction]
-                columns.asked.append(row.time_ns)
-                columns.answered.append(row.time_ns + row.answer.latency_ns if row.answer is not None else 0)
+        numbers = {_same(one, messages.report.connections): one.number for one in asking}
+        shown, store = messages.shown_halves(), cast(RequestStore, messages.store)
+        for half, *values in zip(store.halves, store.frames, store.asked, store.answered, strict=True):
+            number = numbers.get(shown[half]) if half in shown else None
+            if number is not None:
+                for column, value in zip(found[number, DIRECTIONS[half & 1]], values, strict=True):
+                    column.append(value)
     return found
+
+
+def _same(connection: Connection, others: Sequence[Connection]) -> int | None:
+    """The number that a connection has among those of another report; there may be several on its ports."""
+    first = connection.lifecycle.first[0]
+    there = [one for one in others if one.initiator.key == connection.initiator.key]
+    return min(there, key=lambda one: abs(one.lifecycle.first[0] - first)).number if there else None
 
 
 def _asks(fpdus: FPDURecords) -> bool:
     """Whether there is a Request among FPDUs: else nobody need look for messages."""
-    opcodes = {OPCODE_NAMES.index(name) for name in _REQUESTS}
-    for entry in fpdus.entries():
-        if isinstance(entry, FPDURun):
-            if not opcodes.isdisjoint(one >> 16 for one in entry.fpdus):
-                return True
-        elif entry.opcode in _REQUESTS:
+    for row, _, run in fpdus.log.entries() if fpdus.log is not None else ():
+        if row.opcode in REQUEST_OPCODES if run is None else not REQUEST_OPCODES.isdisjoint(one >> 16 for one in run):
             return True
     return False
 
@@ -99,14 +124,14 @@ def _asks(fpdus: FPDURecords) -> bool:
 def _draw(
     connection: Connection,
     direction: Direction,
-    requests: _Requests,
+    requests: RequestTimes,
     axes: Sequence[Axes],
     look: Look,
-    said: list[str],
-    keys: list[Key],
+    sheet: Sheet,
 ) -> None:
     import numpy as np
 
+    keys = sheet.keys
     begun = connection.lifecycle.first[1]
     asked = (np.array(requests.asked) - begun) / _SECOND
     is_answered = np.array(requests.answered) > 0
@@ -124,7 +149,7 @@ def _draw(
         columns = grid([times])
         low, high = columns.extremes(times, level, level)
         upper.stairs(np.nan_to_num(high), columns.edges, baseline=np.nan_to_num(low), fill=True, color=look.blue, lw=0)
-        said.append(
+        sheet.said.append(
             f"{direction} aggregated: {len(asked):,} Requests in {COLUMNS} columns of time, from the fewest under way "
             "to the most, from the shortest latency to the longest"
         )
@@ -137,8 +162,8 @@ def _draw(
     never = len(asked) - len(answered)
     more = f", {never:,} never answered" if never else ""
     upper.set_title(
-        f"{direction} ({connection.half(direction).endpoint}) asks: {len(asked):,} Requests, at most "
-        f"{int(level.max())} under way{more}"
+        f"{direction} ({connection.half(direction).endpoint}) asks: "
+        f"{plural(len(asked), 'Request', thousands=True)}, at most {int(level.max())} under way{more}"
     )
     if len(answered):
         waited = answered - asked[is_answered]

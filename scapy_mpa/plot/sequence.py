@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.sequence import unwrap
 from scapy_mpa.plot.look import (
     GREEN,
+    OPEN,
     ORANGE,
     PURPLE,
     SKY,
     VERMILION,
     Key,
     Look,
+    Sheet,
     TimeUnit,
-    add_legend,
-    entitle,
-    figure_of,
     number_axis,
     time_unit,
 )
 from scapy_mpa.plot.thin import COLUMNS, Grid, grid
-from scapy_mpa.plot.view import HalfView, Stretch, holes, views
+from scapy_mpa.plot.view import HalfView, Stretch, Subject, holes
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,23 +34,16 @@ _SECOND = 1_000_000_000
 _SIGNS = {"error": "X", "warning": "^", "note": "o"}
 
 
-def sequence(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
+def sequence(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the time-sequence graph; raises as :meth:`Connection.plot` does."""
-    shown = views(connection, directions, window, acks=True)
-    figure, axes = figure_of(max(1, len(shown)), 3.6)
-    said = [window.words]
-    keys: list[Key] = []
-    for view, ax in zip(shown, axes, strict=False):
-        drawing = _Sequence(connection, view, window, look, ax)
+    shown = subject.views(window, acks=True)
+    sheet = Sheet(len(shown), 3.6)
+    for number, view in enumerate(shown):
+        drawing = _Sequence(subject.connection, view, window, look, *sheet.axes(number))
         drawing.draw()
-        keys += drawing.keys
-        said += drawing.said
-    if not shown:
-        axes[0].set_axis_off()
-        said.append("there is nothing to draw")
-    entitle(figure, connection, "Time and sequence", said)
-    add_legend(figure, look, keys)
-    return figure
+        sheet.keys += drawing.keys
+        sheet.said += drawing.said
+    return sheet.finish(subject.connection, "Time and sequence", window.words, look)
 
 
 class _Sequence:
@@ -237,7 +227,7 @@ class _Sequence:
                 fontsize=8,
             )
             words = f"{found.severity} {number} ({self._view.direction}): {found.rule.id}, frame {found.frame}"
-            self.keys.append(Key(self._look.ink, words, mark))
+            self.keys.append(Key(self._look.ink, words, OPEN + mark))
         if len(there) > _MOST_FINDINGS:
             self.said.append(f"{_MOST_FINDINGS} of {len(there)} findings of the {self._view.direction} drawn")
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scapy_mpa.plot.look import ORANGE, Key, Look, add_legend, entitle, figure_of, number_axis
-from scapy_mpa.plot.view import Stretch, views
-from scapy_mpa.report.connection import Connection
-from scapy_mpa.tcp.half import Direction
+from scapy_mpa.plot.look import ORANGE, Key, Look, Sheet, number_axis
+from scapy_mpa.plot.view import Stretch, Subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,14 +16,15 @@ if TYPE_CHECKING:
 _COLUMNS = 60
 
 
-def sizes(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
+def sizes(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the sizes; raises as :meth:`Connection.plot` does."""
     import numpy as np
 
-    shown = views(connection, directions, window)
-    figure, axes = figure_of(max(1, len(shown)), 2.3)
-    said = [window.words]
-    for view, ax in zip(shown, axes, strict=False):
+    shown = subject.views(window)
+    sheet = Sheet(len(shown), 2.3)
+    for number, view in enumerate(shown):
+        (ax,) = sheet.axes(number)
+        endpoint = subject.connection.half(view.direction).endpoint
         fpdus = view.fpdus.end - view.fpdus.start
         segments = view.segments.end - view.segments.start
         most = max(int(sizes.max()) if len(sizes) else 0 for sizes in (fpdus, segments))
@@ -42,18 +40,12 @@ def sizes(connection: Connection, directions: Sequence[Direction], window: Stret
         ax.set_xlabel("octets on the wire")
         number_axis(ax.xaxis)
         ax.set_title(
-            f"{view.direction} ({connection.half(view.direction).endpoint}): {len(fpdus):,} FPDUs of {_span(fpdus)}, "
+            f"{view.direction} ({endpoint}): {len(fpdus):,} FPDUs of {_span(fpdus)}, "
             f"{len(segments):,} segments of {_span(segments)}"
         )
-        said.append(f"{view.direction}: a column is {width} octet{'s' if width > 1 else ''} wide")
-    if not shown:
-        axes[0].set_axis_off()
-        said.append("there is nothing to draw")
-    entitle(figure, connection, "Sizes of FPDUs and segments", said)
-    add_legend(
-        figure, look, [Key(ORANGE, "segments (payload)"), Key(look.blue, "FPDUs (Markers, PAD and CRC included)")]
-    )
-    return figure
+        sheet.said.append(f"{view.direction}: a column is {width} octet{'s' if width > 1 else ''} wide")
+    sheet.keys += [Key(ORANGE, "segments (payload)"), Key(look.blue, "FPDUs (Markers, PAD and CRC included)")]
+    return sheet.finish(subject.connection, "Sizes of FPDUs and segments", window.words, look)
 
 
 def _span(sizes: Column) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, add_legend, entitle, figure_of, number_axis, time_unit
+from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, Sheet, number_axis, time_unit
 from scapy_mpa.plot.thin import Grid, grid
-from scapy_mpa.plot.view import Stretch, views
-from scapy_mpa.report.connection import Connection
-from scapy_mpa.tcp.half import Direction
+from scapy_mpa.plot.view import Stretch, Subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,12 +15,12 @@ if TYPE_CHECKING:
 _COLUMNS, _FEWEST = 120, 10
 
 
-def throughput(connection: Connection, directions: Sequence[Direction], window: Stretch, look: Look) -> Figure:
+def throughput(subject: Subject, window: Stretch, look: Look) -> Figure:
     """Draw the throughput; raises as :meth:`Connection.plot` does."""
-    shown = views(connection, directions, window)
-    figure, axes = figure_of(max(1, len(shown)), 2.3)
-    said = [window.words]
-    for view, ax in zip(shown, axes, strict=False):
+    shown = subject.views(window)
+    sheet = Sheet(len(shown), 2.3)
+    for number, view in enumerate(shown):
+        (ax,) = sheet.axes(number)
         segments, fpdus = view.segments, view.fpdus
         count = min(_COLUMNS, max(_FEWEST, len(segments.start) // 4))
         columns: Grid = grid([segments.time, fpdus.time], count)
@@ -47,20 +44,15 @@ def throughput(connection: Connection, directions: Sequence[Direction], window: 
         ax.set_ylim(bottom=0)
         ax.margins(x=0.01)
         number_axis(ax.xaxis, whole=False)
-        ax.set_title(f"{view.direction} ({connection.half(view.direction).endpoint})")
+        ax.set_title(f"{view.direction} ({subject.connection.half(view.direction).endpoint})")
         wide = time_unit(columns.width)
-        said.append(
+        sheet.said.append(
             f"{view.direction}: mean of each of {count} columns of {columns.width * wide.a_second:.4g} {wide.name}"
         )
-    if not shown:
-        axes[0].set_axis_off()
-        said.append("there is nothing to draw")
-    entitle(figure, connection, "Throughput", said)
-    keys = [
+    sheet.keys += [
         Key(ORANGE, "octets of the stream, each once", "line"),
         Key(look.blue, "octets of FPDUs, when placed", "dashes"),
     ]
     if any((~view.segments.is_new).any() for view in shown):
-        keys.append(Key(PURPLE, "octets sent again", "line"))
-    add_legend(figure, look, keys)
-    return figure
+        sheet.keys.append(Key(PURPLE, "octets sent again", "line"))
+    return sheet.finish(subject.connection, "Throughput", window.words, look)

@@ -7,13 +7,14 @@ once more; nothing is decoded again. Some 40 octets an FPDU, 30 a segment.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from itertools import accumulate, islice
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
-from scapy_mpa.report.buffers import AtOnce, turns
+from scapy_mpa.report.buffers import AtOnce, BufferCount, HalfBuffers, Leaving, half_buffers, turns
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.track import HalfTrack, tracks
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import LOCATED_BY, FPDURecord
@@ -105,105 +106,189 @@ class DrawnAcks(NamedTuple):
 
 
 class HalfView(NamedTuple):
-    """A half connection as it is drawn. ``records`` are its FPDUs with their offsets, none if there are too many."""
+    """A half connection as it is drawn. ``records`` are its FPDUs, none if there are too many."""
 
     direction: Direction
     markers: bool
     segments: DrawnSegments
     fpdus: DrawnFPDUs
     acks: DrawnAcks
-    records: list[tuple[int, FPDURecord]]
+    records: list[FPDURecord]
     track: HalfTrack
 
 
-def views(
-    connection: Connection, directions: Sequence[Direction], window: Stretch, *, acks: bool = False
-) -> list[HalfView]:
-    """The half connections that are drawn: those that have FPDUs or segments of Full Operation in the window.
+class WholeHalf(NamedTuple):
+    """All of a half connection, of which a stretch is drawn: FPDUs with frame and time (nanoseconds), segments too."""
 
-    Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again.
+    fpdus: DrawnFPDUs
+    frames: Column
+    times: Column
+    segments: DrawnSegments
+    segment_times: Column
+
+
+class Subject:
+    """The connection that pictures are of, in some directions; what they are drawn from is gathered once for all.
+
+    The report must hold FPDUs. ``read`` are segments with acknowledgements, where they were read already, as they are
+    for whoever draws everything; else the captures are read when a picture needs them, which raises
+    :class:`~scapy_mpa.errors.CaptureError` if that cannot be done.
     """
-    read = tracks([connection], acks=acks)
-    found = []
-    for direction in directions:
-        view = _view(connection, direction, window, read[connection.number, direction])
-        if len(view.fpdus.start) or len(view.segments.start):
-            found.append(view)
-    return found
+
+    def __init__(
+        self, connection: Connection, directions: Sequence[Direction], read: dict[Direction, HalfTrack] | None = None
+    ) -> None:
+        self.connection = connection
+        self.directions = tuple(directions)
+        self._tracks = read
+        self._has_acks = self._wants_all = read is not None
+        self._whole: dict[Direction, WholeHalf] = {}
+        self._buffers: dict[Direction, HalfBuffers] = {}
+
+    def only(self, directions: Sequence[Direction]) -> Subject:
+        """The same in some directions."""
+        other = copy(self)
+        other.directions = tuple(directions)
+        return other
+
+    def track(self, direction: Direction, *, acks: bool = False) -> HalfTrack:
+        """The segments of a half connection, with acknowledgements if asked for."""
+        if self._tracks is None or (acks and not self._has_acks):
+            self._has_acks = acks
+            read = tracks([self.connection], acks=acks)
+            self._tracks = {side: read[self.connection.number, side] for side in DIRECTIONS}
+        return self._tracks[direction]
+
+    def buffers(self, direction: Direction) -> HalfBuffers:
+        """What a receiver of a half connection had to hold."""
+        if self._wants_all:
+            self.whole(direction)
+        if direction not in self._buffers:
+            self._buffers[direction] = half_buffers(self.connection, direction, self.track(direction))
+        return self._buffers[direction]
+
+    def whole(self, direction: Direction) -> WholeHalf:
+        """All of a half connection."""
+        if direction not in self._whole:
+            track, there = self.track(direction), turns(self.connection, direction)
+            if self._wants_all:
+                # To go through all FPDUs takes longer than to count.
+                count = BufferCount(track)
+                self._whole[direction] = _whole(self.connection, direction, track, _counted(there, count))
+                self._buffers[direction] = count.result(self.connection.crc)
+            else:
+                self._whole[direction] = _whole(self.connection, direction, track, there)
+        return self._whole[direction]
+
+    def views(self, window: Stretch, *, acks: bool = False) -> list[HalfView]:
+        """The half connections that are drawn: those that have FPDUs or segments of Full Operation in the window."""
+        views = [self._view(direction, window, acks) for direction in self.directions]
+        return [view for view in views if len(view.fpdus.start) or len(view.segments.start)]
+
+    def _view(self, direction: Direction, window: Stretch, acks: bool) -> HalfView:
+        import numpy as np
+
+        track, half = self.track(direction, acks=acks), self.connection.half(direction)
+        whole = self.whole(direction)
+        fpdus, segments = whole.fpdus, whole.segments
+        kept = inside(whole.frames, whole.times, window)
+        numbers = np.flatnonzero(kept)
+        records: list[FPDURecord] = []
+        if len(numbers) <= MOST_RECORDS:
+            found = half.fpdus.some(numbers.tolist())
+            records = [found[number] for number in sorted(found)]
+        if not window.is_open:
+            fpdus = DrawnFPDUs(*(column[kept] for column in fpdus))
+            there = inside(segments.frame, whole.segment_times, window)
+            segments = DrawnSegments(*(column[there] for column in segments))
+        drawn = _acks(track, window, self.connection.lifecycle.first[1], acks)
+        return HalfView(direction, bool(half.markers), segments, fpdus, drawn, records, track)
 
 
-def _view(connection: Connection, direction: Direction, window: Stretch, track: HalfTrack) -> HalfView:
+def _counted(there: Iterable[Leaving | AtOnce], count: BufferCount) -> Iterator[Leaving | AtOnce]:
+    """The same FPDUs, counted on their way."""
+    for turn in there:
+        count.take(turn)
+        yield turn
+
+
+def _whole(
+    connection: Connection, direction: Direction, track: HalfTrack, there: Iterable[Leaving | AtOnce]
+) -> WholeHalf:
+    """All of a half connection, FPDU by FPDU, or frame by frame where that brought, placed and delivered several."""
     import numpy as np
 
     begun = connection.lifecycle.first[1]
     half = connection.half(direction)
-    brought = bytearray(len(track.frames) + 1)
-    columns = {name: array("q") for name in ("start", "end", "time", "first_time", "turn_time")}
-    small = {name: array("b") for name in ("opcode", "located", "is_bad", "is_early")}
-    records: list[tuple[int, FPDURecord]] = []
-    last = -1
-    for turn in turns(connection, direction):
+    # An entry stands for as many FPDUs one behind the other as it counts.
+    offsets, counts, frames, times = array("q"), array("q"), array("q"), array("q")
+    located, is_bad, is_early = bytearray(), bytearray(), bytearray()
+    lengths, opcodes, brought = array("q"), bytearray(), array("q")
+    #: Of entries whose frame was not the first that brought octets, or their turn: which, and these two times.
+    waited, first_times, turn_times = array("q"), array("q"), array("q")
+    for turn in there:
         if isinstance(turn, AtOnce):
             run = turn.run
-            brought[track.index_of(run.frame)] = 1
-            if not window.has(run.frame, run.row.time):
-                continue
-            ends = [*accumulate(run.lengths, initial=turn.offset)]
-            columns["start"].extend(ends[:-1])
-            columns["end"].extend(ends[1:])
-            # The frame that brings them places them, and it is their turn.
-            for name in ("time", "first_time", "turn_time"):
-                columns[name].extend(array("q", [run.row.time - begun]) * len(run.lengths))
-            small["opcode"].extend([_OPCODE_PLACES[one >> 16] for one in run.fpdus])
-            located = array("b", [run.row.flags >> 2 & 3])
-            small["located"].extend(located * len(run.lengths))
-            for name in ("is_bad", "is_early"):
-                small[name].extend(array("b", bytes(len(run.lengths))))
-            if len(records) <= MOST_RECORDS:
-                records.extend(zip(ends, islice(run.records(), MOST_RECORDS + 1), strict=False))
+            offsets.append(turn.offset)
+            counts.append(len(run.lengths))
+            frames.append(run.frame)
+            times.append(run.row.time)
+            located.append(run.row.flags >> 2 & 3)
+            is_bad.append(0)
+            is_early.append(0)
+            lengths.extend(run.lengths)
+            opcodes.extend([_OPCODE_PLACES[one >> 16] for one in run.fpdus])
+            brought.append(run.frame)
             continue
         offset, record, leaves = turn
-        for frame in record.frames:
-            if frame != last:
-                brought[track.index_of(frame)] = 1
-                last = frame
-        complete = record.placed_frame or record.frames[-1]
-        if not window.has(complete, record.time_ns):
-            continue
-        columns["start"].append(offset)
-        columns["end"].append(offset + record.wire_length)
-        columns["time"].append(record.time_ns - begun)
-        columns["first_time"].append(_time(track, record.frames[0], record.time_ns) - begun)
-        columns["turn_time"].append(_time(track, leaves[0], record.time_ns) - begun)
-        small["opcode"].append(OPCODE_NAMES.index(record.opcode))
-        small["located"].append(LOCATED_BY.index(record.located_by))
-        small["is_bad"].append(record.crc == "bad")
-        small["is_early"].append(record.placed_frame is not None and record.placed_frame < leaves[0])
-        if len(records) <= MOST_RECORDS:
-            records.append((offset, record))
-    if len(records) > MOST_RECORDS:
-        records = []
+        brought.extend(record.frames)
+        waited.append(len(offsets))
+        first_times.append(_time(track, record.frames[0], record.time_ns))
+        turn_times.append(_time(track, leaves[0], record.time_ns))
+        offsets.append(offset)
+        counts.append(1)
+        frames.append(record.placed_frame or record.frames[-1])
+        times.append(record.time_ns)
+        located.append(LOCATED_BY.index(record.located_by))
+        is_bad.append(record.crc == "bad")
+        is_early.append(record.placed_frame is not None and record.placed_frame < leaves[0])
+        lengths.append(record.wire_length)
+        opcodes.append(OPCODE_NAMES.index(record.opcode))
 
-    def seconds(values: array[int]) -> Column:
-        return np.frombuffer(values, dtype=np.int64) / _SECOND
+    def plain(values: array[int]) -> Column:
+        return np.frombuffer(values, dtype=np.int64)
 
-    def plain(values: array[int], kind: type = np.int64) -> Column:
-        return np.frombuffer(values, dtype=kind)
+    def small(values: bytearray) -> Column:
+        return np.frombuffer(values, dtype=np.int8)
 
+    each = plain(counts)
+    ends = np.cumsum(plain(lengths))
+    starts = ends - plain(lengths)
+    # What lies before the first FPDU of each entry is where the stream is, less what was counted up to there.
+    begins = np.cumsum(each) - each
+    shift = np.repeat(plain(offsets) - starts[begins] if len(each) else plain(offsets), each)
+    first, turn_time = plain(times).copy(), plain(times).copy()
+    first[plain(waited)], turn_time[plain(waited)] = plain(first_times), plain(turn_times)
     fpdus = DrawnFPDUs(
-        plain(columns["start"]),
-        plain(columns["end"]),
-        plain(small["opcode"], np.int8),
-        plain(small["located"], np.int8),
-        plain(small["is_bad"], np.int8).astype(bool),
-        plain(small["is_early"], np.int8).astype(bool),
-        *(seconds(columns[name]) for name in ("time", "first_time", "turn_time")),
+        starts + shift,
+        ends + shift,
+        small(opcodes),
+        np.repeat(small(located), each),
+        np.repeat(small(is_bad).astype(bool), each),
+        np.repeat(small(is_early).astype(bool), each),
+        *(np.repeat((one - begun) / _SECOND, each) for one in (plain(times), first, turn_time)),
     )
-    segments = _segments(track, window, brought, begun, half.seq_start is not None)
-    acks = DrawnAcks((plain(track.ack_times) - begun) / _SECOND, plain(track.acks), plain(track.ack_edges))
-    kept = _inside(plain(track.ack_frames, np.uint64), plain(track.ack_times), window) & (acks.ack >= 0)
-    acks = DrawnAcks(*(column[kept] for column in acks))
-    return HalfView(direction, bool(half.markers), segments, fpdus, acks, records, track)
+    segments, segment_times = _segments(track, plain(brought), begun, half.seq_start is not None)
+    return WholeHalf(fpdus, np.repeat(plain(frames), each), np.repeat(plain(times), each), segments, segment_times)
+
+
+def _acks(track: HalfTrack, window: Stretch, begun: int, is_wanted: bool) -> DrawnAcks:
+    import numpy as np
+
+    times, frames = np.frombuffer(track.ack_times, dtype=np.int64), np.frombuffer(track.ack_frames, dtype=np.uint64)
+    ack, edge = (np.frombuffer(values, dtype=np.int64) for values in (track.acks, track.ack_edges))
+    kept = inside(frames, times, window) & (ack >= 0) & is_wanted
+    return DrawnAcks((times[kept] - begun) / _SECOND, ack[kept], edge[kept])
 
 
 def _time(track: HalfTrack, frame: int, otherwise: int) -> int:
@@ -211,7 +296,8 @@ def _time(track: HalfTrack, frame: int, otherwise: int) -> int:
     return track.times[index] if index < len(track.times) else otherwise
 
 
-def _inside(frames: Column, times: Column, window: Stretch) -> Column:
+def inside(frames: Column, times: Column, window: Stretch) -> Column:
+    """Which of these frames, with their times in nanoseconds, are drawn."""
     import numpy as np
 
     kept = np.ones(len(frames), dtype=bool)
@@ -227,9 +313,8 @@ def _inside(frames: Column, times: Column, window: Stretch) -> Column:
     return kept
 
 
-def _segments(
-    track: HalfTrack, window: Stretch, brought: bytearray, begun: int, is_full_operation: bool
-) -> DrawnSegments:
+def _segments(track: HalfTrack, brought: Column, begun: int, is_full_operation: bool) -> tuple[DrawnSegments, Column]:
+    """The segments of Full Operation, and their times in nanoseconds; some frames ``brought`` new octets."""
     import numpy as np
 
     frames, times = np.frombuffer(track.frames, dtype=np.uint64), np.frombuffer(track.times, dtype=np.int64)
@@ -238,13 +323,13 @@ def _segments(
     ends = starts + lengths
     # The end of what was captured before each segment.
     before = np.concatenate(([0], np.maximum.accumulate(ends)[:-1])) if len(ends) else ends
-    is_new = np.frombuffer(brought, dtype=np.uint8)[: len(frames)].astype(bool) | (ends > before)
+    has_brought = np.zeros(len(frames) + 1, dtype=bool)
+    has_brought[np.searchsorted(frames, brought.astype(np.uint64))] = True
+    is_new = has_brought[:-1] | (ends > before)
     is_late = is_new & (starts < before)
-    kept = _inside(frames, times, window) & (lengths > 0) & (ends > 0)
-    if not is_full_operation:
-        kept &= False
+    kept = (lengths > 0) & (ends > 0) & is_full_operation
     columns = (frames, (times - begun) / _SECOND, starts, ends, is_new, is_late)
-    return DrawnSegments(*(column[kept] for column in columns))
+    return DrawnSegments(*(column[kept] for column in columns)), times[kept]
 
 
 def holes(view: HalfView) -> list[tuple[int, int]]:

@@ -77,25 +77,9 @@ class AnyOrder:
     """
 
     __slots__ = (
-        "_chain",
-        "_copies",
-        "_first",
-        "_floor",
-        "_half",
-        "_limits",
-        "_now",
-        "_opening",
-        "_reader",
-        "_reassembly",
-        "_report",
-        "_rivals",
-        "_segments",
-        "_settlement",
-        "_teller",
-        "_watches",
-        "requests_before_error",
-        "sent",
-    )
+        "_chain", "_copies", "_first", "_floor", "_half", "_limits", "_now", "_opening", "_reader", "_reassembly",
+        "_report", "_rivals", "_segments", "_settlement", "_teller", "_watches", "requests_before_error", "sent",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -154,7 +138,7 @@ class AnyOrder:
         new, rival = self._commit(seg)
         if new or rival:
             self._place(self._now, [*new, *rival])
-        self._judge_alignment()
+        self._settlement.judge(self._reassembly.base, self._next_start)
         return bool(new)
 
     def take_waited(self, segments: Iterable[Segment], acks: Mapping[int, int]) -> None:
@@ -169,7 +153,7 @@ class AnyOrder:
                 changed += ranges
         if changed:
             self._place(self._floor, changed)
-        self._judge_alignment()
+        self._settlement.judge(self._reassembly.base, self._next_start)
 
     def keep_up(self) -> None:
         """Judge what the peer's acknowledgements make final."""
@@ -290,12 +274,21 @@ class AnyOrder:
 
     def catch_up(self) -> None:
         """Learn what was read in order: all octets consumed were FPDUs."""
+        self._catch_up(self.chain.take_over((self._settlement.complete, self._settlement.complete_time)))
+
+    def _catch_up(self, has_read: bool) -> None:
         settlement, base = self._settlement, self._reassembly.base
         self._reassembly.catch_up()
         settlement.counts.settle()
-        if self.chain.take_over((settlement.complete, settlement.complete_time)):
+        if has_read:
             settlement.locate(settlement.located_end, base)
             self._watches.ddp.pass_to(base)
+
+    @property
+    def has_all_read(self) -> bool:
+        """Whether all that came was FPDUs in order, from the first octet on: there is nothing to recover."""
+        reassembly = self._reassembly
+        return self._chain is None and self._first.begins_at == 0 and not reassembly.pieces and not reassembly.beyond
 
     def _skip_gap(self, now: Moment) -> None:
         reassembly, chain = self._reassembly, self.chain
@@ -323,9 +316,30 @@ class AnyOrder:
 
     def finish(self, now: Moment) -> None:
         """The half connection is over."""
-        reassembly, chain, settlement = self._reassembly, self.chain, self._settlement
+        reassembly, settlement = self._reassembly, self._settlement
+        cut = begun = 0
+        if self.has_all_read:
+            self._catch_up(has_read=True)
+            self._find_end(now)
+        else:
+            cut, begun = self._finish_recovery(now)
+        settlement.mark_after_error(self._floor[0])
+        settlement.counts.finish(
+            cut,
+            reassembly.captured,
+            reassembly.highest - reassembly.first - reassembly.captured - self.sent.not_sent,
+            max(0, reassembly.captured - settlement.located_octets - begun),
+        )
+        settlement.judge(reassembly.highest, self._next_start)
+        if self._opening.octets and not settlement.complete:
+            self._find_beginning(now)
+        self._conclude(now)
+
+    def _finish_recovery(self, now: Moment) -> tuple[int, int]:
+        """The same where recovery waits for more: how many FPDUs were cut, and octets of one that is not complete."""
+        reassembly, chain = self._reassembly, self.chain
         self.catch_up()
-        if not settlement.complete:
+        if not self._settlement.complete:
             self._opening.keep_octets(reassembly)
         while reassembly.beyond:
             self._skip_gap(now)
@@ -339,30 +353,21 @@ class AnyOrder:
         self._opening.keep_segment(reassembly)
         rest = chain.take_rest(now)
         if rest is not None:
-            settlement.end_delivery()
+            self._settlement.end_delivery()
             self._account(rest)
         for decided in self._rivals.give_up():
             self._report_copy(*decided)
         self._find_end(now)
-        settlement.mark_after_error(self._floor[0])
-        begun = reassembly.next - chain.at if chain.is_inside_fpdu else 0
-        settlement.counts.finish(
-            chain.cut,
-            reassembly.captured,
-            reassembly.highest - reassembly.first - reassembly.captured - self.sent.not_sent,
-            max(0, reassembly.captured - settlement.located_octets - begun),
-        )
-        settlement.judge(reassembly.highest, self._next_start)
-        if self._opening.octets and not settlement.complete:
-            self._find_beginning(now)
-        self._conclude(now)
+        return chain.cut, reassembly.next - chain.at if chain.is_inside_fpdu else 0
 
     def _conclude(self, now: Moment) -> None:
         """What can be said only when nothing more comes."""
-        chain, settlement, segments, sizes = self.chain, self._settlement, self._segments, self._watches.sizes
+        chain, settlement, segments, sizes = self._chain, self._settlement, self._segments, self._watches.sizes
         counts, located_end = settlement.counts, settlement.located_end
         self._report(segments.explained(sizes.finish(self._watches.ddp, segments.longest)))
         self._report(segments.explained(segments.alignment.finish(counts, sizes.fits(segments.longest), now)))
+        if chain is None:
+            return
         begins = not (settlement.gapped or chain.cut or settlement.delivers_from_first_located)
         rest = self._reassembly.next - located_end
         if not chain.is_chained and begins and rest > 0:
@@ -371,12 +376,13 @@ class AnyOrder:
 
     def _find_end(self, now: Moment) -> None:
         """How the half connection ended, if it ended in the middle of something."""
-        reassembly, chain, closed = self._reassembly, self.chain, self._half.closed
+        reassembly, chain, closed = self._reassembly, self._chain, self._half.closed
         end = self.sent.end()
         if end > reassembly.next:
-            chain.count_cut()
             self._report(self.sent.gap(reassembly.next, end, closed[1] if closed is not None else now))
-        elif self.sent.has_unseen:
+        if chain is None:
+            return
+        if end > reassembly.next or self.sent.has_unseen:
             # More was sent, of which no frame knows: nothing can be said of how it ended.
             chain.count_cut()
         elif closed is not None and chain.is_inside_fpdu:
@@ -385,10 +391,6 @@ class AnyOrder:
             if how == "FIN" or when >= latest:
                 detail = f"{how} {reassembly.next - chain.at} octets into an FPDU"
                 self._find("connection-lost", chain.at, *max(when, latest), detail)
-
-    def let_go(self) -> None:
-        """Nothing more comes, and all has been said."""
-        self._chain = None
 
     # --- what came of it ---
 
@@ -443,10 +445,7 @@ class AnyOrder:
     @property
     def _next_start(self) -> int | None:
         """Where the next FPDU begins, None if that is not known."""
-        return self._reassembly.base if self.chain.is_chained else None
-
-    def _judge_alignment(self) -> None:
-        self._settlement.judge(self._reassembly.base, self._next_start)
+        return self._reassembly.base if self._chain is None or self._chain.is_chained else None
 
     def _know_start(self) -> None:
         """An FPDU begins where the chain has a part of one, though it may never be complete."""

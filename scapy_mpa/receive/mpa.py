@@ -83,6 +83,12 @@ class CapturedConnection:
         terminated: the first Terminate of each direction.
     """
 
+    __slots__ = (
+        "_assumptions", "_inferred_profile", "answered_octets", "crc", "findings", "halves", "inferences", "inferred",
+        "initiator", "judgement", "lifecycle", "number", "operations", "part", "rejected", "reply", "request",
+        "responder", "terminated",
+    )  # fmt: skip
+
     def __init__(self, initiator: Half, assumptions: Assumptions, findings: Findings) -> None:
         self.number = -1
         self.initiator, self.responder = endpoints(initiator.key)

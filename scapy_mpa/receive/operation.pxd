@@ -7,8 +7,8 @@ from scapy_mpa.watch.fpdus cimport FPDUWatches
 
 cdef class FullOperation:
     cdef public object _any_order, _observer, _reader, _refuses, _report_to, _segments, _sink, context, diagnosis
-    cdef public object direction, floor, inquiry, layout, mpa, opening
-    cdef public bint _touched, is_replaced
+    cdef public object direction, first_send, floor, inquiry, layout, mpa, opening
+    cdef public bint _touched, is_over, is_replaced
     cdef public Half half
     cdef public InOrder in_order
     cdef public Reassembly reassembly

@@ -31,7 +31,7 @@ from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.conflicts import is_repeat
 from scapy_mpa.watch.ddp import DDPWatch
 from scapy_mpa.watch.findings import HalfFindings
-from scapy_mpa.watch.fpdus import FPDUWatches, ReadsWatch
+from scapy_mpa.watch.fpdus import FirstSend, FPDUWatches, ReadsWatch
 from scapy_mpa.watch.opening import Opening
 from scapy_mpa.watch.segments import SegmentWatches
 
@@ -96,6 +96,8 @@ class FullOperation:
         inquiry: whether its sender deviates.
         diagnosis: what its sender is known to do wrong.
         is_replaced: whether another operation has taken its place.
+        is_over: whether the TCP connection is over, so that nothing is left but what came of it.
+        first_send: its first Send, known when it is over.
     """
 
     __slots__ = (
@@ -110,10 +112,12 @@ class FullOperation:
         "context",
         "diagnosis",
         "direction",
+        "first_send",
         "floor",
         "half",
         "in_order",
         "inquiry",
+        "is_over",
         "is_replaced",
         "layout",
         "mpa",
@@ -159,7 +163,8 @@ class FullOperation:
         self.diagnosis: Diagnosis | None = deviating.diagnosis if deviating is not None else None
         # An observer has had the octets: none is received anew.
         self.inquiry = Inquiry(self, self._reader, begins_at == 0 and deviating is None, observer is None)
-        self.is_replaced = False
+        self.is_replaced = self.is_over = False
+        self.first_send: FirstSend | None = None
         #: Whether the receiver knows that there is something to release.
         self._touched = False
         self.in_order = InOrder(
@@ -362,6 +367,8 @@ class FullOperation:
 
         True if something is left that has to go with the next block.
         """
+        if self.is_over:
+            return False
         reassembly = self.reassembly
         self.in_order.release()
         self._any_order.release()
@@ -388,12 +395,12 @@ class FullOperation:
         return self._touched
 
     def let_go(self) -> None:
-        """The TCP connection is over: nothing that is held is read any more."""
+        """The TCP connection is over: what came of it is kept, and nothing that refers back to this operation."""
+        self.is_over, self.first_send = True, self.watches.first_send
         self.reassembly.forget()
         self.settlement.let_go()
-        self.inquiry.let_go()
-        self._any_order.let_go()
-        self._refuses = bool  # any segment
+        self._any_order = self.in_order = self.inquiry = self.watches = None  # type: ignore[assignment]
+        self._reader = self._refuses = self._report_to = self._segments = None  # type: ignore[assignment]
 
     def relieve(self, now: Moment) -> None:
         """Too much is held back in all: give up what is waited for."""
@@ -409,14 +416,14 @@ class FullOperation:
     @property
     def broken(self) -> set[str]:
         """The rules that were found broken."""
-        return self._report_to.broken
+        return set(self._report_to.broken)
 
     def diagnosed(self, at_end: bool) -> tuple[Diagnosis, Suspicion] | None:
         """What is known of its sender if that deviates, once: another operation has to read its octets anew.
 
         ``at_end`` says that nothing more comes: what does not fit is looked into.
         """
-        if at_end:
+        if at_end and (self.in_order.has_postponed or self.inquiry.is_in_doubt or not self._any_order.has_all_read):
             self._stop_waiting()
             self._any_order.catch_up()
             self._any_order.end_waiting()

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from scapy_mpa.framing.sequence import unwrap, wrap
 from scapy_mpa.values.checksums import Checksums
+from scapy_mpa.values.chunks import CHUNK, Chunks, chunks_within
 from scapy_mpa.values.segment import Segment, small_copy
 
 
@@ -346,6 +347,10 @@ class Reassembly:
 
     def read(self, start: int, end: int) -> bytes:
         """A copy of the octets of [start, end); all of them must be held."""
+        index = bisect_right(self.starts, start) - 1
+        if index >= 0 and end <= self.pieces[index].end:
+            first, _, at, seg = self.pieces[index]
+            return bytes(seg.buffer[at + start - first : at + max(end, start) - first])
         return b"".join(self.views(start, end))
 
     # --- letting go ---
@@ -406,8 +411,9 @@ class Reassembly:
         fresh = self._fresh
         if fresh:
             self._fresh = []
-        held = (piece.seg for piece in self.pieces)
-        self.checksums.forget_others(chain(held, self.previously_consumed))
+        if self.checksums.are_many:
+            held = (piece.seg for piece in self.pieces)
+            self.checksums.forget_others(chain(held, self.previously_consumed))
         if not self.pieces:
             self._chunks = None
             return
@@ -450,51 +456,6 @@ def frames_of(pieces: list[Piece]) -> tuple[int, ...]:
 def is_cut(seg: Segment) -> bool:
     """Whether the capture cut this segment's payload."""
     return seg.end - seg.start < seg.length
-
-
-# --- octets in many short pieces ---
-
-#: Octets of a chunk, which begins at a multiple of them.
-CHUNK: Final = 256
-#: So few pieces are as quickly looked at one by one, and so are those that hold as many octets each.
-_FEW: Final = 32
-_SHORT: Final = CHUNK
-_NONE: Final = range(0)
-
-
-class Chunks:
-    """What is known of octets in many short pieces, by the number of the chunk: each is looked at once.
-
-    An FPDU of 64 KiB may come in single octets, and where it begins may be guessed wrong at every one of them.
-
-    Attributes:
-        octets: the octets of a chunk.
-        damaged: the octets of a chunk that came damaged, from an offset up to another, and their segments.
-    """
-
-    __slots__ = ("damaged", "octets")
-
-    def __init__(self) -> None:
-        self.octets: dict[int, bytes] = {}
-        self.damaged: dict[int, list[tuple[int, int, Segment]]] = {}
-
-    def forget(self, start: int, end: int) -> None:
-        """Octets of [start, end) are not held any more, or may be others."""
-        for number in range(start // CHUNK, -(-end // CHUNK)):
-            self.octets.pop(number, None)
-            self.damaged.pop(number, None)
-
-    def release(self, offset: int) -> None:
-        """What lies below ``offset`` is not read any more, and segments are copied."""
-        self.octets = {number: octets for number, octets in self.octets.items() if number * CHUNK >= offset}
-        self.damaged = {n: damaged for n, damaged in self.damaged.items() if n * CHUNK >= offset and not damaged}
-
-
-def chunks_within(start: int, end: int, pieces: int) -> range:
-    """The numbers of the chunks all of which lie in [start, end), none if so many pieces are not worth it."""
-    if pieces <= _FEW or end - start >= pieces * _SHORT:
-        return _NONE
-    return range(-(-start // CHUNK), end // CHUNK)
 
 
 # --- segments beyond a hole, to be read when it is filled ---

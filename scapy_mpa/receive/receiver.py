@@ -111,27 +111,33 @@ class Receiver:
         # What begins anew when its block goes, since its sender deviates, holds octets of it too.
         while touched := context.take_touched():
             for phase in touched:
-                if phase.release():
-                    kept.append(phase)
                 direction = self._directions.get(phase.half.key)
                 # What is over is not held any more: it goes with this block or the next.
                 if direction is None or direction.half is not phase.half:
                     continue
-                if direction.phase is phase and isinstance(phase, FullOperation):
-                    direction.look_again(phase, at_end=False)
+                # Nor is what another phase has taken over.
+                if direction.phase is phase:
+                    if phase.release():
+                        kept.append(phase)
+                    if isinstance(phase, FullOperation):
+                        direction.look_again(phase, at_end=False)
                 if direction.weight != direction.held:
                     direction.weigh()
         for phase in kept:
             context.touch(phase)
         for segments in passing:
             segments.clear()
+        self._take_apart()
+        if context.held > context.limits.total_octets:
+            self._relieve()
+
+    def _take_apart(self) -> None:
+        """What was closed leaves no circles of references, which somebody would have to look for."""
         for connection, has_mpa in self._closed:
             for direction in connection.directions:
                 direction.intake.take_apart(has_mpa)
             vars(connection).clear()  # what it has in common refers to each other
         self._closed.clear()
-        if context.held > context.limits.total_octets:
-            self._relieve()
 
     def _relieve(self) -> None:
         """Too much is held back in all: those that hold most give up what they wait for."""
@@ -146,7 +152,8 @@ class Receiver:
         """The capture is over."""
         context = self.context
         for connection in self._followed:
-            connection.finish(self._now)
+            self._close(connection, self._now)
+            self._take_apart()
         self._directions.clear()
         for seq in context.assumptions.start:
             if seq not in context.starts_found:

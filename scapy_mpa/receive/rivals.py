@@ -68,7 +68,7 @@ class RivalCopies:
         #: Whether a copy has come since somebody asked.
         self._has_news = False
         #: What was tried in vain since: where the FPDU begins and ends, and the number of the choice.
-        self._failed: set[tuple[int, int, int]] = set()
+        self._failed: dict[tuple[int, int, int], None] = {}
 
     def take_news(self) -> bool:
         """Whether a copy has come since this was asked last."""
@@ -121,7 +121,7 @@ class RivalCopies:
                     self._take(piece, at, extent.end)
                 return extent
             if is_again:
-                self._failed.add((at, extent.end, number))
+                self._failed[at, extent.end, number] = None
         return None
 
     def _laid(self, chosen: list[Piece], start: int, end: int) -> bytearray:

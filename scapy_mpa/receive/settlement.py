@@ -29,6 +29,7 @@ from scapy_mpa.values.segment import Segment
 
 #: A repeated segment is known to begin with an FPDU if that is among so many last ones.
 REMEMBERED_BOUNDARIES = 4096
+_NOWHERE = array("q")
 #: Segments whose alignment is not known yet; of any beyond, it is not told.
 MOST_UNJUDGED = 65536
 
@@ -467,6 +468,7 @@ class Settlement:
     def let_go(self) -> None:
         """The TCP connection is over: no alignment is judged any more."""
         self.unjudged.clear()
+        self._starts = self._ends = _NOWHERE
 
 
 def _run(seq: int, flag: int, frame: int, delivered: int, time: int) -> FPDURow:

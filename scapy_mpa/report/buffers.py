@@ -177,36 +177,55 @@ class HalfBuffers(NamedTuple):
 
 def half_buffers(connection: Connection, direction: Direction, track: HalfTrack) -> HalfBuffers:
     """What a receiver of a half connection had to hold. The report must hold FPDUs."""
-    changes = {way: array("q", bytes(8 * (len(track.frames) + 1))) for way in WAYS}
-    fpdus = octets = at_once = 0
-    spread: Counter[int] = Counter()
+    count = BufferCount(track)
     for turn in turns(connection, direction):
+        count.take(turn)
+    return count.result(connection.crc)
+
+
+class BufferCount:
+    """Counts what a receiver of a half connection had to hold, given its FPDUs in the order of the stream."""
+
+    def __init__(self, track: HalfTrack) -> None:
+        self._track = track
+        self._changes = {way: array("q", bytes(8 * (len(track.frames) + 1))) for way in WAYS}
+        self._fpdus = self._octets = self._at_once = 0
+        self._spread: Counter[int] = Counter()
+
+    def take(self, turn: Leaving | AtOnce) -> None:
+        """The next FPDUs."""
         if isinstance(turn, AtOnce):
             lengths = turn.run.lengths
-            fpdus += len(lengths)
-            octets += sum(lengths)
-            at_once += sum(lengths)
-            spread[1] += len(lengths)
-            continue
+            octets = sum(lengths)
+            self._fpdus += len(lengths)
+            self._octets += octets
+            self._at_once += octets
+            self._spread[1] += len(lengths)
+            return
         offset, record, leaves = turn
         frames, length = record.frames, record.wire_length
-        fpdus += 1
-        octets += length
-        spread[len(frames)] += 1
+        self._fpdus += 1
+        self._octets += length
+        self._spread[len(frames)] += 1
         if len(frames) == 1 and leaves[0] == frames[0]:
-            at_once += length  # by any way
-            continue
+            self._at_once += length  # by any way
+            return
+        track, changes = self._track, self._changes
         for frame, some in track.parts(frames, offset, length):
             if leaves[2] == frame:
-                at_once += some
+                self._at_once += some
             begin = track.index_of(frame)
             for way, leave in zip(WAYS, leaves, strict=True):
                 if leave > frame:
                     changes[way][begin] += some
                     changes[way][track.index_of(leave)] -= some
-    series = {way: array("q", accumulate(changes[way][:-1])) for way in WAYS}
-    held = {way: _held(track, series[way]) for way in WAYS}
-    return HalfBuffers(fpdus, octets, at_once, dict(sorted(spread.items())), connection.crc, held, series)
+
+    def result(self, crc: bool) -> HalfBuffers:
+        """What it came to; ``crc`` says whether CRCs are in use."""
+        series = {way: array("q", accumulate(self._changes[way][:-1])) for way in WAYS}
+        held = {way: _held(self._track, series[way]) for way in WAYS}
+        spread = dict(sorted(self._spread.items()))
+        return HalfBuffers(self._fpdus, self._octets, self._at_once, spread, crc, held, series)
 
 
 def _held(track: HalfTrack, series: Sequence[int]) -> Held:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
     from scapy_mpa.rules.table import Severity
+
+#: What octets of an FPDU or a startup frame are to the eye: each has a colour of its own.
+Kind: TypeAlias = Literal["header", "marker", "pad", "crc", "payload"]
+KINDS: tuple[Kind, ...] = ("header", "marker", "pad", "crc", "payload")
+_KIND_OF: dict[str, Kind] = {"Marker": "marker", "PAD": "pad", "CRC": "crc"}
 
 #: What stands before the names of fields out of the segment that a Terminate is about.
 TERMINATED = "terminated "
@@ -45,6 +50,13 @@ class Field(NamedTuple):
     note: str = ""
     severity: Severity | None = None
     continued: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """Header (MPA's, DDP's or RDMAP's), Marker, PAD, CRC or payload."""
+        if self.layer == "payload":
+            return "payload"
+        return _KIND_OF.get(self.name, "header") if self.layer == "MPA" else "header"
 
     @property
     def label(self) -> str:

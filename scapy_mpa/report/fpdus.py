@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
@@ -29,23 +29,16 @@ _LINES = 512
 _PHASE_BITS = 9
 
 
-class FPDUTiming(NamedTuple):
-    """When an FPDU was captured and placed: frame numbers (0: none), nanoseconds since the epoch; how it was read."""
-
-    frames: tuple[int, ...]
-    placed: int
-    delivered: int
-    time: int
-    after_error: bool
-    #: What the sender does wrong, by name.
-    deviation: str | None
+#: What has the text of a place: all frames of the FPDU, those that placed and delivered it (0: none), nanoseconds since
+#: the epoch, whether it comes after an error, what its sender does wrong, its opcode.
+PlaceText: TypeAlias = "Callable[[tuple[int, ...], int, int, int, bool, str | None, str | None], str]"
 
 
 class Format(NamedTuple):
     """How a line is made: a heading, and the parts of a line.
 
     ``half`` is handed connection and direction; ``seqs`` takes, by %, the sequence numbers of the first octet and of
-    ULPDU_Length; ``size`` is handed lengths and Markers, CRC verdict and located_by; ``place`` a place and the opcode.
+    ULPDU_Length; ``size`` is handed lengths and Markers, CRC verdict and located_by.
     Every value is a number or a name of ours: nothing that would have to be escaped or quoted.
     """
 
@@ -53,7 +46,7 @@ class Format(NamedTuple):
     half: Callable[[int, str], str]
     seqs: str
     size: Callable[[int, int, int, str, str], str]
-    place: Callable[[FPDUTiming, str | None], str]
+    place: PlaceText
 
 
 # --- JSON lines ---
@@ -73,10 +66,18 @@ def _json_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, loca
 _JSON_OPCODES = {name: json.dumps(name) for name in (*OPCODE_NAMES, None)}
 
 
-def _json_place(place: FPDUTiming, opcode: str | None) -> str:
-    frames, placed, delivered, time, after_error, deviation = place
+def _json_place(
+    frames: tuple[int, ...],
+    placed: int,
+    delivered: int,
+    time: int,
+    after_error: bool,
+    deviation: str | None,
+    opcode: str | None,
+) -> str:
+    listed = frames[0] if len(frames) == 1 else ", ".join(map(str, frames))
     return (
-        f'{[*frames]}, "placed_frame": {placed or "null"}, "delivered_frame": {delivered or "null"}, '
+        f'[{listed}], "placed_frame": {placed or "null"}, "delivered_frame": {delivered or "null"}, '
         f'"time": {time / 1_000_000_000!r}, "after_error": {"true" if after_error else "false"}, '
         f'"opcode": {_JSON_OPCODES[opcode]}, "deviation": {"null" if deviation is None else json.dumps(deviation)}}}\n'
     )
@@ -93,8 +94,15 @@ def _csv_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, locat
     return f"{ulpdu_length},{wire_length},{markers},{crc},{located_by},"
 
 
-def _csv_place(place: FPDUTiming, opcode: str | None) -> str:
-    frames, placed, delivered, time, after_error, deviation = place
+def _csv_place(
+    frames: tuple[int, ...],
+    placed: int,
+    delivered: int,
+    time: int,
+    after_error: bool,
+    deviation: str | None,
+    opcode: str | None,
+) -> str:
     return (
         f"{' '.join(map(str, frames))},{placed or ''},{delivered or ''},{time / 1_000_000_000!r},"
         f"{'true' if after_error else 'false'},{opcode or ''},{deviation or ''}\n"
@@ -112,8 +120,15 @@ def _text_size(ulpdu_length: int, wire_length: int, markers: int, crc: str, loca
     return f"{ulpdu_length:>6} {wire_length:>6} {markers:>4} {crc:<9} {located_by:<6} "
 
 
-def _text_place(place: FPDUTiming, opcode: str | None) -> str:
-    frames, placed, delivered, _, after_error, deviation = place
+def _text_place(
+    frames: tuple[int, ...],
+    placed: int,
+    delivered: int,
+    time: int,
+    after_error: bool,
+    deviation: str | None,
+    opcode: str | None,
+) -> str:
     shown = " ".join(map(str, frames)) if len(frames) <= 6 else f"{frames[0]} ... {frames[-1]} ({len(frames)})"
     marks = [mark for mark, is_so in (("after error", after_error), ("deviating", deviation)) if is_so]
     name = (opcode or "-") + (f" ({', '.join(marks)})" if marks else "")
@@ -163,7 +178,7 @@ def lines(style: Format, records: Iterable[FPDURecord]) -> Iterator[str]:
             if len(sizes) >= _MOST_SIZES:
                 sizes.clear()
             middle = sizes[size] = size_text(*size)
-        end = place_text(FPDUTiming(frames, placed or 0, delivered or 0, time, after_error, deviation), opcode)
+        end = place_text(frames, placed or 0, delivered or 0, time, after_error, deviation, opcode)
         yield f"{half(connection, direction)}{seqs % (seq, header_seq)}{middle}{end}"
 
 
@@ -189,9 +204,9 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
     phase = 0
     ready: list[str] = []
     append = ready.append
-    for row, frames, run in log.entries():
+    for row, frames, run in log.plain_entries():
         seq, header_seq, wire_length, ulpdu_length, markers, flag, opcode, placed, delivered, time, _, _ = row
-        place = FPDUTiming(frames, placed, delivered, time, flag >= AFTER_ERROR, deviation)
+        is_after = flag >= AFTER_ERROR
         verdict = flag & ~AFTER_ERROR
         if run is None:
             key = ulpdu_length, wire_length, markers, verdict
@@ -200,7 +215,8 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
                 if len(texts) >= _MOST_SIZES:
                     texts.clear()
                 text = texts[key] = size_text(*key[:3], CRC_VERDICTS[verdict & 3], LOCATED_BY[verdict >> 2])
-            append(f"{seqs % (seq, header_seq)}{text}{place_text(place, OPCODE_NAMES[opcode])}")
+            end = place_text(frames, placed, delivered, time, is_after, deviation, OPCODE_NAMES[opcode])
+            append(seqs % (seq, header_seq) + text + end)
         else:
             if verdict != parts_verdict:
                 parts.clear()
@@ -223,7 +239,8 @@ def _of_log(style: Format, log: FPDULog, begin: str, deviation: str | None) -> I
                 if opcode != ends_opcode:
                     ends_opcode = opcode
                     if opcode not in ends:
-                        ends[opcode] = place_text(place, OPCODE_NAMES[opcode])
+                        name = OPCODE_NAMES[opcode]
+                        ends[opcode] = place_text(frames, placed, delivered, time, is_after, deviation, name)
                     end = ends[opcode]
                 append(seqs % (seq, (seq + leading) & SEQ_MASK) + text + end)
                 seq = (seq + wire_length) & SEQ_MASK

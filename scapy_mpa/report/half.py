@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.tcp.half import Direction
-from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of, size_of
+from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of
 from scapy_mpa.watch.fpdus import FirstSend
 
 DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
@@ -50,7 +49,7 @@ class FPDURun:
 
     __slots__ = ("_records", "fpdus", "frame", "lengths", "row")
 
-    def __init__(self, row: FPDURow, fpdus: array[int], records: FPDURecords) -> None:
+    def __init__(self, row: FPDURow, fpdus: tuple[int, ...], records: FPDURecords) -> None:
         self._records = records
         self.row = row
         self.fpdus = fpdus
@@ -62,7 +61,8 @@ class FPDURun:
             return [plain_length(one & 0xFFFF) for one in self.fpdus]
         lengths, seq = [], self.row.seq
         for one in self.fpdus:
-            length = size_of(one & 0xFFFF, (seq - seq_start) % MARKER_INTERVAL).wire_length
+            body = plain_length(one & 0xFFFF)
+            length = body + MARKER_LENGTH * marker_count((seq - seq_start) % MARKER_INTERVAL, body)
             lengths.append(length)
             seq += length
         return lengths
@@ -123,6 +123,25 @@ class FPDURecords(Sequence[FPDURecord]):
             else:
                 yield FPDURun(row, run, self)
 
+    def some(self, numbers: Iterable[int]) -> dict[int, FPDURecord]:
+        """The records with these numbers, from 0 in the order of the stream; no others are made."""
+        found: dict[int, FPDURecord] = {}
+        wanted = sorted({*numbers}, reverse=True)
+        first = 0
+        for row, frames, run in self.log.entries() if self.log is not None else ():
+            if not wanted:
+                break
+            end = first + (1 if run is None else len(run))
+            if wanted[-1] < end:
+                rows = [row] if run is None else [*rows_of(row, run, self.log.seq_start if self.log else None)]
+                while wanted and wanted[-1] < end:
+                    number = wanted.pop()
+                    found[number] = record_of(
+                        rows[number - first], frames, self.connection, self.direction, self._context, self.deviation
+                    )
+            first = end
+        return found
+
     def expand(self, run: FPDURun) -> Iterator[FPDURecord]:
         """Yield the records of FPDUs that :meth:`entries` has together."""
         seq_start = self.log.seq_start if self.log is not None else None
@@ -172,7 +191,7 @@ class HalfConnection:
         #: The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured.
         self.opened = operation.opening.opened if operation is not None else None
         #: Its first Send with payload, None if there is none, or nobody knows which was the first.
-        self.first_send: FirstSend | None = operation.watches.first_send if operation is not None else None
+        self.first_send: FirstSend | None = operation.first_send if operation is not None else None
         log = operation.log if operation is not None else None
         context = HalfContext(index, operation) if operation is not None else None
         #: What the sender does wrong, if the FPDUs were read by that, its names and how it lays FPDUs out.

@@ -1,15 +1,20 @@
-"""What ``scapy-mpa show`` prints for people: what it is and why it is there, then its octets, field by field."""
+"""What ``scapy-mpa show`` prints for people: what it is and why it is there, then its octets, field by field.
+
+The rows of octets are values too, for whoever shows them otherwise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from textwrap import wrap
+from typing import NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.report.fields import Field
+from scapy_mpa.report.fields import Field, Kind
 from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
 from scapy_mpa.report.text import finding_lines
 from scapy_mpa.report.words import plural
+from scapy_mpa.rules.table import Severity
 from scapy_mpa.values.segment import (
     ACK_FLAG,
     FIN,
@@ -21,20 +26,39 @@ from scapy_mpa.values.segment import (
 
 #: Given a severity and a text, the text as the terminal should show it.
 Styler = Callable[[str, str], str]
+#: Given what octets are, and their hexadecimal or ASCII, that as the terminal should show it.
+Painter = Callable[[Kind, str], str]
 
 _WIDTH, _OCTETS_A_LINE = 110, 16
-_LINE = "{:>8} {:>10}  {:<47}  {:<16}  {}"
+_LINE = "{:>8} {:>10}  {}  {}  {}"
+_OCTETS_WIDTH, _ASCII_WIDTH = 47, 16
 #: Octets of a payload that is shortened: so many at its beginning, so many at its end.
 _FIRST, _LAST, _SHORTENED = 32, 16, 128
 _FLAGS = ((SYN, "SYN"), (ACK_FLAG, "ACK"), (PSH, "PSH"), (FIN, "FIN"), (RST, "RST"))
 _SPECIFIED_IN = {"DDP tagged": "RFC 5041 §4.2", "DDP untagged": "RFC 5041 §4.3", "RDMAP": "RFC 5040 §4, RFC 7306"}
 
 
-def _plain(_severity: str, text: str) -> str:
+def _plain(_what: str, text: str) -> str:
     return text
 
 
-def shown_lines(shown: Shown, full: bool, style: Styler = _plain) -> Iterator[str]:
+class DumpRow(NamedTuple):
+    """A row of octets: the place of the first, its sequence number, hexadecimal, ASCII, and the field they begin.
+
+    ``octets`` may be words in place of octets that are left out. Where ``at`` is None there are none: ``label`` says
+    what lies between two rows.
+    """
+
+    at: int | None
+    seq: int
+    octets: str
+    ascii: str
+    label: str
+    kind: Kind
+    severity: Severity | None = None
+
+
+def shown_lines(shown: Shown, full: bool, style: Styler = _plain, paint: Painter = _plain) -> Iterator[str]:
     """Yield the lines of all that was found; long payloads are shortened unless ``full``."""
     if shown.frame is not None:
         yield from _frame_lines(shown.frame, shown.items)
@@ -43,7 +67,7 @@ def shown_lines(shown: Shown, full: bool, style: Styler = _plain) -> Iterator[st
     for number, item in enumerate(shown.items):
         if number:
             yield ""
-        yield from _item_lines(item, full, style)
+        yield from _item_lines(item, full, style, paint)
 
 
 def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
@@ -92,18 +116,25 @@ def _frames(frames: list[int]) -> str:
     return f"frame{'s' if len(frames) > 1 else ''} {', '.join(map(str, frames))}"
 
 
-def _item_lines(item: Item, full: bool, style: Styler) -> Iterator[str]:
-    yield _heading(item)
+def _item_lines(item: Item, full: bool, style: Styler, paint: Painter) -> Iterator[str]:
+    yield heading(item)
     yield from (f"  {line}" for line in _about(item))
     for found in item.findings:
         yield from finding_lines(found, style)
     yield ""
-    yield _LINE.format("offset", "sequence", "octets", "ASCII", "field")
-    yield from _dump(item, full, style)
+    yield _line("offset", "sequence", f"{'octets':<{_OCTETS_WIDTH}}", f"{'ASCII':<{_ASCII_WIDTH}}", "field")
+    for row in dump_rows(item, full):
+        if row.at is None:
+            yield f"{'':>19}  {row.label}"
+            continue
+        octets, ascii_ = f"{row.octets:<{_OCTETS_WIDTH}}", f"{row.ascii:<{_ASCII_WIDTH}}"
+        label = style(row.severity, row.label) if row.severity is not None and row.label else row.label
+        yield _line(row.at, row.seq, paint(row.kind, octets), paint(row.kind, ascii_), label)
     yield from _decoded(item)
 
 
-def _heading(item: Item) -> str:
+def heading(item: Item) -> str:
+    """What it is, in a line."""
     size = plural(len(item.octets), "octet")
     record = item.record
     if record is not None:
@@ -130,11 +161,12 @@ def _about(item: Item) -> Iterator[str]:
 # --- octets ---
 
 
-def _dump(item: Item, full: bool, style: Styler) -> Iterator[str]:
+def dump_rows(item: Item, full: bool = False) -> Iterator[DumpRow]:
+    """The octets, or those that the frame asked for brought, in rows; long payloads are shortened unless ``full``."""
     part = item.part
     first, end = (part.first, part.end) if part is not None and item.kind != "octets" else (0, len(item.octets))
     if first:
-        yield f"{'':>19}  ({plural(first, 'octet')} in other frames)"
+        yield _between(f"({plural(first, 'octet')} in other frames)")
     starts = {piece.first: piece.frame for piece in item.pieces} if len(item.pieces) > 1 else {}
     last_payload = max((field.offset for field in item.fields if field.layer == "payload"), default=-1)
     for field in item.fields:
@@ -144,40 +176,43 @@ def _dump(item: Item, full: bool, style: Styler) -> Iterator[str]:
         label = field.label if a == field.offset else f"{field.name}, continued"
         short = not full and field.layer == "payload" and b - a > _SHORTENED
         if short and field.continued and field.offset != last_payload:
-            yield from _rows(item, a, a, label, field, starts, style)
             yield _skipped(item, a, b, label)
             continue
         if short:
-            yield from _rows(item, a, a + _FIRST, label, field, starts, style)
+            yield from _rows(item, a, a + _FIRST, label, field, starts)
             yield _skipped(item, a + _FIRST, b - _LAST, "")
-            yield from _rows(item, b - _LAST, b, "", field, starts, style)
+            yield from _rows(item, b - _LAST, b, "", field, starts)
         else:
-            yield from _rows(item, a, b, label, field, starts, style)
+            yield from _rows(item, a, b, label, field, starts)
     if end < len(item.octets):
-        yield f"{'':>19}  ({plural(len(item.octets) - end, 'octet')} in other frames)"
+        yield _between(f"({plural(len(item.octets) - end, 'octet')} in other frames)")
 
 
-def _rows(
-    item: Item, first: int, end: int, label: str, field: Field, starts: dict[int, int], style: Styler
-) -> Iterator[str]:
-    """Octets [first, end), 16 a line; a line ends where a frame does."""
+def _rows(item: Item, first: int, end: int, label: str, field: Field, starts: dict[int, int]) -> Iterator[DumpRow]:
+    """Octets [first, end), 16 a row; a row ends where a frame does."""
     at = first
     while at < end:
         if at in starts:
-            yield f"{'':>19}  - frame {starts[at]} -"
+            yield _between(f"- frame {starts[at]} -")
         stop = min(end, at + _OCTETS_A_LINE)
         stop = next((place for place in range(at + 1, stop) if place in starts), stop)
         octets = item.octets[at:stop]
         ascii_ = "".join(chr(octet) if 32 <= octet < 127 else "." for octet in octets)
-        said = style(field.severity, label) if field.severity is not None and label else label
-        yield _LINE.format(at, item.seq + at & SEQ_MASK, octets.hex(" "), ascii_, said).rstrip()
+        yield DumpRow(at, item.seq + at & SEQ_MASK, octets.hex(" "), ascii_, label, field.kind, field.severity)
         label = ""
         at = stop
 
 
-def _skipped(item: Item, first: int, end: int, label: str) -> str:
-    line = f"... {plural(end - first, 'octet')}"
-    return _LINE.format(first, item.seq + first & SEQ_MASK, line, "", label).rstrip()
+def _skipped(item: Item, first: int, end: int, label: str) -> DumpRow:
+    return DumpRow(first, item.seq + first & SEQ_MASK, f"... {plural(end - first, 'octet')}", "", label, "payload")
+
+
+def _between(words: str) -> DumpRow:
+    return DumpRow(None, 0, "", "", words, "payload")
+
+
+def _line(at: int | str, seq: int | str, octets: str, ascii_: str, label: str) -> str:
+    return _LINE.format(at, seq, octets, ascii_, label).rstrip()
 
 
 # --- DDP and RDMAP ---

@@ -1,40 +1,46 @@
 """JSON as ``json.dumps(values, indent=2)`` writes it, a piece at a time: what has thousands of connections is never
-there as a whole, and most of it is written by the encoder in C, which knows no indentation."""
+there as a whole, and the library's encoder in C knows no indentation."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
+from json.encoder import encode_basestring_ascii
+from math import isfinite
 from typing import Any
 
 _INDENT = "  "
 
 
-@cache
-def _encoder(level: int) -> json.JSONEncoder:
-    """Writes lists and objects without others in them, whose items stand at a level."""
-    return json.JSONEncoder(separators=(f",\n{_INDENT * level}", ": "))
-
-
 def indented(value: Any, level: int = 0) -> str:
     """The text of a value that begins at a level; the keys of objects are strings."""
+    return _text(value, "\n" + _INDENT * level)
+
+
+def _text(value: Any, line: str) -> str:
+    """The text of a value; ``line`` begins a line at its level."""
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if type(value) is int or (type(value) is float and isfinite(value)):
+        return repr(value)
     if isinstance(value, dict):
-        inside, is_object = list(value.values()), True
-    elif isinstance(value, (list, tuple)):
-        inside, is_object = list(value), False
-    else:
-        return json.dumps(value)
-    first, second = "{}" if is_object else "[]"
-    if not inside:
-        return first + second
-    begin, end = f"{first}\n{_INDENT * (level + 1)}", f"\n{_INDENT * level}{second}"
-    if not any(isinstance(one, (dict, list, tuple)) and one for one in inside):
-        return begin + _encoder(level + 1).encode(value)[1:-1] + end
-    texts = [indented(one, level + 1) for one in inside]
-    if is_object:
-        texts = [f"{json.dumps(key)}: {text}" for key, text in zip(value, texts, strict=True)]
-    return begin + f",\n{_INDENT * (level + 1)}".join(texts) + end
+        if not value:
+            return "{}"
+        inside = line + _INDENT
+        texts = [encode_basestring_ascii(key) + ": " + _text(one, inside) for key, one in value.items()]
+        return "{" + inside + ("," + inside).join(texts) + line + "}"
+    if isinstance(value, (list, tuple)):
+        if not value:
+            return "[]"
+        inside = line + _INDENT
+        return "[" + inside + ("," + inside).join([_text(one, inside) for one in value]) + line + "]"
+    return json.dumps(value)
 
 
 def pieces(values: Mapping[str, Any]) -> Iterator[str]:

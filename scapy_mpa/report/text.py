@@ -21,7 +21,8 @@ More = Callable[[Connection], Iterable[str]]
 
 #: So many connections are told of, unless all are wanted.
 MOST_CONNECTIONS = 50
-_ENDED = {
+#: How connections ended, in words.
+ENDED_WORDS = {
     "lost": "lost",
     "terminate": "by Terminate",
     "rejected": "rejected",
@@ -111,7 +112,7 @@ def _left_out(report: Report, told: int) -> str:
 def _summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
     """How connections ended, and a line for each rule that is broken."""
     if summary.ended:
-        yield "  ended: " + ", ".join(f"{count} {_ENDED[how]}" for how, count in summary.ended.items())
+        yield "  ended: " + ", ".join(f"{count} {ENDED_WORDS[how]}" for how, count in summary.ended.items())
     for rule, times, connections in summary.rules:
         where = plural(connections, "connection") if connections else "no connection"
         yield f"  {style(rule.severity, rule.severity)} {rule.id}: {plural(times, 'time')}, {where}"

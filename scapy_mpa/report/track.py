@@ -17,6 +17,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK, unwrap
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.tcp.half import Direction, Half
+from scapy_mpa.values.options import window_of
 from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment
 
 
@@ -107,12 +108,14 @@ class HalfTrack:
 class _Follower:
     """A connection while its segments are read once more."""
 
-    __slots__ = ("_first", "_halves", "_last", "_startup", "_wants_acks", "tracks")
+    __slots__ = ("_first", "_halves", "_last", "_said", "_startup", "_wants_acks", "tracks")
 
     def __init__(self, connection: Connection, wants_acks: bool) -> None:
         self._first, self._last = connection.lifecycle.first[0], connection.lifecycle.last[0]
         self._startup = {connection.request_frame, connection.reply_frame}
         self._wants_acks = wants_acks
+        #: What each side acknowledged last, its window as it stands in the header, and SYN.
+        self._said: dict[Direction, tuple[int, int | None, int]] = {}
         self.tracks = {direction: HalfTrack(connection.half(direction)) for direction in DIRECTIONS}
         self._halves = {direction: Half(connection.half(direction).key) for direction in DIRECTIONS}
         self._halves["initiator"].meet(self._halves["responder"])
@@ -131,6 +134,11 @@ class _Follower:
             self.tracks[other].pass_frame(seg.frame, seg.time)
         if self._wants_acks and seg.flags & ACK_FLAG:
             half = self._halves[direction]
+            # Whoever sends much says the same with each segment.
+            said = seg.ack, window_of(seg), seg.flags & SYN
+            if said == self._said.get(direction):
+                return
+            self._said[direction] = said
             if seg.flags & SYN:
                 half.announce(seg)
             half.acknowledge(seg.ack)

@@ -133,9 +133,11 @@ class Half:
 
     def keep_last(self, seg: Segment) -> None:
         """A segment without octets came; what else it says is read when somebody wants to know."""
-        self._last = (
-            seg._replace(buffer=memoryview(bytes(seg.buffer[seg.tcp : seg.start])), tcp=0) if seg.tcp >= 0 else None
-        )
+        frame, time, key, seq, ack, flags, buffer, start, _, tcp, length = seg
+        self._last = None
+        if tcp >= 0:
+            header = memoryview(bytes(buffer[tcp:start]))
+            self._last = Segment(frame, time, key, seq, ack, flags, header, len(header), len(header), 0, length)
 
     @property
     def has_unread(self) -> bool:
@@ -147,7 +149,7 @@ class Half:
         seg, self._last = self._last, None
         if seg is None or seg.ack != self.ack:
             return None
-        self.advertise(seg._replace(start=len(seg.buffer), end=len(seg.buffer)))
+        self.advertise(seg)
         return seg
 
     def hear(self, seg: Segment) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.tcp.acceptance import Acceptance, AckNumbers, Range, Segments
 from scapy_mpa.tcp.half import MAX_WINDOW, Half
-from scapy_mpa.values.segment import ACK_FLAG, FIN, SYN, Segment, detached
+from scapy_mpa.values.segment import ACK_FLAG, FIN, SYN, Segment, detached, small_copy
 
 
 class NextInOrder(Protocol):
@@ -96,7 +96,7 @@ class Intake:
         peer: the other direction.
         segments: which segments its receiver takes.
         take: takes a segment with octets, as it was captured.
-        first_syn: the SYN of this connection, None if it was not captured.
+        first_syn: the SYN of this connection, None if it was not captured, or in Full Operation.
         syn: a SYN for another connection, which nobody has confirmed yet: anyone could have sent it.
         is_reset_in_doubt: whether a RST came in the window, and not at its beginning.
     """
@@ -142,6 +142,8 @@ class Intake:
     def enter(self, phase: OctetsPhase, operation: OctetsInOperation | None) -> None:
         """Another phase takes the octets; in Full Operation it is an operation."""
         self._phase, self._operation = phase, operation
+        if operation is not None:
+            self.first_syn = None  # no other replaces it any more
         self._choose_take()
 
     def _choose_take(self) -> None:
@@ -199,7 +201,7 @@ class Intake:
 
     def synchronize(self, syn: Segment) -> None:
         """The SYN of this connection: a RST before it answered an earlier attempt."""
-        self.first_syn = detached(syn)
+        self.first_syn = small_copy(syn, {})
         self.half.ending.take_back_resets()
         self.half.peer.ending.take_back_resets()
         self.half.announce(syn)

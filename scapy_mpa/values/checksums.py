@@ -30,12 +30,16 @@ class Checksums:
         """Whether the TCP checksum of a segment, all of which was captured, is right."""
         return _look_up(self._right, seg, checksum_is_right)
 
+    @property
+    def are_many(self) -> bool:
+        """Whether so many are remembered that it is worth while to forget some."""
+        return len(self._right) + len(self._wrong) > _FEW
+
     def forget_others(self, segments: Iterable[Segment]) -> None:
         """No other segments than these are at hand any more."""
-        if len(self._right) + len(self._wrong) > _FEW:
-            frames = {seg.frame for seg in segments}
-            self._right = {frame: known for frame, known in self._right.items() if frame in frames}
-            self._wrong = {frame: known for frame, known in self._wrong.items() if frame in frames}
+        frames = {seg.frame for seg in segments}
+        self._right = {frame: known for frame, known in self._right.items() if frame in frames}
+        self._wrong = {frame: known for frame, known in self._wrong.items() if frame in frames}
 
 
 def _look_up(known: dict[int, bool], seg: Segment, compute: Callable[[Segment], bool]) -> bool:

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -145,7 +145,10 @@ class FPDURow(NamedTuple):
     first_frame: int
 
 
-#: Where the flags octet stands in a row.
+#: Where fields stand in a row, and in its octets.
+_SEQ, _HEADER_SEQ, _PLACED, _FRAME_COUNT, _FIRST_FRAME = map(
+    FPDURow._fields.index, ("seq", "header_seq", "placed", "frame_count", "first_frame")
+)
 _FLAGS_AT = Struct("<IIIHH").size
 _MORE_FRAMES = Struct("<I")
 
@@ -153,6 +156,12 @@ _MORE_FRAMES = Struct("<I")
 def flags(crc: int, located_by: int, after_error: bool) -> int:
     """The flags octet of a row."""
     return crc | located_by << 2 | (AFTER_ERROR if after_error else 0)
+
+
+@lru_cache(4096)
+def _run(count: int) -> Struct:
+    """What follows the row of a run."""
+    return Struct(f"<{count}I")
 
 
 def pack_frames(frames: tuple[int, ...]) -> bytes:
@@ -209,8 +218,9 @@ class FPDULog:
 
         ``run`` has ULPDU_Length and, times 2^16, the opcode of each.  A row without frames announces them.
         """
-        self.octets += ROW.pack(seq, len(run), 0, 0, 0, flag, NO_OPCODE, frame, delivered, time, 0, frame)
-        self.octets += array("I", run).tobytes()
+        count = len(run)
+        self.octets += ROW.pack(seq, count, 0, 0, 0, flag, NO_OPCODE, frame, delivered, time, 0, frame)
+        self.octets += _run(count).pack(*run)
 
     def mark_after(self, error: tuple[int, int], origin: int, floor: int) -> None:
         """Mark the FPDUs after the first error, which came at (frame, stream offset).
@@ -219,43 +229,47 @@ class FPDULog:
         """
         offset = 0
         for at, row, frames, _ in self._places():
-            offset += (row.seq - origin - offset) & SEQ_MASK
-            frame = row.placed or max(frames[-1], floor)
+            offset += (row[_SEQ] - origin - offset) & SEQ_MASK
+            frame = row[_PLACED] or max(frames[-1], floor)
             # No error shows at a frame that brought a run.
             if (frame, offset) > error:
                 self.octets[at + _FLAGS_AT] |= AFTER_ERROR
 
-    def entries(self) -> Iterator[tuple[FPDURow, tuple[int, ...], array[int] | None]]:
-        """Yield each row with the frames of its FPDU and None, or, for a run, with its frame and what it is made of."""
+    def plain_entries(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]]:
+        """Yield each row, a tuple without names, as :meth:`entries` does."""
         for _, row, frames, run in self._places():
             yield row, frames, run
 
+    def entries(self) -> Iterator[tuple[FPDURow, tuple[int, ...], tuple[int, ...] | None]]:
+        """Yield each row with the frames of its FPDU and None, or, for a run, with its frame and what it is made of."""
+        for _, row, frames, run in self._places():
+            yield FPDURow._make(row), frames, run
+
     def rows(self) -> Iterator[tuple[FPDURow, tuple[int, ...]]]:
         """Yield each row with the frames of its FPDU."""
-        for _, row, frames, run in self._places():
+        for row, frames, run in self.entries():
             if run is None:
                 yield row, frames
             else:
                 for one in rows_of(row, run, self.seq_start):
                     yield one, frames
 
-    def _places(self) -> Iterator[tuple[int, FPDURow, tuple[int, ...], array[int] | None]]:
+    def _places(self) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]]:
         octets = self.octets
         size, end, at = ROW.size, len(self.octets), 0
         unpack = ROW.unpack_from
         while at < end:
-            row = FPDURow._make(unpack(octets, at))
+            row = unpack(octets, at)
             place = at
             at += size
-            count, last = row.frame_count, row.first_frame
+            count, last = row[_FRAME_COUNT], row[_FIRST_FRAME]
             if count == 1:
                 yield place, row, (last,), None
                 continue
             if not count:
-                run = array("I")
-                run.frombytes(octets[at : at + run.itemsize * row.header_seq])
-                at += run.itemsize * row.header_seq
-                yield place, row, (last,), run
+                packed = _run(row[_HEADER_SEQ])
+                yield place, row, (last,), packed.unpack_from(octets, at)
+                at += packed.size
                 continue
             frames = [last]
             for _ in range(count - 1):

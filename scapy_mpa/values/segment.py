@@ -46,6 +46,7 @@ FRAME, TIME, KEY, SEQ, ACK, FLAGS, BUFFER, START, END, TCP, LENGTH = range(11)
 
 #: A buffer larger than any packet is a block of the capture file.
 _LARGEST_PACKET = 1 << 17
+_NO_OCTETS = memoryview(b"")
 
 FIN, SYN, RST, PSH, ACK_FLAG = 0x01, 0x02, 0x04, 0x08, 0x10
 #: Beyond TCP's own flags: no segment, but what a router says of one (``values/pathmtu.py``).
@@ -87,7 +88,7 @@ def detached(seg: Segment) -> Segment:
 
 def bare(seg: Segment) -> Segment:
     """The same segment without its octets, which are let go."""
-    return seg._replace(buffer=memoryview(b""), start=0, end=0, tcp=-1)
+    return seg._replace(buffer=_NO_OCTETS, start=0, end=0, tcp=-1)
 
 
 def small_copy(seg: Segment, copies: dict[int, Segment]) -> Segment:

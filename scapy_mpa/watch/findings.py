@@ -21,7 +21,7 @@ class HalfFindings:
         self._findings = findings
         self._direction = direction
         self._reassembly = reassembly
-        self.broken: set[str] = set()
+        self.broken: dict[str, None] = {}
 
     def add(self, breach: Breach) -> None:
         """Report one."""
@@ -30,5 +30,5 @@ class HalfFindings:
         if breach.is_of_peer:
             direction = "responder" if direction == "initiator" else "initiator"
         else:
-            self.broken.add(rule)
+            self.broken[rule] = None
         self._findings.add(rule, direction, frame, time, seq, detail, code=breach.code, topic=breach.topic)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from scapy_mpa.framing.ddp import (
+    CONTROL_LENGTH,
     LAST,
     TAGGED_HEADER_LENGTH,
     UNTAGGED_HEADER_LENGTH,
@@ -20,6 +21,8 @@ from scapy_mpa.framing.ddp import (
     decode_terminate,
     quoted_header,
 )
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.markers import plain_length
 from scapy_mpa.receive.located import Located
 from scapy_mpa.receive.reassembly import Reassembly, frames_of
 from scapy_mpa.receive.scan import Extent, FPDUReader, Layout
@@ -27,6 +30,8 @@ from scapy_mpa.receive.settlement import Settlement
 from scapy_mpa.values.lifecycle import Quoted, Terminated
 from scapy_mpa.values.segment import Segment
 
+#: ULPDU_Length and the control octets: where a segment's end cuts them, FPDUs are read otherwise.
+_FIRST_OCTETS = LENGTH_FIELD_LENGTH + CONTROL_LENGTH
 #: FPDUs not acknowledged that are remembered.
 _MOST_REMEMBERED = 1 << 16
 
@@ -83,6 +88,54 @@ class AtHand:
             yield reader, extent
             at = extent.end
 
+    def ends(self, begin: int) -> Iterator[tuple[int, bool]]:
+        """Yield where whole FPDUs end, from that with offset ``begin`` on, and whether a message ends there too."""
+        found = self._ends_in_order(begin)
+        if found is not None:
+            yield from found
+            return
+        for reader, extent in self.extents(begin):
+            if extent.end > reader.reassembly.next:
+                return
+            control = reader.control(extent)
+            yield extent.end, len(control) < 2 or bool(control[0] & LAST)
+
+    def _ends_in_order(self, begin: int) -> list[tuple[int, bool]] | None:
+        """The same, read off the segments themselves; None with Markers, or where octets came otherwise than in order.
+
+        A block of the capture lets go of many half connections, mostly of a few segments each.
+        """
+        stream = self._reassembly
+        if self._layout.markers or stream.beyond:
+            return None
+        segments = [*stream.previously_consumed, *stream.consumed]
+        segments += [piece.seg for piece in stream.pieces if not segments or piece.seg is not segments[-1]]
+        placed: list[tuple[int, Segment]] = []
+        first = stream.next
+        for seg in reversed(segments):
+            if first <= begin:
+                break
+            first -= seg.length
+            if stream.seq_of(first) != seg.seq or seg.end - seg.start != seg.length:
+                return None
+            placed.append((first, seg))
+        at = self._settlement.start_before(max(begin, first))
+        if at < first:
+            at = self._settlement.start_from(first)
+        ends: list[tuple[int, bool]] = []
+        for start, seg in reversed(placed if at >= 0 else ()):
+            limit, buffer = start + seg.length, seg.buffer
+            while at < limit:
+                if limit - at < _FIRST_OCTETS:
+                    return None
+                index = seg.start + at - start
+                ulpdu_length = buffer[index] << 8 | buffer[index + 1]
+                at += plain_length(ulpdu_length)
+                if at > stream.next:
+                    return ends
+                ends.append((at, ulpdu_length < 2 or bool(buffer[index + 2] & LAST)))
+        return ends
+
     def quoted(self, header: TaggedHeader | UntaggedHeader) -> Quoted | None:
         """The message one of whose DDP Segments has this header, None if it is not at hand."""
         messages: dict[tuple[int, ...], Quoted] = {}
@@ -135,7 +188,8 @@ class MessageEnds:
         """A block of the capture goes: remember messages in what it consumed, if some is not acknowledged."""
         stream = source.reassembly
         latest = stream.previously_consumed[-1]
-        if stream.offset_of(latest.seq) + latest.length > acknowledged:
+        # What came since the block before was looked at with that.
+        if stream.offset_of(latest.seq) + latest.length > max(acknowledged, self._up_to):
             self.keep(AtHand(source), acknowledged)
 
     def keep(self, at_hand: AtHand, acknowledged: int) -> None:
@@ -143,14 +197,13 @@ class MessageEnds:
         ends = self._ends
         if ends and ends[0] <= 2 * acknowledged + 1:
             self._ends = ends = array("q", [end for end in ends if end > 2 * acknowledged + 1])
-        for reader, extent in at_hand.extents(max(acknowledged, self._up_to)):
-            if extent.end <= max(acknowledged, self._up_to):
+        for end, is_last in at_hand.ends(max(acknowledged, self._up_to)):
+            if end <= max(acknowledged, self._up_to):
                 continue
-            if extent.end > reader.reassembly.next or len(ends) >= _MOST_REMEMBERED:
+            if len(ends) >= _MOST_REMEMBERED:
                 return
-            control = reader.control(extent)
-            ends.append(2 * extent.end + (len(control) < 2 or bool(control[0] & LAST)))
-            self._up_to = extent.end
+            ends.append(2 * end + is_last)
+            self._up_to = end
 
     def count(self, at_hand: AtHand, acknowledged: int, end: int) -> int:
         """Messages with octets between what the peer acknowledged and ``end``, the end of what was captured."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -484,6 +485,48 @@ def test_colours_only_on_a_terminal() -> None:
         cli, ["show", str(PCAPS / "markers-draft-origin.pcap"), "--fpdu", "0/i/0"], color=True, standalone_mode=False
     )
     assert "\x1b[33mMarker: RESERVED 0, FPDUPTR 512" in result.stdout
+
+
+ON_A_TERMINAL = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "xterm", "NO_COLOR": "0"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_what_octets_are_is_told_by_colours(environment: dict[str, str], is_coloured: bool) -> None:
+    """Header, Marker, PAD, CRC and payload are told apart; what is said is the same."""
+    path = str(PCAPS / "markers-before-crc.pcap")
+    plain = text(path, "--fpdu", "0/i/11", "--full")
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    command = [sys.executable, "-m", "scapy_mpa", "show", path, "--fpdu", "0/i/11", "--full"]
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_TERMINAL, *command],
+        env=kept | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = done.stdout.replace("\r\n", "\n")
+    assert re.sub(r"\x1b\[\d*m", "", shown) == plain
+    if not is_coloured:
+        assert "\x1b" not in shown
+        return
+    found = set()
+    for line in shown.splitlines():
+        row = re.match(
+            r" +\d+ +\d+  (?:\x1b\[(\d+)m)?[0-9a-f]{2}.{60,}  (ULPDU_Length|MSN|Marker|PAD|CRC|payload)", line
+        )
+        if row is not None:
+            found.add(row[2])
+            assert row[1] == {"Marker": "35", "PAD": "36", "CRC": "32", "payload": None}.get(row[2], "94"), line
+    assert len(found) == 6
 
 
 def test_scapy_is_imported_for_messages_with_a_header_only() -> None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from scapy_mpa.report.analysis import analyze
+from scripts.benchmark_aims import Aim
+from scripts.benchmark_floods import connections, syns, write
 from tests.conftest import REPO
 
 SCRIPT = REPO / "scripts" / "benchmark.py"
@@ -52,3 +58,18 @@ def test_making_captures_is_measured_against_scapy() -> None:
     assert [row.split(" | ")[0] for row in rows] == ["| without Markers", "| with Markers"]
     # How many times is for the benchmark to say: in a tenth of a second a loaded machine measures anything.
     assert all(int(row.split(" | ")[-1].rstrip(" |")) > 0 for row in rows)
+
+
+@pytest.mark.parametrize(("frames", "connections"), [(connections(25), 25), (syns(60, 6), 0)])
+def test_floods_hold_what_they_are_called(frames: Iterator[bytes], connections: int, tmp_path: Path) -> None:
+    write(tmp_path / "flood.pcap", frames)
+    report = analyze(tmp_path / "flood.pcap")
+    assert (len(report.connections), len(report.findings)) == (connections, 0)
+    assert report.packets == 8 * connections or report.tcp_connections == report.packets == 60
+    for connection in report.connections:
+        assert (len(connection.initiator.fpdus), connection.findings, connection.lifecycle.ended) == (3, [], "open")
+
+
+def test_an_aim_is_met_or_missed() -> None:
+    assert Aim("seconds", 2.0, 3, "s").cells() == ("seconds", "2.00 s", "at most 3", "met")
+    assert Aim("tshark / analyze", 9.5, 10, "times", at_least=True).cells()[2:] == ("at least 10", "missed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from zstandard import ZstdDecompressor
 
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
@@ -161,8 +162,8 @@ def test_faulty_captures_are_followed_to_the_end(name: str) -> None:
 
 def test_the_shipped_captures_are_those_of_the_readme() -> None:
     readme = (PCAPS / "README.md").read_text()
-    for path in PCAPS.glob("*.pcap"):
-        assert f"| {path.stem} |" in readme
+    for path in PCAPS.glob("*.pcap*"):
+        assert f"| {path.name.partition('.')[0]} |" in readme
         if truth_path(path).exists():
             lines = len(truth(path))
             row = next(line for line in readme.splitlines() if line.startswith(f"| {path.stem} |"))
@@ -176,3 +177,6 @@ def test_shipped_captures_are_those_that_lie_beside() -> None:
         other = MORE_CAPTURES / path.name
         if path.name != "README.md" and other.exists():
             assert path.read_bytes() == other.read_bytes()
+    for path in PCAPS.glob("*.zst"):
+        with path.open("rb") as file, ZstdDecompressor().stream_reader(file) as reader:
+            assert reader.read() == (MORE_CAPTURES / path.stem).read_bytes()

@@ -1,0 +1,70 @@
+"""``scapy-mpa report``."""
+
+from __future__ import annotations
+
+import click
+
+from scapy_mpa.cli.judging import Judging, judges
+from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.output import check_output, tell_written, written
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import summary_line
+
+
+@click.command("report")
+@reads_captures
+@divides_work
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="The page to write, HTML; - is standard output.",
+)
+@judges
+def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -> int:
+    """Write what analyze finds as one page of HTML, with pictures, which needs no network.
+
+    Verdicts come first, then findings, a table of the connections, and the worst twenty at length: negotiation, the
+    FPDUs around each finding with their octets, lanes; the worst five with all pictures. The page is smaller than 2 MB,
+    and says what it leaves out. The captures are read several times, so none can come through a pipe.
+    """
+    from scapy_mpa.page.write import check_jinja, page_of
+    from scapy_mpa.plot.look import check_matplotlib
+
+    check_jinja()
+    check_matplotlib()
+    check_output(reading.captures, output, again="report")
+    report = reading.analyze(fpdus=True, jobs=jobs)
+    reading.select(report)
+    judging.select(report)
+    if not report.connections and not report.findings:
+        warn_of_nothing(reading.filters)
+    page = page_of(
+        report,
+        words=(*reading.told, "--", *reading.captures)
+        if any(one.startswith("-") for one in reading.captures)
+        else (*reading.told, *reading.captures),
+        told=reading.told,
+        left_out=[*_left_out(reading, judging)],
+        directions=reading.directions,
+    )
+    with written(output) as file:
+        file.write(page.encode())
+    tell_written(output, summary_line(report))
+    warn_of_damage(report.damage)
+    return judging.status(report)
+
+
+def _left_out(reading: Reading, judging: Judging) -> list[str]:
+    """What the options leave out, a sentence each."""
+    said = []
+    filters = [name for name in reading.filters if name != "--direction"]
+    if filters:
+        said.append(f"Only what {', '.join(filters)} leave{'s' if len(filters) == 1 else ''} is on this page.")
+    if reading.directions != DIRECTIONS:
+        said.append(f"Only what the {reading.directions[0]} sent is shown and judged.")
+    if judging.rules is not None:
+        said.append(f"Only {len(judging.rules)} rules were looked at.")
+    return said

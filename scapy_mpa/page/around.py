@@ -1,0 +1,142 @@
+"""The FPDUs around findings, each with its message and its octets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.sequence import unwrap
+from scapy_mpa.plot.view import Subject
+from scapy_mpa.report.items import Item
+from scapy_mpa.report.show import NumberedFPDU, fpdu_item, startup_item, startup_of
+from scapy_mpa.report.why import Neighbour, fpdu_name
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.records import FPDURecord
+
+#: FPDUs before the one that a finding is about, and as many behind it.
+_AROUND = 2
+#: Findings of a connection that FPDUs are shown around, the gravest first.
+MOST_AROUND = 25
+
+
+class AroundFPDU(NamedTuple):
+    """An FPDU near a finding: its name, what is recorded of it, its message in words, its octets if they were read."""
+
+    name: str
+    record: FPDURecord
+    message: str
+    item: Item | None
+    #: Whether the finding is about it.
+    is_here: bool
+
+
+class Around(NamedTuple):
+    """A finding with the FPDUs around it, or the startup frame that it is about."""
+
+    finding: Finding
+    fpdus: list[AroundFPDU]
+    startup: Item | None = None
+
+
+def around_findings(subject: Subject, findings: list[Finding]) -> list[Around]:
+    """What lies around each of these findings of a connection.
+
+    Octets are read again; where that cannot be done they are left out.
+    """
+    connection = subject.connection
+    numbers = {index: _place(subject, found) for index, found in enumerate(findings[:MOST_AROUND])}
+    wanted: dict[Direction, set[int]] = {direction: set() for direction in subject.directions}
+    for place in numbers.values():
+        if place is not None:
+            direction, number = place
+            # The first one says by whose length it was located.
+            wanted[direction].update(range(max(0, number - _AROUND - 1), number + _AROUND + 1))
+    records = {direction: connection.half(direction).fpdus.some(some) for direction, some in wanted.items()}
+    # Octets of a compressed capture are read forwards only.
+    places = sorted(_places(subject, records), key=lambda place: place.record.frames[-1])
+    items = {(place.record.direction, place.number): _item(subject, place) for place in places}
+    found = []
+    for index, finding in enumerate(findings):
+        place = numbers.get(index)
+        if place is None:
+            startup = _startup(subject, finding) if index < MOST_AROUND else None
+            found.append(Around(finding, [], startup))
+            continue
+        direction, number = place
+        near = [
+            _fpdu(records[direction][one], one, items.get((direction, one)), one == number)
+            for one in range(max(0, number - _AROUND), number + _AROUND + 1)
+            if one in records[direction]
+        ]
+        found.append(Around(finding, near))
+    return found
+
+
+def _place(subject: Subject, finding: Finding) -> tuple[Direction, int] | None:
+    """The FPDU that a finding is about, or the next one: who sent it, and its number. None if it is about none."""
+    import numpy as np
+
+    direction: Direction = "initiator" if finding.direction == "initiator" else "responder"
+    half = subject.connection.half(direction)
+    if finding.direction not in subject.directions or half.seq_start is None or not len(half.fpdus):
+        return None
+    whole = subject.whole(direction)
+    later = np.flatnonzero(whole.frames >= finding.frame)
+    near = int(later[0]) if len(later) else len(whole.frames) - 1
+    offset = unwrap(finding.seq, int(whole.fpdus.start[near]), half.seq_start)
+    startup = startup_of(subject.connection, direction)
+    if offset < 0 and startup is not None and -offset <= startup[0].wire_length:
+        return None
+    number = int(np.searchsorted(whole.fpdus.start, offset, side="right")) - 1
+    return direction, max(0, number)
+
+
+def _places(subject: Subject, records: dict[Direction, dict[int, FPDURecord]]) -> Iterator[NumberedFPDU]:
+    for direction, some in records.items():
+        starts = subject.whole(direction).fpdus.start if some else ()
+        for number, record in some.items():
+            before = some.get(number - 1)
+            if number and before is None:
+                continue  # it is there for the one behind it
+            previous = Neighbour(number - 1, before) if before is not None else None
+            yield NumberedFPDU(number, record, int(starts[number]), previous)
+
+
+def _item(subject: Subject, place: NumberedFPDU) -> Item | None:
+    try:
+        return fpdu_item(subject.connection, place.record.direction, place)
+    except CaptureError:
+        return None
+
+
+def _fpdu(record: FPDURecord, number: int, item: Item | None, is_here: bool) -> AroundFPDU:
+    return AroundFPDU(fpdu_name(record, number), record, _message(item), item, is_here)
+
+
+def _message(item: Item | None) -> str:
+    """What the DDP header says of the message that an FPDU is of."""
+    said = item.layer("DDP") if item is not None else None
+    if said is None:
+        return ""
+    names = ("STag", "TO") if said.get("T") else ("QN", "MSN", "MO")
+    words = [
+        f"{name} {value:#010x}" if name == "STag" else f"{name} {value}"
+        for name in names
+        if (value := said.get(name)) is not None
+    ]
+    return ", ".join([*words, *(["last segment"] if said.get("L") else [])])
+
+
+def _startup(subject: Subject, finding: Finding) -> Item | None:
+    """The startup frame that a finding is about, if it is about one."""
+    for direction in subject.directions:
+        there = startup_of(subject.connection, direction)
+        is_its = finding.direction in (None, direction)
+        if there is not None and is_its and 0 <= finding.seq - there[1] < there[0].wire_length:
+            try:
+                return startup_item(subject.connection, direction)
+            except CaptureError:
+                return None
+    return None

@@ -1,0 +1,219 @@
+"""What a page says, as values: connections, the gravest first, their findings, pictures, and what was left out.
+
+A page stays below a size, so its parts are made one by one: of each connection first what must be said, then as many
+pictures and octets as there is room for. What there is no room for is told, with the line to type for it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from scapy_mpa.page.svg import svg_of
+from scapy_mpa.page.worst import Glimpse, glimpses, worst_first
+from scapy_mpa.plot.kinds import draw_subject
+from scapy_mpa.plot.reads import Asked, requests_of
+from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.report.buffers import WAY_WORDS, WAYS
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.model import Report
+from scapy_mpa.report.track import tracks
+from scapy_mpa.report.words import plural
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import GROUPS, SEVERITIES, Rule
+from scapy_mpa.tcp.half import Direction
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Connections that are told of at length, with lanes; with all pictures; in the table.
+MOST_DRAWN, MOST_WHOLE, MOST_LISTED = 20, 5, 1000
+#: FPDUs of connections with RDMA Reads beyond which these are not looked into: all messages are put together for it.
+_MOST_READ = 100_000
+_SECOND = 1_000_000_000
+
+
+class Picture(NamedTuple):
+    """A picture: its kind, what is to be said of it, and the SVG."""
+
+    kind: str
+    words: str
+    svg: str
+
+
+class BrokenRule(NamedTuple):
+    """A rule, how often it was broken, in which connections (the first ones), and where first."""
+
+    rule: Rule
+    first: Finding
+    times: int
+    connections: list[int]
+
+
+class HeldRow(NamedTuple):
+    """What a receiver of a half connection had to hold, by one way of finding FPDUs."""
+
+    direction: Direction
+    way: str
+    peak: int
+    frame: int | None
+    mean: float
+    octet_seconds: float
+
+
+class Commands:
+    """Lines to type for what is on the page; ``words`` are the captures and what was told of them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = " ".join(map(shlex.quote, words))
+
+    def of(self, command: str, *options: object) -> str:
+        """A line."""
+        return " ".join(("scapy-mpa", command, self._words, *(shlex.quote(str(option)) for option in options)))
+
+    def show(self, frame: int) -> str:
+        """The line that shows what a frame brought."""
+        return self.of("show", "--frame", frame)
+
+    def analyze(self, rule: str) -> str:
+        """The line that looks for a rule."""
+        return self.of("analyze", "--rules", rule)
+
+    def plot(self, connection: int, kind: str, window: Stretch = Stretch()) -> str:  # noqa: B008 - it cannot change
+        """The line that draws a picture."""
+        frames = ("--frames", f"{window.frames[0]}-{window.frames[1]}") if window.frames is not None else ()
+        return self.of("plot", "--connection", connection, "--kind", kind, *frames, "-o", f"{kind}.svg")
+
+
+class Drawing:
+    """The connections that are drawn, and their pictures: made one by one, as long as there is room.
+
+    Attributes:
+        drawn: the connections, the gravest first.
+        remarks: why something is not drawn.
+    """
+
+    def __init__(self, report: Report, directions: Sequence[Direction]) -> None:
+        self.order = worst_first(report.connections)
+        self.drawn = self.order[:MOST_DRAWN]
+        self.remarks: list[str] = []
+        read = tracks(self.drawn, acks=True) if self.drawn else {}
+        self.subjects = {
+            one.number: Subject(one, directions, {side: read[one.number, side] for side in DIRECTIONS})
+            for one in self.drawn
+        }
+        self._asked: Asked | None = None
+        self._number = 0
+
+    @property
+    def whole(self) -> list[Connection]:
+        """Those of which all pictures are drawn."""
+        return self.drawn[:MOST_WHOLE]
+
+    def pictures(self, connection: Connection) -> Iterator[Picture]:
+        """The pictures of a connection, those first that matter most."""
+        subject = self.subjects[connection.number]
+        seen = list(glimpses(subject))
+        is_whole = connection in self.whole
+        for glimpse in seen if is_whole else seen[:1]:
+            yield self._lanes(connection, glimpse)
+        if not is_whole or not seen:
+            return
+        everything = Stretch()
+        yield self._picture(connection, "sequence", "time and sequence", draw_subject(subject, "sequence", everything))
+        asked = self._requests()
+        if any(len(found.asked) for (number, _), found in asked.items() if number == connection.number):
+            figure = draw_subject(subject, "reads", everything, asked=asked)
+            yield self._picture(connection, "reads", "RDMA Reads and Atomics under way", figure)
+        if any(row.peak for row in self.held(connection)):
+            figure = draw_subject(subject, "held", everything)
+            yield self._picture(connection, "held", "octets a receiver had to hold", figure)
+
+    def _lanes(self, connection: Connection, glimpse: Glimpse) -> Picture:
+        subject = self.subjects[connection.number].only(glimpse.directions)
+        figure = draw_subject(subject, "lanes", glimpse.window)
+        return self._picture(connection, "lanes", f"lanes, {glimpse.why}", figure)
+
+    def _picture(self, connection: Connection, kind: str, words: str, figure: Figure) -> Picture:
+        self._number += 1
+        return Picture(kind, words, svg_of(figure, f"p{self._number}-", f"connection {connection.number}: {words}"))
+
+    def _requests(self) -> Asked:
+        """What the connections with all pictures asked for."""
+        if self._asked is None:
+            self._asked = {}
+            if sum(one.initiator.counts.fpdus + one.responder.counts.fpdus for one in self.whole) <= _MOST_READ:
+                self._asked = requests_of(self.whole)
+            else:
+                self.remarks.append(
+                    f"RDMA Reads are not drawn: there are more than {_MOST_READ:,} FPDUs, whose messages would have "
+                    "to be put together; plot --kind reads does it"
+                )
+        return self._asked
+
+    def held(self, connection: Connection) -> list[HeldRow]:
+        """What receivers of a connection had to hold."""
+        subject = self.subjects[connection.number]
+        rows = []
+        for direction in subject.directions:
+            if not len(connection.half(direction).fpdus):
+                continue
+            found = subject.buffers(direction)
+            for way in WAYS:
+                held = found.held[way]
+                mean = held.octet_ns / held.ns if held.ns else 0.0
+                row = HeldRow(direction, WAY_WORDS[way], held.peak, held.peak_frame, mean, held.octet_ns / _SECOND)
+                rows.append(row)
+        return rows
+
+
+def broken_rules(report: Report) -> list[BrokenRule]:
+    """The rules that are broken, the gravest first, then those of the most connections."""
+    found: dict[str, BrokenRule] = {}
+    pairs: Iterable[tuple[int | None, Finding]] = (
+        *((None, finding) for finding in report.findings),
+        *((one.number, finding) for one in report.connections for finding in one.findings),
+    )
+    for number, finding in pairs:
+        there = found.get(finding.rule.id)
+        if there is None:
+            there = BrokenRule(finding.rule, finding, 0, [])
+        first = finding if finding.frame < there.first.frame else there.first
+        if number is not None and (not there.connections or there.connections[-1] != number):
+            there.connections.append(number)
+        found[finding.rule.id] = there._replace(first=first, times=there.times + finding.count)
+    return sorted(
+        found.values(),
+        key=lambda one: (SEVERITIES.index(one.rule.severity), -len(one.connections), -one.times, one.rule.id),
+    )
+
+
+def assumed(report: Report, told: Sequence[str], left_out: Sequence[str]) -> list[str]:
+    """What was assumed, inferred or limited, a sentence each."""
+    said = [*left_out]
+    if told:
+        said.append(f"Told on the command line: {' '.join(map(shlex.quote, told))}.")
+    said += [f"Damaged: {line}." for line in report.damage]
+    inferred = [one.number for one in report.connections if one.inferred]
+    if inferred:
+        said.append(
+            f"Startup frames of {_numbers(inferred)} were not captured: Markers, CRC and who is the Initiator were "
+            "inferred from the octets."
+        )
+    deviating = [one.number for one in report.connections if one.initiator.deviation or one.responder.deviation]
+    if deviating:
+        said.append(f"Senders of {_numbers(deviating)} deviate; their FPDUs were read by what they do.")
+    ours = {rule.id for rule in GROUPS["The capture"]}
+    for one in broken_rules(report):
+        if one.rule.id in ours:
+            said.append(f"{one.rule.id}, {plural(one.times, 'time')}: {one.first.detail}.")
+    return said
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Some connections by number."""
+    shown = ", ".join(map(str, numbers[:MOST_DRAWN]))
+    more = f" and {len(numbers) - MOST_DRAWN} more" if len(numbers) > MOST_DRAWN else ""
+    return f"connection{'s' if len(numbers) > 1 else ''} {shown}{more}"

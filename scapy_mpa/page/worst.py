@@ -1,0 +1,86 @@
+"""What of many connections is drawn, and which stretch of one is worth a look."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import SEVERITIES, Severity
+from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.lifecycle import ENDINGS
+
+#: Segments of a half connection on either side of what a stretch is about; a half with no more than both is whole.
+_AROUND = 24
+
+
+class Glimpse(NamedTuple):
+    """A stretch of a connection that is drawn closely: of whom, which frames, and why these."""
+
+    directions: tuple[Direction, ...]
+    window: Stretch
+    why: str
+
+
+def gravest(connection: Connection) -> Severity | None:
+    """The severity of its gravest finding."""
+    found = {one.severity for one in connection.findings}
+    return next((severity for severity in SEVERITIES if severity in found), None)
+
+
+def worst_first(connections: Iterable[Connection]) -> list[Connection]:
+    """By errors, then warnings; then lost ones, those with a Terminate and so on; then notes, then by number."""
+
+    def key(connection: Connection) -> tuple[int, ...]:
+        count = Counter(found.severity for found in connection.findings)
+        ended = ENDINGS.index(connection.lifecycle.ended)
+        return -count["error"], -count["warning"], ended, -count["note"], connection.number
+
+    return sorted(connections, key=key)
+
+
+def glimpses(subject: Subject) -> Iterator[Glimpse]:
+    """The stretches of a connection that are worth a look: around its gravest finding, and where most was held."""
+    connection = subject.connection
+    there = [one for one in subject.directions if connection.half(one).counts.segments]
+    if not there:
+        return
+    if all(len(subject.track(direction).frames) <= 2 * _AROUND for direction in there):
+        yield Glimpse(tuple(there), Stretch(), "all of it")
+        return
+    first = _first_finding(connection, there)
+    if first is not None and first.severity != "note":
+        yield _around(subject, first)
+    peaks = [(subject.buffers(one).held["order"], one) for one in there if len(connection.half(one).fpdus)]
+    held, direction = max(peaks, key=lambda peak: peak[0].peak, default=(None, there[0]))
+    if held is not None and held.peak_frame is not None:
+        why = f"where most octets waited for order: {held.peak:,} at frame {held.peak_frame}"
+        yield _at(subject, direction, held.peak_frame, why)
+    elif first is not None and first.severity == "note":
+        yield _around(subject, first)
+    elif first is None:
+        direction = max(there, key=lambda one: len(subject.track(one).frames))
+        yield _at(subject, direction, subject.track(direction).frames[0], "how it begins")
+
+
+def _first_finding(connection: Connection, directions: Iterable[Direction]) -> Finding | None:
+    """The gravest finding that has a place in one of the streams."""
+    kept = {*directions}
+    return next((found for found in connection.findings if found.direction in kept), None)
+
+
+def _around(subject: Subject, found: Finding) -> Glimpse:
+    direction: Direction = "initiator" if found.direction == "initiator" else "responder"
+    return _at(subject, direction, found.frame, f"around {found.severity} {found.rule.id}, frame {found.frame}")
+
+
+def _at(subject: Subject, direction: Direction, frame: int, why: str) -> Glimpse:
+    frames = subject.track(direction).frames
+    if len(frames) <= 2 * _AROUND:
+        return Glimpse((direction,), Stretch(), why)
+    place = subject.track(direction).index_of(frame)
+    first = min(max(0, place - _AROUND), len(frames) - 1 - 2 * _AROUND)
+    return Glimpse((direction,), Stretch((frames[first], frames[first + 2 * _AROUND])), why)

@@ -1,0 +1,369 @@
+"""Writes the page: one file of HTML with its style sheet and its script in it, below a size.
+
+Whatever comes from a capture, or is the name of one, is text: jinja2 escapes it, and what a terminal or a browser would
+obey is told in hexadecimal. Should something slip through all the same, the page's Content-Security-Policy lets nothing
+run or be loaded but the style sheet and the script whose hashes it names. The same report gives the same page.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scapy_mpa import __version__
+from scapy_mpa.errors import CaptureError, MPAError
+from scapy_mpa.page.around import Around, AroundFPDU, around_findings
+from scapy_mpa.page.contents import (
+    MOST_LISTED,
+    MOST_WHOLE,
+    Commands,
+    Drawing,
+    Picture,
+    assumed,
+    broken_rules,
+)
+from scapy_mpa.page.worst import gravest
+from scapy_mpa.plot.look import DARK, LIGHT
+from scapy_mpa.report.connection import Connection, connection_line
+from scapy_mpa.report.fields import KINDS
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.hexdump import dump_rows, heading
+from scapy_mpa.report.items import Item
+from scapy_mpa.report.lifecycle import lifecycle_line
+from scapy_mpa.report.model import Report, summary_line, summary_of
+from scapy_mpa.report.negotiated import Negotiated
+from scapy_mpa.report.show import startup_item, startup_of
+from scapy_mpa.report.text import ENDED_WORDS
+from scapy_mpa.report.words import plural
+from scapy_mpa.rules.table import SEVERITIES
+from scapy_mpa.system.names import printable
+from scapy_mpa.tcp.half import Direction
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+#: Octets of a page at most, and what is kept free for what is always on it.
+MOST_OCTETS, _RESERVED = 1_900_000, 20_000
+_HTML = "text/html"
+
+
+class _Octets(NamedTuple):
+    """Octets to be seen on demand: what they are, the name of their place on the page, and the rows."""
+
+    title: str
+    place: str
+    rows: Markup
+
+
+class _FPDULine(NamedTuple):
+    """An FPDU near a finding; its octets, or the place on the page where these are."""
+
+    fpdu: AroundFPDU
+    octets: _Octets | None
+    elsewhere: str
+
+
+class _FindingBlock(NamedTuple):
+    """A finding, the lines to type for it, and what lies around it."""
+
+    around: Around
+    grounds: str
+    show: str
+    fpdus: list[_FPDULine]
+
+
+class _PictureBlock(NamedTuple):
+    """A picture as it stands on the page, and the line that draws it."""
+
+    picture: Picture
+    svg: Markup
+    command: str
+
+
+class _Section(NamedTuple):
+    """All that is said of one connection."""
+
+    connection: Connection
+    severity: str | None
+    line: str
+    lifecycle: str
+    negotiated: Negotiated
+    startups: list[_Octets]
+    findings: list[_FindingBlock]
+    pictures: list[_PictureBlock]
+    held: list[Any]
+    remarks: list[str]
+
+
+def check_jinja() -> None:
+    """Raise MPAError, with the way to install it, if jinja2 is not there."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        raise MPAError("pages are made by jinja2, which is not installed: pip install 'scapy-mpa[report]'") from None
+
+
+def page_of(
+    report: Report,
+    *,
+    words: Sequence[str],
+    told: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+    directions: Sequence[Direction] = DIRECTIONS,
+    most_octets: int = MOST_OCTETS,
+) -> str:
+    """The page of a report, which must hold FPDUs; the captures are read again.
+
+    Args:
+        report: What was found.
+        words: The captures and what was told of them, as they stand on a command line.
+        told: Of these what was told.
+        left_out: What the report leaves out, a sentence each.
+        directions: Of which half connections FPDUs and pictures are shown.
+        most_octets: The page has no more, or says what it would not do without.
+
+    Raises:
+        MPAError: jinja2 or matplotlib are not installed, or a capture cannot be read again.
+    """
+    check_jinja()
+    return _Page(report, Commands(words), directions, most_octets).render(assumed(report, told, left_out))
+
+
+class _Page:
+    """A page while it is made."""
+
+    def __init__(self, report: Report, commands: Commands, directions: Sequence[Direction], most_octets: int) -> None:
+        self._report = report
+        self._commands = commands
+        self._directions = directions
+        self._most = most_octets
+        self._environment = _environment()
+        self._drawing = Drawing(report, directions)
+        #: Octets that are on the page already, by the name of their place.
+        self._places: set[str] = set()
+
+    def render(self, said: list[str]) -> str:
+        """The page."""
+        style, script = self._text("page.css") + _dark_rules(), self._text("page.js")
+        listed = self._drawing.order[:MOST_LISTED]
+        rules = broken_rules(self._report)
+        table = self._template(
+            "table.html",
+            ended=ENDED_WORDS,
+            connections=listed,
+            severity=gravest,
+            total=len(self._report.connections),
+            rules=_rules_of,
+        )
+        frame = {
+            "version": __version__,
+            "policy": _policy(style, script),
+            "style": self._markup(style),
+            "script": self._markup(script),
+            "report": self._report,
+            "summary": summary_of(self._report),
+            "summary_line": summary_line(self._report),
+            "rules": rules,
+            "commands": self._commands,
+            "drawn": self._drawing.drawn,
+            "severity": gravest,
+            "table": self._markup(table),
+            "plural": plural,
+            "ended": ENDED_WORDS,
+        }
+        bare = self._template("page.html", **frame, sections=[], said=[])
+        sections = [self._markup(text) for text in self._sections(self._most - len(bare.encode()) - _RESERVED)]
+        return self._template("page.html", **frame, sections=sections, said=[*said, *self._remarks(len(listed))])
+
+    def _remarks(self, listed: int) -> Iterator[str]:
+        """What of the report is not on the page."""
+        total, drawn = len(self._report.connections), self._drawing.drawn
+        if total > len(drawn):
+            yield (
+                f"Of {total} connections the worst {len(drawn)} are told of at length and drawn: "
+                f"{', '.join(str(one.number) for one in drawn)}. --connection N chooses others."
+            )
+        if len(drawn) > MOST_WHOLE:
+            yield (
+                f"The first {MOST_WHOLE} of these have all pictures, "
+                f"{', '.join(str(one.number) for one in self._drawing.whole)}; the others lanes alone."
+            )
+        if total > listed:
+            yield f"The table lists the worst {listed} of {total} connections; analyze --all and JSON have all of them."
+        yield from (f"{remark}." for remark in self._drawing.remarks)
+
+    # --- connections ---
+
+    def _sections(self, left: int) -> Iterator[str]:
+        """The sections of the connections that are drawn; each leaves room for those behind it."""
+        drawn = self._drawing.drawn
+        for index, connection in enumerate(drawn):
+            room = left // (len(drawn) - index)
+            text = self._section(connection, room, is_open=index == 0)
+            left -= len(text.encode())
+            yield text
+
+    def _section(self, connection: Connection, room: int, *, is_open: bool) -> str:
+        around = around_findings(self._drawing.subjects[connection.number], connection.findings)
+        section = _Section(
+            connection,
+            gravest(connection),
+            connection_line(connection),
+            lifecycle_line(connection, connection.upper_layer.protocol),
+            Negotiated(connection),
+            [*self._startups(connection)],
+            [self._finding(one) for one in around],
+            [],
+            self._drawing.held(connection),
+            [],
+        )
+
+        def rendered() -> str:
+            return self._template(
+                "section.html", section=section, commands=self._commands, is_open=is_open, kinds=KINDS
+            )
+
+        room -= len(rendered().encode())
+        kinds = []
+        for picture in self._drawing.pictures(connection):
+            size = len(picture.svg.encode())
+            if size > room:
+                kinds.append(picture.kind)
+                continue
+            room -= size
+            command = self._commands.plot(connection.number, picture.kind)
+            section.pictures.append(_PictureBlock(picture, self._markup(picture.svg), command))
+        if kinds:
+            section.remarks.append(
+                f"There was no room for pictures ({', '.join(kinds)}): "
+                f"{self._commands.plot(connection.number, kinds[0])}"
+            )
+        if not self._add_octets(connection, section.findings, room):
+            section.remarks.append("There was no room for the octets of all FPDUs; the lines above show them.")
+        return rendered()
+
+    def _add_octets(self, connection: Connection, findings: list[_FindingBlock], room: int) -> bool:
+        """Give FPDUs octets as far as there is room, those that findings are about first; whether all have them."""
+        is_all = True
+        for is_here in (True, False):
+            for block in findings:
+                for index, line in enumerate(block.fpdus):
+                    item = line.fpdu.item
+                    if item is None or line.fpdu.is_here != is_here:
+                        continue
+                    place = f"octets-{connection.number}-{item.direction[0]}-{item.number}"
+                    if place in self._places:
+                        block.fpdus[index] = line._replace(elsewhere=place)
+                        continue
+                    octets = self._octets(item, place)
+                    if len(octets.rows) > room:
+                        is_all = False
+                        continue
+                    room -= len(octets.rows)
+                    self._places.add(place)
+                    block.fpdus[index] = line._replace(octets=octets)
+        return is_all
+
+    def _startups(self, connection: Connection) -> Iterator[_Octets]:
+        """The octets of the startup frames."""
+        for direction in DIRECTIONS:
+            if startup_of(connection, direction) is not None:
+                try:
+                    item = startup_item(connection, direction)
+                except CaptureError:
+                    continue
+                yield self._octets(item, f"startup-{connection.number}-{direction[0]}")
+
+    def _finding(self, around: Around) -> _FindingBlock:
+        found = around.finding
+        grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
+        if found.code is not None:
+            grounds.append(f"error code {found.code}")
+        lines = [_FPDULine(one, None, "") for one in around.fpdus]
+        return _FindingBlock(around, ", ".join(grounds), self._commands.show(found.frame), lines)
+
+    def _octets(self, item: Item, place: str) -> _Octets:
+        """The octets of an FPDU or a startup frame, in the colours of what they are."""
+        line = self._markup('<span class="at">{:>6} {:>10}</span>  {}{}  {}{}  <span class="{}">{}</span>\n')
+        painted = self._markup('<i class="{}">{}</i>')
+        rows = []
+        for row in dump_rows(item):
+            if row.at is None:
+                rows.append(self._markup("{}{}\n").format(" " * 19, row.label))
+                continue
+            octets, ascii_ = painted.format(row.kind, row.octets), painted.format(row.kind, row.ascii)
+            blanks = " " * (47 - len(row.octets)), " " * (16 - len(row.ascii))
+            values = (
+                row.at,
+                row.seq,
+                octets,
+                blanks[0],
+                ascii_,
+                blanks[1],
+                row.severity or "label",
+                printable(row.label),
+            )
+            rows.append(line.format(*values))
+        return _Octets(heading(item), place, self._markup("").join(rows))
+
+    # --- templates ---
+
+    def _template(self, name: str, **values: Any) -> str:
+        return self._environment.get_template(name).render(**values)
+
+    def _text(self, name: str) -> str:
+        loader = self._environment.loader
+        assert loader is not None
+        return loader.get_source(self._environment, name)[0]
+
+    def _markup(self, text: str) -> Markup:
+        from markupsafe import Markup
+
+        return Markup(text)
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def finalize(value: Any) -> Any:
+        return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=PackageLoader("scapy_mpa", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
+    )
+    environment.globals["severities"] = SEVERITIES
+    return environment
+
+
+def _policy(style: str, script: str) -> str:
+    """What the browser may run and load: this style sheet, this script, and nothing else."""
+    style_hash, script_hash = (
+        f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)
+    )
+    return f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; base-uri 'none'; form-action 'none'"
+
+
+def _dark_rules() -> str:
+    """The style of pictures where the page is dark: the colours of the one look become those of the other."""
+    # What a picture uses again and again is styled where it lies, outside of the picture: no selector may name that.
+    rules = [
+        f'[{what}="{light}"]{{{what}:{dark}}}'
+        for light, dark in zip(LIGHT, DARK, strict=True)
+        for what in ("fill", "stroke")
+    ]
+    # Text has no colour of its own where it is that of the settings.
+    return f"@media screen and (prefers-color-scheme: dark){{svg.picture text{{fill:{DARK.ink}}}{''.join(rules)}}}\n"
+
+
+def _rules_of(connection: Connection) -> Iterable[str]:
+    """The rules that a connection breaks, the gravest first."""
+    return dict.fromkeys(found.rule.id for found in connection.findings)

@@ -1,0 +1,1 @@
+cpdef str _text(object value, str line)

@@ -1,0 +1,174 @@
+"""Pages in Chromium, without a window: they render, sort, filter and open, and ask nobody for anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import captures
+from tests.page.making import hurting, page, write_talks
+
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no Chromium with its driver: apt-get install chromium chromium-driver")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: pip install selenium")
+    options = webdriver.ChromeOptions()
+    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(option)
+    options.binary_location = chromium
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver, env={**os.environ}))
+    yield opened
+    opened.quit()
+
+
+def open_page(browser: Any, path: Path) -> None:
+    browser.get_log("browser")
+    browser.get_log("performance")
+    browser.get(path.as_uri())
+
+
+def requested(browser: Any) -> list[str]:
+    """What the page asked for since it was opened."""
+    return [event["request"]["url"] for name, event in events(browser) if name == "Network.requestWillBeSent"]
+
+
+def events(browser: Any) -> list[tuple[str, dict[str, Any]]]:
+    """What the browser did for the page since it was opened."""
+    there = (json.loads(entry["message"])["message"] for entry in browser.get_log("performance"))
+    return [(event["method"], event["params"]) for event in there]
+
+
+def resize(browser: Any, width: int) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+def shown_rows(browser: Any) -> list[list[str]]:
+    script = """return Array.from(document.querySelectorAll("#table tbody tr")).filter(row => !row.hidden)
+        .map(row => Array.from(row.cells).map(cell => cell.textContent.trim()))"""
+    rows: list[list[str]] = browser.execute_script(script)
+    return rows
+
+
+def click(browser: Any, selector: str, number: int = 0) -> None:
+    browser.execute_script("document.querySelectorAll(arguments[0])[arguments[1]].click()", selector, number)
+
+
+def write_filter(browser: Any, text: str) -> None:
+    script = """const field = document.getElementById("filter"); field.value = arguments[0];
+        field.dispatchEvent(new Event("input"))"""
+    browser.execute_script(script, text)
+
+
+@pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
+def test_every_page(browser: Any, path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+    page(path, out)
+    open_page(browser, out)
+    rows = shown_rows(browser)
+    columns = browser.execute_script("return document.querySelectorAll('#table thead button').length")
+    for column in range(columns):
+        for is_rising in (True, False):
+            click(browser, "#table thead button", column)
+            values = [row[column] for row in shown_rows(browser)]
+            if column in (0, 3, 4, 7, 8, 9, 10):
+                assert values == sorted(values, key=float, reverse=not is_rising)
+            assert sorted(values) == sorted(row[column] for row in rows)
+    if rows:
+        write_filter(browser, rows[-1][1])
+        assert {row[1] for row in shown_rows(browser)} == {rows[-1][1]}
+        write_filter(browser, "nothing that is there")
+        assert shown_rows(browser) == []
+        write_filter(browser, "")
+        assert len(shown_rows(browser)) == len(rows)
+    if rows:
+        click(browser, "[data-open]")
+    closed = "return document.querySelectorAll('details.connection:not([open])').length"
+    assert browser.execute_script(closed) == 0
+    # Octets on demand, and whatever else opens.
+    seen = "return Array.from(document.querySelectorAll('details.octets pre')).map(one => one.checkVisibility())"
+    assert not any(browser.execute_script(seen))
+    browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    assert all(browser.execute_script(seen))
+    sizes = "return Array.from(document.querySelectorAll('svg.picture')).map(one => one.getBoundingClientRect().height)"
+    assert all(height > 50 for height in browser.execute_script(sizes))
+    for width in (400, 1400):
+        resize(browser, width)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.get_log("browser") == []
+    assert requested(browser) == [out.as_uri()]
+
+
+def test_a_link_opens_what_it_leads_to(browser: Any, tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+    page(write_talks(tmp_path / "x.pcap", [b"one", b"three"]), out)
+    open_page(browser, out)
+    is_open = "return document.getElementById('connection-1').open"
+    assert not browser.execute_script(is_open)
+    click(browser, ".verdicts a[href='#connection-1']")
+    browser.implicitly_wait(1)
+    assert browser.execute_async_script(f"setTimeout(arguments[0], 50, (() => {{ {is_open} }})())") or (
+        browser.execute_script(is_open)
+    )
+    least = "const one = document.getElementById('least'); one.value = '0'; one.dispatchEvent(new Event('change'))"
+    browser.execute_script(least)
+    assert {row[11].split()[0] for row in shown_rows(browser)} <= {"error"}
+
+
+def test_what_others_wrote_does_nothing(browser: Any, tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+    path = hurting(tmp_path)
+    page(path, out)
+    open_page(browser, out)
+    browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    assert browser.execute_script("return typeof bad") == "undefined"
+    assert browser.execute_script("return document.getElementById('bad')") is None
+    assert str(path) in browser.find_element("css selector", ".captures").text
+    assert str(path) in browser.title
+    assert "<script>bad=1</s" in browser.find_element("id", "drawn").text
+    assert browser.get_log("browser") == []
+    assert requested(browser) == [out.as_uri()]
+
+
+def test_the_policy_forbids_the_rest(browser: Any, tmp_path: Path) -> None:
+    """Should something slip through: no script, no style, no picture from anywhere."""
+    out = tmp_path / "x.html"
+    page(write_talks(tmp_path / "x.pcap", [b"one"]), out)
+    open_page(browser, out)
+    browser.execute_script(
+        """const script = document.createElement("script"); script.textContent = "window.bad = 1";
+        document.body.append(script);
+        const style = document.createElement("style"); style.textContent = "body { color: rgb(1, 2, 3) }";
+        document.body.append(style);
+        const image = document.createElement("img"); image.src = "http://192.0.2.1/x.png";
+        document.body.append(image);"""
+    )
+    assert browser.execute_script("return typeof bad") == "undefined"
+    assert browser.execute_script("return getComputedStyle(document.body).color") != "rgb(1, 2, 3)"
+    # The browser tells of the picture, and that it did not ask for it.
+    blocked = [event.get("blockedReason") for name, event in events(browser) if name == "Network.loadingFailed"]
+    assert blocked == ["csp"]
+    refused = [entry["message"] for entry in browser.get_log("browser")]
+    assert len(refused) == 3
+    assert all("Content Security Policy" in message for message in refused)

@@ -1,0 +1,296 @@
+"""The page that ``scapy-mpa report`` writes: what is on it is what analyze says; nothing on it is taken for HTML."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from base64 import b64encode
+from contextlib import suppress
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from scapy_mpa import CaptureError, MPAError, analyze
+from scapy_mpa.page import contents, write
+from scapy_mpa.page.contents import MOST_DRAWN, broken_rules
+from scapy_mpa.page.svg import svg_of
+from scapy_mpa.page.worst import glimpses, worst_first
+from scapy_mpa.page.write import page_of
+from scapy_mpa.plot.kinds import KINDS, draw_subject
+from scapy_mpa.plot.view import Stretch, Subject
+from scapy_mpa.report.buffers import buffers_of
+from scripts.fuzz_captures import case
+from tests.conftest import PCAPS, captures
+from tests.page.making import HURTING, Parsed, hurting, page, run, write_talks
+from tests.plot.test_pictures import svg_of as whole_svg_of
+from tests.plot.test_pictures import texts
+
+REORDERED = PCAPS / "markers-reordered.pcap"
+TERMINATE = PCAPS / "siw-terminate.pcap"
+RPING = PCAPS / "siw-crc-rping.pcap"
+#: Octets.
+SMALL = 2_000_000
+
+
+# --- what is on it ---
+
+
+@pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
+def test_every_capture(path: Path, tmp_path: Path) -> None:
+    """Verdicts, findings and connections are those of the analysis; names are unique; the page is small."""
+    text = page(path, tmp_path / "x.html")
+    assert len(text.encode()) < SMALL
+    parsed, report = Parsed(text), analyze(path)
+    for connection in report.connections[:MOST_DRAWN]:
+        assert f"#{connection.number}" in parsed.text
+        assert " ".join(connection.verdict.split()) in parsed.text
+        for found in connection.findings:
+            assert found.rule.id in parsed.text
+            assert " ".join(found.detail.split()) in parsed.text
+            assert found.clause is None or found.clause in parsed.text
+    assert len(parsed.of("tr")) >= len(report.connections)
+    ids = [there["id"] for _, there in parsed.tags if "id" in there]
+    assert len(ids) == len(set(ids))
+    for _, there in parsed.tags:
+        assert "style" not in there
+        link = there.get("href", "")
+        assert not link or link[1:] in ids, link
+
+
+def test_findings_lines_and_octets(tmp_path: Path) -> None:
+    parsed = Parsed(page(TERMINATE, tmp_path / "x.html"))
+    (broken, *_) = [one for one in broken_rules(analyze(TERMINATE)) if one.rule.id == "terminate-layout"]
+    assert f"scapy-mpa show {TERMINATE} --frame {broken.first.frame}" in parsed.text
+    assert f"scapy-mpa analyze {TERMINATE} --rules terminate-layout" in parsed.text
+    assert broken.rule.why in parsed.text
+    # The Terminate, with its octets as show has them, and what lies before it.
+    assert "Terminate: QN 2, MSN 1, MO 0, last segment" in parsed.text
+    shown = run("show", TERMINATE, "--fpdu", "0/r/4").stdout
+    rows = re.findall(r"^ +\d+ +\d+  (?:[0-9a-f]{2} ?)+", shown, flags=re.MULTILINE)
+    assert len(rows) > 10
+    for row in rows:
+        assert " ".join(row.split()) in parsed.text
+    assert parsed.of("details", id="octets-0-r-4")
+    assert parsed.of("details", id="startup-0-i")
+    assert "Control Flag A" in parsed.text
+
+
+def test_lines_can_be_typed(tmp_path: Path) -> None:
+    """Whatever was told of the capture is in the lines, which do what they say."""
+    told = ("--port", "7471", "--assume", "crc=yes", "--limit", "held_octets=1M")
+    (tmp_path / "a name").mkdir()
+    path = write_talks(tmp_path / "a name" / "x.pcap", [b"one"])
+    parsed = Parsed(page(path, tmp_path / "x.html", *told))
+    lines = set(re.findall(r"scapy-mpa (?:show|analyze) .*?'.*?' --\w+ [\w-]+", parsed.text))
+    assert len(lines) >= 2
+    for line in lines:
+        assert " ".join(told) in line
+        assert run(*shlex.split(line)[1:]).exception is None
+    assert f"Told on the command line: {' '.join(told)}." in parsed.text
+
+
+def test_pictures_of_a_connection(tmp_path: Path) -> None:
+    parsed = Parsed(page(REORDERED, tmp_path / "x.html"))
+    assert [there["class"] for there in parsed.of("figure")] == ["lanes", "sequence", "held"]
+    (found,) = [one for key, one in buffers_of(analyze(REORDERED)).items() if key == (0, "initiator")]
+    assert f"where most octets waited for order: {found.held['order'].peak:,}" in parsed.text
+    for held in found.held.values():
+        assert f" {held.peak} {held.peak_frame} " in parsed.text
+    assert "reads" in Parsed(page(RPING, tmp_path / "y.html")).of("figure")[-1]["class"]
+
+
+def test_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worst are told of at length, and the page says which; all are in the table, or it says how many."""
+    monkeypatch.setattr(contents, "MOST_DRAWN", 3)
+    monkeypatch.setattr(contents, "MOST_WHOLE", 2)
+    monkeypatch.setattr(write, "MOST_WHOLE", 2)
+    monkeypatch.setattr(write, "MOST_LISTED", 5)
+    said = [b"x" * (2 + (number % 3 != 0)) for number in range(7)]
+    path = write_talks(tmp_path / "many.pcap", said)
+    parsed, report = Parsed(page(path, tmp_path / "x.html")), analyze(path)
+    worst = [one.number for one in worst_first(report.connections)]
+    assert sorted(worst) == list(range(7))
+    drawn = [int(there["id"].split("-")[1]) for there in parsed.of("details", **{"class": "connection"})]
+    assert drawn == worst[:3]
+    assert f"Of 7 connections the worst 3 are told of at length and drawn: {', '.join(map(str, drawn))}." in parsed.text
+    assert f"The first 2 of these have all pictures, {worst[0]}, {worst[1]}; the others lanes alone." in parsed.text
+    assert sum("data-severity" in there for there in parsed.of("tr")) == 5
+    assert "The table lists the worst 5 of 7 connections" in parsed.text
+    kinds = [there["class"] for there in parsed.of("figure")]
+    assert kinds.count("lanes") >= 3
+    assert kinds.count("sequence") == 2
+    chosen = Parsed(page(path, tmp_path / "y.html", "--connection", worst[-1]))
+    assert chosen.of("details", id=f"connection-{worst[-1]}")
+    assert "Only what --connection leaves is on this page." in chosen.text
+
+
+def test_what_there_is_no_room_for_is_told() -> None:
+    report = analyze(TERMINATE)
+    whole = page_of(report, words=["x"])
+    assert "There was no room" not in whole
+    some = page_of(report, words=["x"], most_octets=80_000)
+    assert len(some.encode()) <= 80_000 < len(whole.encode())
+    assert "There was no room" in some
+    least = Parsed(page_of(report, words=["x"], most_octets=0))
+    assert report.connections[0].verdict in least.text
+    assert not least.of("figure")
+    assert "scapy-mpa plot x --connection 0 --kind lanes" in least.text
+    assert "no room for the octets of all FPDUs" in least.text
+
+
+def test_what_was_assumed_or_left_out(tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+    assert "Nothing was assumed" in Parsed(page(PCAPS / "siw-rev0.pcap", out)).text
+    text = Parsed(
+        page(PCAPS / "markers-packed.pcap", out, "--frames", "20-", "--direction", "initiator", "--rules", "gap")
+    ).text
+    assert "were inferred from the octets" in text
+    assert "Only what --frames leaves is on this page." in text
+    assert "Only what the initiator sent" in text
+    assert "rules were looked at" in text
+    assert "capture-cut, 10 times:" in Parsed(page(PCAPS / "siw-snaplen128.pcap", out)).text
+    damaged = tmp_path / "damaged.pcap"
+    damaged.write_bytes(TERMINATE.read_bytes()[:-50])
+    assert "Damaged: " in Parsed(page(damaged, out)).text
+
+
+def test_nothing_to_draw(tmp_path: Path) -> None:
+    text = Parsed(page(PCAPS / "siw-no-listener.pcap", tmp_path / "x.html")).text
+    assert "No MPA connection was found." in text
+    assert "tcp-refused" in text
+
+
+def test_a_page_is_the_same_each_time(tmp_path: Path) -> None:
+    assert page(TERMINATE, tmp_path / "x.html") == page(TERMINATE, tmp_path / "y.html")
+
+
+# --- nothing is taken for HTML ---
+
+
+def test_what_others_wrote_is_text(tmp_path: Path) -> None:
+    path = hurting(tmp_path)
+    text = page(path, tmp_path / "x.html")
+    parsed = Parsed(text)
+    assert [name for name, _ in parsed.tags if name in ("script", "style")] == ["style", "script"]
+    assert not parsed.of("img")
+    assert not parsed.of("b")
+    assert not [there for _, there in parsed.tags if any(name.startswith("on") for name in there)]
+    for said in HURTING:
+        # Sixteen octets a row.
+        assert said[:10].decode() in parsed.text
+    assert parsed.text.count(str(path).replace("'", "")[:40]) >= 2
+
+
+def test_the_policy_allows_what_is_there_and_nothing_else(tmp_path: Path) -> None:
+    text = page(TERMINATE, tmp_path / "x.html")
+    (policy,) = [there["content"] for there in Parsed(text).of("meta") if "http-equiv" in there]
+    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert allowed["default-src"] == "'none'"
+    for tag in ("style", "script"):
+        (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, flags=re.DOTALL)
+        digest = b64encode(sha256(inside.encode()).digest()).decode()
+        assert allowed[f"{tag}-src"] == f"'sha256-{digest}'"
+    assert "unsafe" not in policy
+    assert not re.findall(r"""(?:src|href)=["'](?!#)""", text)
+    assert "url(" not in text.partition("</style>")[0]
+
+
+def test_control_characters_and_half_characters_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "x\x1b[31m\u202e\udcff.pcap"
+    path.write_bytes(TERMINATE.read_bytes())
+    text = page(path, tmp_path / "x.html")
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert r"x\x1b[31m\u202e\xff.pcap" in text
+
+
+# --- pictures ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pictures_become_smaller_and_say_the_same(kind: str) -> None:
+    subject = Subject(analyze(REORDERED).connections[0], ("initiator",))
+    whole = whole_svg_of(draw_subject(subject, kind, Stretch((30, 90))))
+    small = svg_of(draw_subject(subject, kind, Stretch((30, 90))), "p1-", "words")
+    assert len(small) < 0.8 * len(whole)
+    root = ElementTree.fromstring(small)
+    before = ElementTree.fromstring(whole)
+    said = ["".join("".join(node.itertext()).split()) for node in root.iter("text")]
+    assert said == ["".join(text.split()) for text in texts(whole)]
+    for name in ("path", "use", "text", "clipPath"):
+        assert len([*root.iter(name)]) == len([*before.iter(f"{{http://www.w3.org/2000/svg}}{name}")])
+    ids = [node.attrib["id"] for node in root.iter() if "id" in node.attrib]
+    assert all(name.startswith("p1-") for name in ids)
+    used = re.findall(r"#(p1-[^\")]+)", small)
+    assert set(used) == set(ids)
+    assert "style=" not in small
+
+
+def test_what_is_worth_a_look() -> None:
+    def looks(path: Path) -> list[tuple[Stretch, str]]:
+        subject = Subject(analyze(path).connections[0], ("initiator", "responder"))
+        return [(one.window, one.why) for one in glimpses(subject)]
+
+    assert looks(TERMINATE) == [(Stretch(), "all of it")]
+    ((window, why),) = looks(REORDERED)
+    assert why == "where most octets waited for order: 20,088 at frame 49"
+    assert window.frames is not None
+    first, last = window.frames
+    assert first < 49 < (last or 0)
+    (window, why) = looks(PCAPS / "markers-draft-origin.pcap")[0]
+    assert why.startswith("around warning fpduptr-origin, frame ")
+    assert window.has(int(why.split()[-1]), 0)
+
+
+# --- the command ---
+
+
+def test_status_and_what_is_told(tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+    done = run("report", PCAPS / "faulty-pad.pcap", "-o", out)
+    assert done.return_value == 1
+    assert done.output.startswith(f"{out}: 41 packets, 2 TCP connections, 1 MPA connection")
+    assert run("report", PCAPS / "siw-rev0.pcap", "-o", "-", "--fail-on", "note").return_value == 1
+    assert run("report", PCAPS / "siw-rev0.pcap", "-o", "-").output.startswith("<!DOCTYPE html>")
+    octets = REORDERED.read_bytes()
+    assert "would be lost" in str(run("report", REORDERED, "-o", REORDERED).exception)
+    assert REORDERED.read_bytes() == octets
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "x.html"
+    command = f"cat {shlex.quote(str(TERMINATE))} | {sys.executable} -m scapy_mpa report - -o {shlex.quote(str(out))}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "scapy-mpa: -: a pipe cannot be read again; report needs a file\n"
+    assert not out.exists()
+
+
+def test_several_captures(tmp_path: Path) -> None:
+    done = run("report", TERMINATE, RPING, "-o", tmp_path / "x.html", "--jobs", 2)
+    assert done.exception is None
+    parsed = Parsed((tmp_path / "x.html").read_text())
+    assert f"scapy-mpa show {TERMINATE} {RPING} --frame" in parsed.text
+    assert len(parsed.of("details", **{"class": "connection"})) == 2
+
+
+def test_without_jinja(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MPAError, match=r"pip install 'scapy-mpa\[report\]'"):
+        page_of(analyze(TERMINATE), words=["x"])
+    assert "scapy-mpa[report]" in str(run("report", TERMINATE, "-o", tmp_path / "x.html").exception)
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_pages_of_mutated_captures(number: int) -> None:
+    """Whatever a capture holds, it has a page, the names on which are unique and led to."""
+    with suppress(CaptureError):
+        parsed = Parsed(page_of(analyze(BytesIO(case(7, number).made().octets)), words=["x"]))
+        ids = [there["id"] for _, there in parsed.tags if "id" in there]
+        assert len(ids) == len(set(ids))
+        assert {there["href"][1:] for _, there in parsed.tags if there.get("href")} <= {*ids}
