@@ -494,7 +494,7 @@ def _resolve(future: asyncio.Future[bool], result: bool) -> None:
         future.set_result(result)
 
 
-class Ending(NamedTuple):
+class Outcome(NamedTuple):
     """How a connection ended: its number, and what :class:`LiveConnection` says of it."""
 
     number: int
@@ -531,7 +531,7 @@ class LiveSession:
         self._recording = recording
         self.counts = {FINE: 0, BROKEN: 0, USELESS: 0}
         self.terminated = 0
-        self.last: deque[Ending] = deque(maxlen=_SUMMARIES)
+        self.last: deque[Outcome] = deque(maxlen=_SUMMARIES)
         self._number = 0
 
     async def connect(self, host: str, port: int, *, retry: float = 0.0) -> LiveConnection:
@@ -645,7 +645,7 @@ class LiveSession:
             # It was reset before anybody looked.
             sock.close()
             self.counts[USELESS] += 1
-            self.last.append(Ending(number, "the connection was lost at once", "", ""))
+            self.last.append(Outcome(number, "the connection was lost at once", "", ""))
             self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1].summary)
             return None
         initiator, responder = (ours, theirs) if role == "initiator" else (theirs, ours)
@@ -658,7 +658,7 @@ class LiveSession:
         finally:
             self.counts[connection.status] += 1
             self.terminated += connection.is_terminated
-            self.last.append(Ending(number, connection.summary, connection.failure, connection.done))
+            self.last.append(Outcome(number, connection.summary, connection.failure, connection.done))
             self._recording.flush()
         return connection
 
