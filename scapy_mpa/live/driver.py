@@ -448,7 +448,8 @@ class LiveConnection:
         """Why a peer may have closed before we did."""
         if self._silence < _LONG_SILENCE:
             return NOT_THE_SAME
-        return f", after {self._silence:.1f} seconds in which nobody said anything: is its --timeout that short?"
+        doubt = "is its --timeout that short, or its --ulp another one?"
+        return f", after {self._silence:.1f} seconds in which nobody said anything: {doubt}"
 
     async def _wait(self) -> None:
         """Until something changes, or is due."""
@@ -468,7 +469,8 @@ class LiveConnection:
             self._fail(error, USELESS)
             return
         if now >= max(self._last_activity, self._wake_at or 0.0) + timeout:
-            detail = f"nothing came for {timeout:g} seconds{NOT_THE_SAME} (--timeout waits longer)"
+            doubt = NOT_THE_SAME if self._role == "initiator" else ""
+            detail = f"nothing came for {timeout:g} seconds{doubt} (--timeout waits longer)"
             self._fail(MPAError(detail), USELESS)
 
     async def _close(self, reader: asyncio.Task[None]) -> None:
@@ -494,7 +496,7 @@ def _resolve(future: asyncio.Future[bool], result: bool) -> None:
         future.set_result(result)
 
 
-class Outcome(NamedTuple):
+class Conclusion(NamedTuple):
     """How a connection ended: its number, and what :class:`LiveConnection` says of it."""
 
     number: int
@@ -531,7 +533,7 @@ class LiveSession:
         self._recording = recording
         self.counts = {FINE: 0, BROKEN: 0, USELESS: 0}
         self.terminated = 0
-        self.last: deque[Outcome] = deque(maxlen=_SUMMARIES)
+        self.last: deque[Conclusion] = deque(maxlen=_SUMMARIES)
         self._number = 0
 
     async def connect(self, host: str, port: int, *, retry: float = 0.0) -> LiveConnection:
@@ -645,7 +647,7 @@ class LiveSession:
             # It was reset before anybody looked.
             sock.close()
             self.counts[USELESS] += 1
-            self.last.append(Outcome(number, "the connection was lost at once", "", ""))
+            self.last.append(Conclusion(number, "the connection was lost at once", "", ""))
             self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1].summary)
             return None
         initiator, responder = (ours, theirs) if role == "initiator" else (theirs, ours)
@@ -658,7 +660,7 @@ class LiveSession:
         finally:
             self.counts[connection.status] += 1
             self.terminated += connection.is_terminated
-            self.last.append(Outcome(number, connection.summary, connection.failure, connection.done))
+            self.last.append(Conclusion(number, connection.summary, connection.failure, connection.done))
             self._recording.flush()
         return connection
 
