@@ -7,11 +7,14 @@ None where stdout is no terminal, where the terminal is dumb (``TERM=dumb``), an
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
-from scapy_mpa.report.fields import Kind
 from scapy_mpa.rules.table import Severity
+
+if TYPE_CHECKING:
+    from scapy_mpa.report.fields import Kind
 
 _SEVERITIES: dict[str, str] = {"error": "red", "warning": "yellow", "note": "cyan"}
 #: Those of the page that ``report`` writes, as near as a terminal has them; what is payload is plain.

@@ -127,7 +127,7 @@ def test_work_is_linear(scenario: str, made: Callable[[str, int], Path]) -> None
 MODULES = {
     "scapy_mpa.__main__",
     "scapy_mpa.errors",
-    *(f"scapy_mpa.cli.{name}" for name in ("analyze", "judging", "options")),
+    *(f"scapy_mpa.cli.{name}" for name in ("analyze", "colours", "judging", "options")),
     *(f"scapy_mpa.system.{name}" for name in ("ending", "names")),
     *(
         f"scapy_mpa.report.{name}"
