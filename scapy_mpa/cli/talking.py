@@ -241,7 +241,8 @@ def _lines(source: str) -> Iterator[str | None]:
             raise MPAError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from None
         return
     if sys.stdin.isatty():
-        click.echo("one step (send 100) or one ULPDU in hexadecimal a line; Ctrl-D ends", err=True)
+        click.echo("type a step (send 100) or a ULPDU in hexadecimal in each line; Ctrl-D ends", err=True)
+        click.echo("the peer's --timeout counts while you type", err=True)
     waiting: deque[str] = deque()
     reader = threading.Thread(target=lambda: waiting.extend(sys.stdin), daemon=True)
     reader.start()
