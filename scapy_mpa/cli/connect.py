@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import replace
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.talking import Talking, talks
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.live.driver import LiveSession
+from scapy_mpa.live.driver import LiveSession, NobodyListens
 from scapy_mpa.live.script import Script, said_again
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.tcp.half import Direction
 
 
 @click.command("connect", epilog="docs/live.md shows conversations, step by step.")
-@click.argument("host")
-@click.argument("port", type=click.IntRange(1, 65535))
+@click.argument("where", metavar="HOST PORT", nargs=-1, required=True)
 @talks("initiator")
 @click.option(
     "--from",
@@ -40,7 +41,7 @@ from scapy_mpa.tcp.half import Direction
     type=click.FloatRange(0, 1_000_000),
     default=0.0,
     metavar="SECONDS",
-    help="Wait so long behind the Reply before the first FPDU: a slow peer may miss one that comes at once.",
+    help="Wait so long after the Reply before the first FPDU: a slow peer may miss one that comes at once.",
 )
 @click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which one of the capture.")
 @click.option(
@@ -48,8 +49,7 @@ from scapy_mpa.tcp.half import Direction
 )
 def connect_command(
     talking: Talking,
-    host: str,
-    port: int,
+    where: tuple[str, ...],
     retry: float,
     settle: float,
     capture: str | None,
@@ -62,11 +62,17 @@ def connect_command(
     it could not be talked to, or did not answer in time.
     """
 
+    host, port = host_and_port(where)
     talking = replace(talking, settings=replace(talking.settings, settle=settle))
 
     async def talk(session: LiveSession) -> None:
         for _ in talking.scenario_steps:
-            await session.connect(host, port, retry=retry)
+            try:
+                await session.connect(host, port, retry=retry)
+            except NobodyListens as error:
+                raise NobodyListens(f"{error}: {_refused(host)}") from None
+        if capture is None and talking.ulp == "none" and not talking.has_words and talking.breaking is None:
+            click.echo("nothing was said but the Request: --say, --ulp and others say something", err=True)
 
     if capture is None:
         return talking.run(talk, talking.speaker("initiator"))
@@ -76,6 +82,16 @@ def connect_command(
         # Whoever says again what was said cannot answer anything else.
         again = talking.transparent(_of_request(said.request))
         return again.run(talk, lambda rdmap: Script(rdmap, said.items, wait=talking.wait))
+
+
+def _refused(host: str) -> str:
+    """What to do where nobody listens."""
+    try:
+        is_near = host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        is_near = False
+    there = "" if is_near else "; `scapy-mpa listen` listens on loopback alone, unless it is given an address"
+    return f"nobody listens there; --retry 20 tries again for 20 seconds{there}"
 
 
 def _of_request(request: StartupFrame | None) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import click
 
+from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.talking import Talking, talks
 from scapy_mpa.live.driver import LiveSession
-from scapy_mpa.system.names import printable
 
 _LOOPBACK = "127.0.0.1"
 
@@ -26,7 +26,7 @@ def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most:
     free. Messages of both sides are printed as `messages` prints them, each with the number of its connection. Exit
     status: 0 all is well, 1 a peer broke a rule, 2 one could not be talked to, or did not answer in time.
     """
-    host, port = _place(where)
+    host, port = host_and_port(where, _LOOPBACK, 0)
     if talking.source == "-" and talking.count != 1:
         raise click.UsageError("--ulpdus - speaks to one peer: say --count 1")
     endpoint = replace(talking.settings.endpoint, automatic=not reject)
@@ -37,13 +37,6 @@ def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most:
         await session.listen(host, port, count=talking.count, most=most, ready=_tell)
 
     return talking.run(listen, talking.speaker("responder"))
-
-
-def _place(where: tuple[str, ...]) -> tuple[str, int]:
-    host, port = where if len(where) == 2 else (_LOOPBACK, where[0])
-    if len(where) > 2 or not port.isdecimal() or int(port) > 0xFFFF:
-        raise click.UsageError(f"[HOST] PORT are wanted, such as 7471, not {printable(' '.join(where))!r}")
-    return host, int(port)
 
 
 def _tell(host: str, port: int) -> None:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 from click.core import ParameterSource
 
+from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import BufferType, OctetsType
+from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.turns import Step
 from scapy_mpa.errors import MPAError
@@ -96,11 +98,8 @@ class Talking:
         for step in self.say:
             yield from step_items(step, role, conversation)
         if self.source is not None:
-            for line in _lines(self.source):
-                if line is None:
-                    yield None
-                else:
-                    yield from line_items(line, role, conversation)
+            for found in _items_of_lines(self.source, role, conversation):
+                yield from found if found is not None else (None,)
 
     def speaker(self, role: Role) -> Callable[[RDMAPEndpoint], Speaker]:
         """What makes the upper layer of a connection."""
@@ -115,7 +114,7 @@ class Talking:
         says = self.has_words or (self.breaking is not None and self.breaking.items() is not None)
         if not begins and not says:
             return lambda _: Listening()
-        _check(self.say, role)
+        _check(self.say, self.source, role)
         for steps in self.scenario_steps:
             for _ in items_of(steps, role):
                 pass
@@ -136,12 +135,13 @@ class Talking:
                 _logger(lines, self.log is not None and is_stdout(self.log)) if lines is not None else None,
                 payload=self.payload,
             )
-            recording = Recording(capture)
+            is_classic = self.write is not None and self.write.lower().endswith(".pcap")
+            recording = Recording(capture, is_classic=is_classic)
             session = LiveSession(self.settings, speaker, telling, recording)
             failure = _run(talk(session))
             recording.flush()
             if is_free:
-                _sum_up(session)
+                _sum_up(session, has_told=self.show)
         if failure is not None:
             raise failure
         if self.write is not None:
@@ -150,11 +150,14 @@ class Talking:
         return BROKEN if counts[BROKEN] else USELESS if counts[USELESS] else FINE
 
 
-def _check(steps: Iterable[str], role: Role) -> None:
-    """Complain about steps before anything is sent."""
+def _check(steps: Iterable[str], source: str | None, role: Role) -> None:
+    """Complain about steps, and about lines of a file that can be read again, before anything is sent."""
     conversation = speech()
     for step in steps:
         for _ in step_items(step, role, conversation):
+            pass
+    if source is not None and not is_pipe(source):
+        for _ in _items_of_lines(source, role, conversation):
             pass
 
 
@@ -174,16 +177,21 @@ def _logger(file: BinaryIO, is_read: bool) -> Callable[[str], None]:
     return log
 
 
-def _sum_up(session: LiveSession) -> None:
+def _sum_up(session: LiveSession, *, has_told: bool) -> None:
+    """Print what became of the last connections; a failure alone where it was not told as it happened."""
     counts = session.counts
     total = sum(counts.values())
     said = [plural(total, "connection")]
     if counts[BROKEN]:
         said.append(f"{counts[BROKEN]} whose peer broke a rule")
-    if counts[USELESS]:
-        said.append(f"{counts[USELESS]} that could not be finished")
-    for number, summary in session.last:
-        click.echo(f"{number} {printable(summary)}")
+    if session.terminated:
+        said.append(f"{session.terminated} that the peer ended by a Terminate")
+    if counts[USELESS] > session.terminated:
+        said.append(f"{counts[USELESS] - session.terminated} that could not be finished")
+    for one in session.last:
+        summary = one.done if has_told and one.failure else one.summary
+        if summary:
+            click.echo(f"{one.number} {printable(summary)}")
     click.echo(", ".join(said))
 
 
@@ -210,6 +218,27 @@ def _run(talk: Awaitable[Any]) -> MPAError | None:
         return asyncio.run(whole())
 
 
+def _items_of_lines(source: str, role: Role, conversation: Conversation) -> Iterator[list[Item] | None]:
+    """What each line means, None while there is none.
+
+    Raises MPAError for a line that means nothing, by its number; somebody at a terminal may try again.
+    """
+    is_typed = source == STANDARD_OUTPUT and sys.stdin.isatty()
+    name = "standard input" if source == STANDARD_OUTPUT else printable(source)
+    number = 0
+    for line in _lines(source):
+        if line is None:
+            yield None
+            continue
+        number += 1
+        try:
+            yield [*line_items(line, role, conversation)]
+        except MPAError as error:
+            if not is_typed:
+                raise MPAError(f"{name}, line {number}: {error}") from None
+            click.echo(printable(str(error)), err=True)
+
+
 def _lines(source: str) -> Iterator[str | None]:
     """The lines of a file, or of standard input as they come: None while there is none."""
     if source != STANDARD_OUTPUT:
@@ -220,7 +249,8 @@ def _lines(source: str) -> Iterator[str | None]:
             raise MPAError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from None
         return
     if sys.stdin.isatty():
-        click.echo("one step (send 100) or one ULPDU in hexadecimal a line; Ctrl-D ends", err=True)
+        click.echo("type a step (send 100) or a ULPDU in hexadecimal in each line; Ctrl-D ends", err=True)
+        click.echo("the peer's --timeout counts while you type", err=True)
     waiting: deque[str] = deque()
     reader = threading.Thread(target=lambda: waiting.extend(sys.stdin), daemon=True)
     reader.start()
@@ -393,7 +423,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
         help="The same, one a line: a ULPDU in hexadecimal, or a step; - is standard input, as it comes."
     ),
     click.option(
-        "--wait", type=_SECONDS, default=0.3, show_default=True, help="Seconds to listen when all has been said."
+        "--wait", type=_SECONDS, default=0.3, show_default=True, help="Seconds that connect listens when all is said."
     ),
     click.option("-m", "--markers/--no-markers", "m", default=False, help="M: we require Markers in what we receive."),
     click.option("--crc/--no-crc", "c", default=True, show_default=True, help="C: we prefer CRCs."),
@@ -425,7 +455,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("--emss", type=click.IntRange(16, 1 << 16), metavar="OCTETS",
                  help="FPDUs for segments of so many octets at most. [default: as TCP_MAXSEG says]"),
     click.option("--timeout", type=click.FloatRange(0.001, 1_000_000), default=10.0, show_default=True,
-                 help="Seconds in which something has to come."),
+                 help="Seconds in which something has to come, or be said: then the connection is given up."),
     click.option("--rdmap/--no-rdmap", "has_rdmap", default=True, show_default=True,
                  help="Place and answer what comes, or only tell of it."),
     click.option("--buffer", "buffers", multiple=True, type=BufferType(), metavar="STAG,TO,OCTETS",
@@ -440,7 +470,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("-q", "--quiet", is_flag=True, help="Do not print the messages."),
     click.option("--payload", is_flag=True, help="Print the octets of each message, in hexadecimal."),
     click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
-                 help="Record the session as a capture (pcapng)."),
+                 help="Record the session as a capture: pcapng, or classic pcap if the name ends in .pcap."),
     click.option("--log", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
                  help="Log it as JSON lines."),
 )  # fmt: skip

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.setup import ConversationError
-from scapy_mpa.craft.tcppacket import ROLES
+from scapy_mpa.craft.tcppacket import ROLES, Role
 
 _HEX = "hex:"
 _MOST_TIMES = 1_000_000
@@ -34,14 +35,27 @@ VERBS = (
     "terminate",
     "ulpdu",
 )
+#: What else a step can be, and how it is written.
+_USES: dict[str, str] = {
+    **{role: f"say what it does, such as {role} send 100" for role in ROLES},
+    "pause": "seconds follow: pause 0.5",
+    "path-mtu": "octets follow: path-mtu 600",
+    "start": "nothing follows it",
+    "close": "fin, rst or none follow, and who: close rst responder",
+}
 _OTHERS = ("pause", "path-mtu", "start", "close")
 
 
-def say(conversation: Conversation, step: str) -> None:
-    """Add a step. Raises ConversationError for what is none, or breaks a rule."""
+def say(conversation: Conversation, step: str, by: Role | None = None) -> None:
+    """Add a step; a verb without a side is that of ``by``, if it is given.
+
+    Raises ConversationError for what is no step, or breaks a rule; its message quotes ``step``.
+    """
     try:
         words = shlex.split(step)
-        _say(conversation, words)
+        if by is not None and words and words[0] in VERBS:
+            words.insert(0, by)
+        _say(conversation, words, (*VERBS, *ROLES, *_OTHERS) if by is not None else (*ROLES, *_OTHERS))
     except ConversationError as error:
         raise ConversationError(f"step {step!r}: {error}") from None
     except ValueError as error:
@@ -53,7 +67,8 @@ def octets(text: str) -> bytes:
     return bytes.fromhex(text[len(_HEX) :]) if text.startswith(_HEX) else text.encode()
 
 
-def _say(conversation: Conversation, words: list[str]) -> None:
+def _say(conversation: Conversation, words: list[str], known: tuple[str, ...]) -> None:
+    """Add a step of these words; ``known`` are those that it may begin with."""
     subject = words[0] if words else ""
     if subject == "pause" and len(words) == 2:
         conversation.pause(_seconds(words[1]))
@@ -65,14 +80,25 @@ def _say(conversation: Conversation, words: list[str]) -> None:
         conversation.close(*words[1:])  # type: ignore[arg-type]
     elif subject in ROLES and len(words) > 1:
         _say_by(conversation, subject, words[1], words[2:])
+    elif subject in known:
+        raise ConversationError(_USES[subject])
     else:
-        known = ", ".join((*ROLES, *_OTHERS))
-        raise ConversationError(f"it begins with one of {known}, and says what")
+        near = get_close_matches(subject, VERBS, 1)
+        if near and near[0] not in known:
+            raise ConversationError(f"a step begins with a side: initiator {shlex.join((near[0], *words[1:]))}")
+        raise ConversationError(_unknown("a step begins with", subject, known))
+
+
+def _unknown(what: str, word: str, known: Iterable[str]) -> str:
+    """A word that is none of those known: the nearest of them first."""
+    names = [*known]
+    near = get_close_matches(word, names, 1)
+    return f"{f'did you mean {near[0]}? ' if near else ''}{what} {', '.join(names[:-1])} or {names[-1]}"
 
 
 def _say_by(conversation: Conversation, side: str, verb: str, words: list[str]) -> None:
     if verb not in VERBS:
-        raise ConversationError(f"a side can {', '.join(VERBS)}")
+        raise ConversationError(_unknown("a side can", verb, VERBS))
     method = getattr(conversation, verb.replace("-", "_"))
     known = dict(inspect.signature(method).parameters)
     del known["side"]
@@ -89,13 +115,26 @@ def _say_by(conversation: Conversation, side: str, verb: str, words: list[str]) 
         if not equals or name not in known:
             name, text = next((name for name in unnamed if name not in given), ""), word
         if not name or name in given:
-            raise ConversationError(f"{word!r} is too much: {verb} takes {', '.join((*known, 'times'))}")
+            raise ConversationError(_too_much(verb, word, words, (*known, "times")))
         given[name] = READERS[known[name].annotation](name, text)
     for name, parameter in known.items():
         if parameter.default is parameter.empty and name not in given:
             raise ConversationError(f"{name} is missing")
     for _ in range(times):
         method(side, **given)
+
+
+def _too_much(verb: str, word: str, words: list[str], names: tuple[str, ...]) -> str:
+    """What to do about a word that no parameter of the verb takes."""
+    name, equals, _ = word.partition("=")
+    takes = f"{verb} takes {', '.join(names)}"
+    if equals and (near := get_close_matches(name, names, 1)):
+        return f"did you mean {near[0]}=? {takes}"
+    hint = ""
+    if not equals and not word[:1].isdecimal() and "payload" in names:
+        text = " ".join(one for one in words if "=" not in one)
+        hint = f'; a text with blanks stands in quotation marks: {verb} "{text}"'
+    return f"{word!r} is too much: {takes}{hint}"
 
 
 def _payload(name: str, text: str) -> bytes | int:

@@ -20,6 +20,7 @@ from scapy_mpa.framing import MARKER_INTERVAL, Origin, header_offset, plain_leng
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.fpdu import FPDU
 from scapy_mpa.layers.mpa import fpdu_packet
+from scapy_mpa.layers.rdmap import RDMAPReadResponse, RDMAPWrite, without_ddp
 from scapy_mpa.live.blocking import establish
 from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.errors import RemoteProtocolError
@@ -129,7 +130,8 @@ class MPASocket(StreamSocket):
         """Send a packet whole and return its octets.
 
         An ``FPDU`` gets what it leaves open: Markers where the stream has them, and a CRC. What it gives is sent
-        as it is, and so is a packet that is no FPDU, with a warning: the peer will read a length out of it.
+        as it is, and so is a packet that is no FPDU, with a warning: the peer will read a length out of it. So is an
+        RDMAP message with no DDP header below it, with a warning too.
         """
         pkt = x.copy() if isinstance(x, FPDU) else x
         if not isinstance(pkt, FPDU):
@@ -139,6 +141,13 @@ class MPASocket(StreamSocket):
                 pkt.marker_offset = -self.send_offset % MARKER_INTERVAL
                 if "origin" not in pkt.fields:
                     pkt.origin = self.origin
+            if (bare := without_ddp(pkt)) is not None:
+                below = "DDPTagged" if isinstance(bare, (RDMAPWrite, RDMAPReadResponse)) else "DDPUntagged"
+                log_runtime.warning(
+                    "MPASocket sends an FPDU without a DDP header: the peer takes the octets of %s for one; "
+                    "write FPDU()/%s()/%s()",
+                    bare.name, below, type(bare).__name__,
+                )  # fmt: skip
             if pkt.getfieldval("crc_in_use") is None:
                 pkt.crc_in_use = self.crc
         octets = bytes(pkt)

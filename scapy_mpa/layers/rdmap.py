@@ -251,6 +251,16 @@ def _to_siw(octets: bytes) -> bytes:
     return bytes([(kind & 0x0F) << 4 | kind >> 4, octets[1], flags]) + octets[3:]
 
 
+def without_ddp(packet: Packet) -> Packet | None:
+    """The first RDMAP message in a packet that has no DDP header right below it, None if all have one."""
+    below: Packet | None = None
+    for layer in packet.iterpayloads():
+        if isinstance(layer, (_Named, RDMAPTerminate)) and not isinstance(below, (DDPTagged, DDPUntagged)):
+            return layer
+        below = layer
+    return None
+
+
 def _bind(lower: type[Packet], upper: type[Packet], opcodes: tuple[int, ...], **more: int) -> None:
     """Bind an RDMAP message to its opcodes; the first of them, and ``more``, are what it sets below it."""
     for opcode in opcodes:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.craft.messages import Message
 from scapy_mpa.errors import FramingError, MPAError
@@ -34,10 +34,11 @@ from scapy_mpa.live.rdmap import (
     RDMAPSettings,
     SendDelivered,
     TerminateReceived,
+    ULPDUTaken,
 )
 from scapy_mpa.live.recording import Recording
 from scapy_mpa.live.settings import EndpointSettings
-from scapy_mpa.live.speaker import Speaker, UpperLayerError
+from scapy_mpa.live.speaker import NOT_THE_SAME, Speaker, UpperLayerError
 from scapy_mpa.live.telling import Telling, ToldConnection
 
 #: Octets read at a time, FPDUs handed to the socket between two looks at what came, messages that wait to be sent
@@ -50,6 +51,9 @@ _USUAL_MSS = 1460
 _MSG_EOR = getattr(socket, "MSG_EOR", 0)
 #: Exit statuses: nothing is wrong, the peer broke a rule, it cannot be talked to.
 FINE, BROKEN, USELESS = 0, 1, 2
+
+#: From so many seconds without an octet on, a peer that closes may have waited for us in vain.
+_LONG_SILENCE = 0.9
 
 #: Makes the upper layer of a connection.
 MakeSpeaker: TypeAlias = Callable[[RDMAPEndpoint], Speaker]
@@ -85,7 +89,7 @@ class TransparentRDMAP(RDMAPEndpoint):
 
     def receive(self, ulpdu: bytes) -> list[RDMAPEvent]:
         """Take it, whatever it is."""
-        return []
+        return [ULPDUTaken(len(ulpdu))]
 
     def _may_say(self, message: Message) -> bool:
         return True
@@ -107,6 +111,8 @@ class LiveConnection:
     Attributes:
         status: what the command's exit status is for it.
         summary: in a sentence.
+        failure: what it failed by, as it was told; "" if it did not.
+        is_terminated: whether the peer ended it by a Terminate.
     """
 
     def __init__(
@@ -128,8 +134,10 @@ class LiveConnection:
         self._sent_offset = 0
         self._told_frames = 0
         self._peer_ended = self._is_reset = self._failed = False
+        self._silence = 0.0
         self.status = FINE
-        self.summary = ""
+        self.summary = self.failure = ""
+        self.is_terminated = False
 
     # --- the whole ---
 
@@ -163,13 +171,18 @@ class LiveConnection:
                 with suppress(asyncio.CancelledError):
                     await reader
             sock.close()
-            self._conclude(self._speaker.summary if self._speaker is not None else "no Full Operation")
+            self._conclude(self.done or "no Full Operation")
             self._told.finished(self.status, self.summary, time.time())
+
+    @property
+    def done(self) -> str:
+        """What the upper layer did, in a phrase; "" if there was none."""
+        return self._speaker.summary if self._speaker is not None else ""
 
     def _conclude(self, summary: str) -> None:
         """What became of it; what was said first stays."""
         if not self.summary:
-            said = self._speaker.summary if self._speaker is not None else ""
+            said = self.done
             self.summary = summary if not said or said == summary else f"{summary}; {said}"
 
     def _fail(self, error: MPAError, status: int) -> None:
@@ -178,6 +191,7 @@ class LiveConnection:
             return
         self._failed = True
         self.status = status
+        self.failure = str(error)
         values: dict[str, object] = {}
         if isinstance(error, (RDMAPError, ProtocolError)):
             values = {"rule": error.rule, "clause": error.clause}
@@ -199,7 +213,8 @@ class LiveConnection:
             except OSError as error:
                 self._reset(error)
                 return
-            self._last_activity = time.monotonic()
+            now = time.monotonic()
+            self._silence, self._last_activity = now - self._last_activity, now
             if octets:
                 self._take(octets)
             else:
@@ -311,6 +326,7 @@ class LiveConnection:
             self._fail(error, BROKEN)
 
     def _terminated(self, event: TerminateReceived) -> None:
+        self.is_terminated = True
         meaning = event.terminate.meaning if event.terminate is not None else "no control word"
         self._fail(MPAError(f"the peer ends the stream by a Terminate: {meaning}"), USELESS)
 
@@ -328,11 +344,13 @@ class LiveConnection:
                 self._has_to_settle = False
                 await asyncio.sleep(self._settings.settle)
                 self._last_activity = time.monotonic()
-            self._fill()
+            error = self._fill()
             octets = self._endpoint.data_to_send()
             for item in octets:
                 if not await self._send(item):
                     return
+            if error is not None:  # after what was said before it
+                self._fail(error, USELESS)
             if octets:
                 await asyncio.sleep(0)  # who writes much lets others read
                 continue
@@ -340,12 +358,12 @@ class LiveConnection:
                 return
             await self._wait()
 
-    def _fill(self) -> None:
-        """Hand ULPDUs to the endpoint, as many as are written at a time."""
+    def _fill(self) -> MPAError | None:
+        """Hand ULPDUs to the endpoint, as many as are written at a time; returns why there cannot be more."""
         self._wake_at = None
         rdmap, speaker, endpoint = self._rdmap, self._speaker, self._endpoint
         if rdmap is None or speaker is None or not endpoint.may_send or (self._failed and not rdmap.is_ended):
-            return
+            return None
         endpoint.emss = self._mss()
         try:
             for _ in range(_FPDUS_AT_ONCE):
@@ -354,10 +372,11 @@ class LiveConnection:
                     self._wake_at = speaker.go_on(time.monotonic())
                     ulpdu = rdmap.next_ulpdu()
                 if ulpdu is None:
-                    return
+                    return None
                 endpoint.send(ulpdu)
         except MPAError as error:
-            self._fail(error, USELESS)
+            return error
+        return None
 
     async def _send(self, octets: bytes) -> bool:
         """Write one startup frame or FPDU as one record; False if that cannot be done."""
@@ -424,9 +443,16 @@ class LiveConnection:
             return True
         if self._peer_ended:
             if not speaker.is_done and self._role == "initiator":
-                self._fail(MPAError("the peer has closed the connection before all was said"), USELESS)
+                self._fail(MPAError(f"the peer has closed the connection before all was said{self._doubt()}"), USELESS)
             return True
         return speaker.is_done and not rdmap.waits and not rdmap.under_way
+
+    def _doubt(self) -> str:
+        """Why a peer may have closed before we did."""
+        if self._silence < _LONG_SILENCE:
+            return NOT_THE_SAME
+        doubt = "is its --timeout that short, or its --ulp another one?"
+        return f", after {self._silence:.1f} seconds in which nobody said anything: {doubt}"
 
     async def _wait(self) -> None:
         """Until something changes, or is due."""
@@ -446,7 +472,9 @@ class LiveConnection:
             self._fail(error, USELESS)
             return
         if now >= max(self._last_activity, self._wake_at or 0.0) + timeout:
-            self._fail(MPAError(f"nothing came for {timeout:g} seconds"), USELESS)
+            doubt = NOT_THE_SAME if self._role == "initiator" else ""
+            detail = f"nothing came for {timeout:g} seconds{doubt} (--timeout waits longer)"
+            self._fail(MPAError(detail), USELESS)
 
     async def _close(self, reader: asyncio.Task[None]) -> None:
         """End our half connection, and hear the peer out for a while."""
@@ -476,6 +504,19 @@ def _resolve(future: asyncio.Future[bool], result: bool) -> None:
         future.set_result(result)
 
 
+class Conclusion(NamedTuple):
+    """How a connection ended: its number, and what :class:`LiveConnection` says of it."""
+
+    number: int
+    summary: str
+    failure: str
+    done: str
+
+
+class NobodyListens(MPAError):
+    """A TCP connection was refused."""
+
+
 class LiveSession:
     """The connections of one command: made, numbered from 0, told of and recorded.
 
@@ -487,7 +528,8 @@ class LiveSession:
 
     Attributes:
         counts: connections by their status.
-        last: number and summary of those that ended last.
+        terminated: of those that could not be finished, how many the peer ended by a Terminate.
+        last: those that ended last.
     """
 
     def __init__(
@@ -498,13 +540,15 @@ class LiveSession:
         self._telling = telling
         self._recording = recording
         self.counts = {FINE: 0, BROKEN: 0, USELESS: 0}
-        self.last: deque[tuple[int, str]] = deque(maxlen=_SUMMARIES)
+        self.terminated = 0
+        self.last: deque[Conclusion] = deque(maxlen=_SUMMARIES)
         self._number = 0
 
     async def connect(self, host: str, port: int, *, retry: float = 0.0) -> LiveConnection:
         """Talk to a peer as Initiator, to the end.
 
-        Raises MPAError if there is no TCP connection, not within ``retry`` seconds of trying.
+        Raises MPAError if there is no TCP connection, not within ``retry`` seconds of trying; NobodyListens if that
+        was refused.
         """
         until = time.monotonic() + retry
         while True:
@@ -529,6 +573,7 @@ class LiveSession:
         except OSError as error:
             raise MPAError(f"{where}: {_why(error)}") from None
         reason = "no address"
+        kind_of_error: type[MPAError] = MPAError
         for family, kind, protocol, _, address in found:
             sock = socket.socket(family, kind, protocol)
             sock.setblocking(False)
@@ -545,10 +590,11 @@ class LiveSession:
                     reason = f"no answer to SYN for {self._settings.timeout:g} seconds"
             except OSError as error:
                 reason = _why(error)
+                kind_of_error = NobodyListens if isinstance(error, ConnectionRefusedError) else MPAError
             finally:
                 connecting.cancel()
                 sock.close()
-        raise MPAError(f"{where}: {reason}")
+        raise kind_of_error(f"{where}: {reason}")
 
     async def listen(
         self,
@@ -609,8 +655,8 @@ class LiveSession:
             # It was reset before anybody looked.
             sock.close()
             self.counts[USELESS] += 1
-            self.last.append((number, "the connection was lost at once"))
-            self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1][1])
+            self.last.append(Conclusion(number, "the connection was lost at once", "", ""))
+            self._telling.event(number, time.time(), "finished", status=USELESS, summary=self.last[-1].summary)
             return None
         initiator, responder = (ours, theirs) if role == "initiator" else (theirs, ours)
         recorded = self._recording.connection(initiator, responder, mss)
@@ -621,7 +667,8 @@ class LiveSession:
             await connection.run()
         finally:
             self.counts[connection.status] += 1
-            self.last.append((number, connection.summary))
+            self.terminated += connection.is_terminated
+            self.last.append(Conclusion(number, connection.summary, connection.failure, connection.done))
             self._recording.flush()
         return connection
 

@@ -6,7 +6,7 @@ from collections import deque
 
 from scapy_mpa.craft.payload import generated
 from scapy_mpa.live.rdmap import ImmediateDelivered, RDMAPEndpoint, RDMAPEvent, SendDelivered
-from scapy_mpa.live.speaker import UpperLayerError
+from scapy_mpa.live.speaker import NOT_THE_SAME, UpperLayerError
 from scapy_mpa.report.words import plural
 
 #: Messages that are under way at a time.
@@ -92,10 +92,10 @@ class EchoClient:
         if not isinstance(event, SendDelivered):
             return
         if not self._under_way:
-            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were not sent")
+            raise UpperLayerError(f"echo: {len(event.payload)} octets came back that were not sent{NOT_THE_SAME}")
         number = self._under_way.popleft()
         if event.payload != self._octets(number):
-            raise UpperLayerError(f"echo: message {number} did not come back as it was sent")
+            raise UpperLayerError(f"echo: message {number} did not come back as it was sent{NOT_THE_SAME}")
         self.count += 1
         self.begin()
 

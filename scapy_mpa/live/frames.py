@@ -118,7 +118,8 @@ class FrameReader:
         if any(other.startswith(key) for other in _KEYS.values()):
             text = f"the Key is that of a {_NAMES['reply' if self._kind == 'request' else 'request']}"
             raise RemoteProtocolError(f"{text} where a {_NAMES[self._kind]} is expected", "startup-role")
-        raise RemoteProtocolError(f"the Key is {key!r}, where a {_NAMES[self._kind]} is expected", "startup-key")
+        text = f"the Key is {key!r}, where a {_NAMES[self._kind]} is expected: does the peer speak MPA?"
+        raise RemoteProtocolError(text, "startup-key")
 
     def _check_header(self) -> None:
         """What is wrong whatever Private Data will come."""

@@ -183,9 +183,15 @@ class TerminateReceived:
     quoted: TaggedHeader | UntaggedHeader | None
 
 
+class ULPDUTaken(NamedTuple):
+    """A ULPDU came to an endpoint that looks into none (``TransparentRDMAP``), of so many octets."""
+
+    octets: int
+
+
 RDMAPEvent: TypeAlias = (
     "SendDelivered | ImmediateDelivered | WritePlaced | RequestTaken | ReadCompleted | AtomicCompleted"
-    " | TerminateReceived"
+    " | TerminateReceived | ULPDUTaken"
 )
 
 

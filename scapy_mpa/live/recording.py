@@ -7,11 +7,11 @@ says so on the packets that carry no octets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Literal
 
 from scapy_mpa.craft.packets import Endpoint
-from scapy_mpa.craft.pcapfile import Packet
+from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.craft.talk import Side, TcpTalk
 from scapy_mpa.errors import MPAError
@@ -28,14 +28,21 @@ _ISN_STEP = 0x9E3779B1
 
 
 class Recording:
-    """A capture of a session: pcapng, written packet by packet.
+    """A capture of a session, written packet by packet.
 
     Args:
         file: a binary file that the caller opened; None: frames are counted and not written.
+        is_classic: write classic pcap with nanoseconds, in which no comment says what is made up; else pcapng.
     """
 
-    def __init__(self, file: BinaryIO | None = None) -> None:
-        self._writer = PcapngWriter(file) if file is not None else None
+    def __init__(self, file: BinaryIO | None = None, *, is_classic: bool = False) -> None:
+        self._append: Callable[[Packet, str], object] | None = None
+        if file is not None and is_classic:
+            classic = PcapWriter(file, nanoseconds=True)
+            self._append = lambda packet, _comment: classic.write((packet,))
+        elif file is not None:
+            writer = PcapngWriter(file)
+            self._append = lambda packet, comment: writer.write((packet,), comment=comment)
         self._file = file
         #: Packets so far; the number of the last one, from 1.
         self.frames = 0
@@ -44,7 +51,7 @@ class Recording:
     @property
     def is_written(self) -> bool:
         """Whether there is a file."""
-        return self._writer is not None
+        return self._file is not None
 
     def write(self, packets: Iterator[Packet]) -> int:
         """Append packets; returns the number of the last that carries octets, of the last one if none does."""
@@ -54,8 +61,8 @@ class Recording:
             has_octets = _has_octets(packet[1])
             if has_octets or not last:
                 last = self.frames
-            if self._writer is not None:
-                self._writer.write((packet,), comment="" if has_octets else _MADE_UP)
+            if self._append is not None:
+                self._append(packet, "" if has_octets else _MADE_UP)
         return last
 
     def passed(self, packet: Packet) -> int:

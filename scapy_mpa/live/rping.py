@@ -11,7 +11,7 @@ from typing import Literal
 
 from scapy_mpa.live.buffers import RegisteredBuffer
 from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPEvent, ReadCompleted, SendDelivered
-from scapy_mpa.live.speaker import UpperLayerError
+from scapy_mpa.live.speaker import NOT_THE_SAME, UpperLayerError
 from scapy_mpa.report.words import plural
 from scapy_mpa.ulp.tools import rping_header, rping_message, rping_text
 
@@ -72,7 +72,9 @@ class RpingClient:
         if not isinstance(event, SendDelivered):
             return
         if len(event.payload) != len(rping_message()):
-            raise UpperLayerError(f"rping: a message of {len(event.payload)} octets, not {len(rping_message())}")
+            raise UpperLayerError(
+                f"rping: a message of {len(event.payload)} octets, not {len(rping_message())}{NOT_THE_SAME}"
+            )
         if self._waits_for == "read":
             self._name(self._sink)
             self._waits_for = "write"
@@ -150,7 +152,7 @@ class RpingServer:
             return  # the ready-to-receive message (RFC 6581 §9.2)
         header = rping_header(payload, len(payload))
         if header is None or not header.named:
-            raise UpperLayerError(f"rping: {len(payload)} octets that name no buffer")
+            raise UpperLayerError(f"rping: {len(payload)} octets that name no buffer{NOT_THE_SAME}")
         (named,) = header.named
         if not 0 < named.length <= self._most:
             raise UpperLayerError(f"rping: a buffer of {named.length} octets; 1 to {self._most} are taken")

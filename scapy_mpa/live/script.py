@@ -31,6 +31,7 @@ from scapy_mpa.live.rdmap import (
     RequestTaken,
     SendDelivered,
     TerminateReceived,
+    ULPDUTaken,
     WritePlaced,
 )
 from scapy_mpa.report.words import plural
@@ -88,11 +89,8 @@ def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
 
 def step_items(step: str, role: Role, conversation: Conversation) -> Iterator[Item]:
     """What one step means for a side. Raises ConversationError for what is none, MPAError for what cannot be said."""
-    words = step.split()
-    if words and words[0] in VERBS:
-        step = f"{role} {step}"
     before = len(conversation.steps)
-    say(conversation, step)
+    say(conversation, step, by=role)
     found = conversation.steps[before:]
     # Steps are said once; what they have in common (made up octets) is in the conversation.
     del conversation.steps[before:]
@@ -165,19 +163,22 @@ class Script:
         self._is_over = False
         self._end: float | None = None
         self.is_done = False
-        self._said = 0
+        self._said = self._ulpdus = 0
 
     @property
     def summary(self) -> str:
-        """How much it said."""
-        return f"{plural(self._said, 'message')} said"
+        """How much it said, and heard where nothing of that is looked into."""
+        heard = f", {plural(self._ulpdus, 'ULPDU')} heard" if self._ulpdus else ""
+        return f"{plural(self._said, 'message')} said{heard}"
 
     def begin(self) -> None:
         """It begins when it is asked to go on."""
 
     def take(self, event: RDMAPEvent) -> None:
         """Something came that a step may wait for."""
-        if isinstance(event, WritePlaced):
+        if isinstance(event, ULPDUTaken):
+            self._ulpdus += 1
+        elif isinstance(event, WritePlaced):
             self._came["write"] += event.last
         else:
             self._came[_KINDS[type(event)]] += 1

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from scapy_mpa.errors import MPAError
-from scapy_mpa.live.rdmap import RDMAPEvent, WritePlaced
+from scapy_mpa.live.rdmap import RDMAPEvent, ULPDUTaken, WritePlaced
 from scapy_mpa.report.words import plural
+
+#: What a peer is asked that says what its upper layer should not.
+NOT_THE_SAME = ": is --ulp the same on both sides?"
 
 
 class UpperLayerError(MPAError):
@@ -41,7 +44,7 @@ class Listening:
     """Says nothing, and lets RDMAP place and answer what comes."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._count = self._ulpdus = 0
 
     @property
     def is_done(self) -> bool:
@@ -51,14 +54,17 @@ class Listening:
     @property
     def summary(self) -> str:
         """How much came."""
-        return f"heard {plural(self._count, 'message')}"
+        return f"heard {plural(self._ulpdus, 'ULPDU') if self._ulpdus else plural(self._count, 'message')}"
 
     def begin(self) -> None:
         """Nothing."""
 
     def take(self, event: RDMAPEvent) -> None:
         """Count it."""
-        self._count += not isinstance(event, WritePlaced) or event.last
+        if isinstance(event, ULPDUTaken):
+            self._ulpdus += 1
+        else:
+            self._count += not isinstance(event, WritePlaced) or event.last
 
     def go_on(self, _now: float) -> float | None:
         """Nothing."""

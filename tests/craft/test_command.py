@@ -20,6 +20,7 @@ from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.scenario import load, parse, shipped, toml_value
 from scapy_mpa.craft.segmentation import SEGMENTATIONS
 from scapy_mpa.craft.steps import READERS, VERBS, say
+from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import MPAError
 from tests.conftest import REPO
 
@@ -278,6 +279,40 @@ def test_what_is_no_step_is_said(step: str) -> None:
     with pytest.raises(MPAError) as raised:
         say(Conversation(), step)
     assert str(raised.value).startswith(f"step {step!r}")
+
+
+@pytest.mark.parametrize(
+    ("step", "by", "hint"),
+    [
+        ("sned 3", "initiator", "did you mean send?"),
+        ("sned 3", None, "a step begins with a side: initiator send 3"),
+        ("send 'a b'", None, "a step begins with a side: initiator send 'a b'"),
+        ("responder wriet 3", None, "did you mean write?"),
+        ("pasue 1", None, "did you mean pause?"),
+        ("fly", "initiator", "a step begins with stream, send, "),
+        ("write 3 stg=2", "initiator", "did you mean stag=?"),
+        ("send hi there", "initiator", 'quotation marks: send "hi there"'),
+        ("write hi there you stag=16", "initiator", 'quotation marks: write "hi there you"'),
+        ("pause", None, "seconds follow: pause 0.5"),
+        ("initiator", None, "such as initiator send 100"),
+    ],
+)
+def test_what_is_nearly_a_step_says_which(step: str, by: Role | None, hint: str) -> None:
+    with pytest.raises(MPAError) as raised:
+        say(Conversation(), step, by)
+    assert str(raised.value).startswith(f"step {step!r}: ")
+    assert hint in str(raised.value)
+
+
+def test_numbers_that_are_too_many_are_no_text() -> None:
+    with pytest.raises(MPAError, match="'2' is too much: read takes") as raised:
+        say(Conversation(), "initiator read 1 2 3")
+    assert "quotation" not in str(raised.value)
+
+
+def test_a_step_of_ours_is_quoted_as_it_was_typed() -> None:
+    with pytest.raises(MPAError, match=r"^step 'write 3 stag=zz': stag is 'zz'"):
+        say(Conversation(), "write 3 stag=zz", "initiator")
 
 
 def test_every_parameter_of_a_verb_can_be_read() -> None:

@@ -28,6 +28,7 @@ from scapy_mpa.layers import (
     RDMAPReadRequest,
     RDMAPReadResponse,
     RDMAPSend,
+    RDMAPTerminate,
 )
 
 SECONDS = 20
@@ -177,6 +178,27 @@ def test_a_bad_crc_is_told(pair: Pair, caplog: pytest.LogCaptureFixture) -> None
     assert fpdu is not None and fpdu.crc_good is False
     assert "bad CRC" in caplog.text
     assert receiver.recv().crc_good
+
+
+@pytest.mark.parametrize(
+    ("packet", "said"),
+    [
+        (FPDU() / RDMAPSend() / b"hello", "write FPDU()/DDPUntagged()/RDMAPSend()"),
+        (FPDU() / RDMAPReadResponse() / b"x", "write FPDU()/DDPTagged()/RDMAPReadResponse()"),
+        (FPDU() / DDPUntagged() / RDMAPSend() / b"x" / (FPDU() / RDMAPTerminate()), "FPDU()/DDPUntagged()/RDMAPTerm"),
+        (FPDU() / DDPUntagged() / RDMAPSend() / b"x" / (FPDU() / DDPUntagged() / RDMAPReadRequest()), ""),
+        (FPDU() / b"a ULPDU", ""),
+        (FPDU() / DDPUntagged() / RDMAPTerminate(ddp_header=DDPTagged()), ""),
+    ],
+)
+def test_a_message_without_a_ddp_header_is_warned_of(
+    pair: Pair, caplog: pytest.LogCaptureFixture, packet: Any, said: str
+) -> None:
+    with caplog.at_level(logging.WARNING, "scapy.runtime"):
+        MPASocket(pair[0]).send(packet)
+    assert (said in caplog.text) if said else not caplog.records
+    # It is sent all the same.
+    assert pair[1].recv(100).startswith(bytes(packet)[:2])
 
 
 def test_timeout_of_the_socket(pair: Pair) -> None:

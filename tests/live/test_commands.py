@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pty
 import re
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from scapy_mpa import analyze
 from scapy_mpa.cli import cli, main
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.startup import decode_startup_frame, startup_frame
 from tests.live.loopback import HOST, command, finished, interrupted, listening, peak, read_to_end, server
 from tests.live.pairs import said
@@ -173,12 +175,72 @@ def test_standard_input_is_said_as_it_comes() -> None:
         assert (status, err) == (0, "")
 
 
+def test_who_types_may_try_again() -> None:
+    """At a terminal a line that means nothing is complained about, and the next one is read."""
+    ours, theirs = pty.openpty()
+    with listening("--count", "1", "--ulp", "echo") as (_, port):
+        process = command("connect", HOST, str(port), "--ulpdus", "-", stdin=theirs)
+        os.close(theirs)
+        os.write(ours, b"sned x\nsend one\n\x04")
+        status, out, err = finished(process)
+        os.close(ours)
+    assert (status, len(re.findall(r"Send .* 3 octets", out))) == (0, 2)
+    assert "step 'sned x': did you mean send?" in err
+
+
+def test_what_was_said_is_printed_before_what_cannot_be_said() -> None:
+    with listening("--count", "1") as (_, port):
+        process = command("connect", HOST, str(port), "--ulpdus", "-", stdin=subprocess.PIPE)
+        out, err = process.communicate("# a remark\nsend one\nsned x\nsend two\n", timeout=60)
+    assert (process.returncode, err) == (2, "")
+    lines = out.splitlines()
+    assert re.search(r"Send .* 3 octets$", lines[1])
+    assert lines[2].startswith("0 standard input, line 3: step 'sned x': did you mean send?")
+    assert lines[3:] == ["0 1 message said", "1 connection, 1 that could not be finished"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("send 1\n\nsned 2\n", "a, line 3: step 'sned 2': did you mean send?"),
+        ("4143\nstream 3\n", "a, line 2: streaming data cannot be said here"),
+        (b"send 1\n\xff\n", "a: 'utf-8' codec"),
+        (None, "a: No such file"),
+    ],
+)
+@pytest.mark.parametrize("side", ["connect", "listen"])
+def test_a_file_is_read_before_anybody_connects(
+    side: str, text: str | bytes | None, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        Path("a").write_bytes(text if isinstance(text, bytes) else text.encode())
+    words = [HOST, "9"] if side == "connect" else ["0"]
+    result = CliRunner().invoke(cli, [side, *words, "--ulpdus", "a"])
+    assert isinstance(result.exception, MPAError)
+    assert complaint in str(result.exception)
+    assert result.output == ""
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with listening("--count", "1") as (_, port):
+        process = command("connect", HOST, str(port), "--ulpdus", str(pipe))
+        pipe.write_text("send 5\n")
+        status, out, _ = finished(process)
+    assert status == 0
+    assert "0 1 message said" in out
+
+
 def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None:
     capture, recording = pcap("siw-rping"), tmp_path / "again.pcapng"  # type: ignore[operator]
     with listening("--count", "1", "--no-rdmap", "--write", str(recording)) as (process, port):
         status, _, err = connect(port, "--from", str(capture))
         assert (status, err) == (0, "")
-        assert finished(process)[0] == 0
+        status, out, _ = finished(process)
+        assert status == 0
+        assert "0 heard 15 ULPDUs" in out
     initiators = [[ulpdu for side, ulpdu in said(path) if side == "initiator"] for path in (capture, recording)]
     assert initiators[0] == initiators[1]
     requests = [analyze(str(path)).connections[0].request for path in (capture, recording)]
@@ -216,14 +278,80 @@ def test_nobody_listens() -> None:
         port = listener.getsockname()[1]
     status, out, err = connect(port, "--ulp", "rping")
     assert (status, out) == (2, "0 connections\n")
-    assert "refused" in err
+    assert "refused: nobody listens there; --retry" in err
+    assert "loopback" not in err
 
 
 def test_a_peer_that_does_not_answer() -> None:
     with server(read_to_end) as port:  # type: ignore[arg-type]
         status, out, err = connect(port, "--ulp", "rping", "--timeout", "0.3")
     assert (status, err) == (2, "")
-    assert "no Reply within 0.3 s" in out
+    assert "no Reply within 0.3 s: 0 octets of it came: does the peer speak MPA, as Responder?" in out
+    assert out.count("no Reply") == 1
+
+
+def test_a_failure_is_in_the_summary_of_who_is_quiet() -> None:
+    with server(read_to_end) as port:  # type: ignore[arg-type]
+        _, out, _ = connect(port, "--ulp", "rping", "--timeout", "0.3", "-q")
+    assert out.startswith("0 startup-timeout: no Reply")
+
+
+def test_a_peer_that_speaks_no_mpa() -> None:
+    with server(lambda sock: sock.sendall(b"220 mail.example.org ESMTP")) as port:
+        status, out, _ = connect(port, "--ulp", "rping")
+    assert (status, "does the peer speak MPA?" in out) == (1, True)
+
+
+def test_a_peer_whose_upper_layer_is_another() -> None:
+    with listening("--ulp", "rping", "--count", "1") as (process, port):
+        status, out, _ = connect(port, "--say", "send hi", "--say", "responder send")
+        assert status == 2
+        assert "before all was said: is --ulp the same on both sides?" in out
+        status, out, _ = finished(process)
+        assert (status, "2 octets that name no buffer: is --ulp the same" in out) == (1, True)
+
+
+def test_a_peer_that_waits_less_long() -> None:
+    with listening("--timeout", "1", "--count", "1") as (process, port):
+        status, out, _ = connect(port, "--say", "send hi", "--say", "pause 4", "--say", "send hi")
+        assert status == 2
+        assert re.search(r"after 1\.\d seconds in which nobody said anything: is its --timeout that short", out)
+        assert "nothing came for 1 seconds (--timeout waits longer)" in finished(process)[1]
+
+
+def test_a_terminate_of_the_peer_is_summed_up_as_that() -> None:
+    with listening("--buffer", "0x1000,0,64", "--count", "1") as (_, port):
+        status, out, _ = connect(port, "--say", "write 100 stag=0x1000")
+    assert status == 2
+    assert out.splitlines()[-3:] == [
+        "0 the peer ends the stream by a Terminate: DDP tagged buffer error: base or bounds violation",
+        "0 1 message said",
+        "1 connection, 1 that the peer ended by a Terminate",
+    ]
+
+
+@pytest.mark.parametrize("where", ["{0}:{1}", "[{0}]:{1}", "{0} {1}"])
+def test_an_address_may_be_one_word(where: str) -> None:
+    with listening("--count", "1") as (_, port):
+        process = command("connect", *where.format(HOST, port).split(), "--wait", "0")
+        status, out, err = finished(process)
+    assert (status, out.splitlines()[1:]) == (0, ["0 0 messages said", "1 connection"])
+    assert err == "nothing was said but the Request: --say, --ulp and others say something\n"
+
+
+def test_a_refusal_of_another_host_tells_of_loopback() -> None:
+    result = CliRunner().invoke(cli, ["connect", "0.0.0.0:9", "--ulp", "echo"])
+    assert "listens on loopback alone" in str(result.exception)
+
+
+def test_a_recording_by_its_name(tmp_path: Path) -> None:
+    magics = {}
+    for name in ("a.pcap", "a.pcapng"):
+        with listening("--count", "1") as (_, port):
+            connect(port, "--say", "send 5", "--write", str(tmp_path / name))
+        magics[name] = (tmp_path / name).read_bytes()[:4].hex()
+        assert len(analyze(str(tmp_path / name)).connections) == 1
+    assert magics == {"a.pcap": "4d3cb2a1", "a.pcapng": "0a0d0d0a"}
 
 
 def test_a_peer_that_breaks_a_rule() -> None:
@@ -261,6 +389,13 @@ def test_private_data_that_does_not_fit(side: str) -> None:
     "arguments",
     [
         ["connect", HOST, "0"],
+        ["connect", HOST],
+        ["connect", "7471"],
+        ["connect", "::1:7471"],
+        ["connect", f"{HOST}:7471", "7471"],
+        ["connect", HOST, "7\u0661"],
+        ["listen", ":7471"],
+        ["listen", f"{HOST}:65536"],
         ["connect", HOST, "7", "--say", "fly"],
         ["connect", HOST, "7", "--say", "send 1", "--ulp", "rping"],
         ["connect", HOST, "7", "--private-data", "hex:0"],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scapy.layers.inet import TCP
 from scapy.layers.l2 import Ether
-from scapy.utils import RawPcapNgReader
+from scapy.utils import RawPcapNgReader, RawPcapReader
 
 from scapy_mpa import analyze
 from scapy_mpa.craft.stream import HalfStream
@@ -80,6 +80,21 @@ def test_what_was_read_at_once_is_cut_as_segments_are(mss: int) -> None:
     sizes = [len(one) for one in carried if one]
     assert b"".join(carried) == octets
     assert max(sizes) == min(mss, 65521 - 52)
+
+
+def test_classic_pcap_has_the_same_packets() -> None:
+    files = io.BytesIO(), io.BytesIO()
+    for file, is_classic in zip(files, (False, True), strict=True):
+        connection = Recording(file, is_classic=is_classic).connection(("10.0.0.1", 1), ("10.0.0.2", 2), 1448)
+        connection.open(1.0)
+        connection.data("client", REQUEST, 2.000000001)
+        connection.close("client", "fin", 3.0)
+    pcap, pcapng = RawPcapReader(io.BytesIO(files[1].getvalue())), packets(files[0])  # type: ignore[arg-type]
+    assert pcap.nano
+    read = [(octets, meta.sec * 10**9 + meta.usec) for octets, meta in pcap]
+    assert [octets for octets, _ in read] == [bytes(packet) for packet, _ in pcapng]
+    assert [time / 1e9 for _, time in read] == [pytest.approx(time, abs=1e-9) for _, time in pcapng]
+    assert MADE_UP not in files[1].getvalue()
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])

@@ -9,8 +9,9 @@ import pytest
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, rdma_write, send
 from scapy_mpa.errors import MPAError
-from scapy_mpa.live.rdmap import ImmediateDelivered, ReadCompleted, RequestTaken, SendDelivered, WritePlaced
+from scapy_mpa.live.rdmap import ImmediateDelivered, ReadCompleted, RequestTaken, SendDelivered, ULPDUTaken, WritePlaced
 from scapy_mpa.live.script import At, Script, Timed, Wait, line_items, speech, step_items
+from scapy_mpa.live.speaker import Listening
 from scapy_mpa.tcp.half import Direction
 from tests.live.pairs import drain, endpoint
 
@@ -116,6 +117,17 @@ def test_what_came_before_it_was_waited_for_counts() -> None:
         script.take(event)
     script.go_on(1.0)
     assert script.is_done
+
+
+def test_ulpdus_that_nobody_looks_into_are_counted() -> None:
+    script, listening = Script(endpoint(), [Wait("send")]), Listening()
+    assert listening.summary == "heard 0 messages"
+    for speaker in (script, listening):
+        speaker.take(ULPDUTaken(5))
+        speaker.take(ULPDUTaken(0))
+    script.go_on(1.0)
+    assert not script.is_done
+    assert (script.summary, listening.summary) == ("0 messages said, 2 ULPDUs heard", "heard 2 ULPDUs")
 
 
 def test_a_responder_does_not_end_the_connection() -> None:
