@@ -68,8 +68,8 @@ class Recording:
     def passed(self, packet: Packet) -> int:
         """Append a packet that was seen on its way; returns its number."""
         self.frames += 1
-        if self._writer is not None:
-            self._writer.write((packet,))
+        if self._append is not None:
+            self._append(packet, "")
         return self.frames
 
     def count(self) -> int:
