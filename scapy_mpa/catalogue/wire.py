@@ -9,28 +9,17 @@ import struct
 
 from scapy_mpa.catalogue.mutation import mutation
 from scapy_mpa.catalogue.plan import Foreign, Plan
+from scapy_mpa.craft.fragments import headed
 from scapy_mpa.craft.icmp import too_big
-from scapy_mpa.craft.packets import ones_complement_sum
 from scapy_mpa.craft.pcapfile import Packet
 
 _ETHERNET, _IPV4 = 14, 20
-_TTL_AT, _CHECKSUM_AT, _SOURCE = _ETHERNET + 8, _ETHERNET + 10, slice(_ETHERNET + 12, _ETHERNET + 16)
+_TTL_AT, _SOURCE = _ETHERNET + 8, slice(_ETHERNET + 12, _ETHERNET + 16)
 _TCP = _ETHERNET + _IPV4
 _PORTS, _TCP_CHECKSUM = slice(_TCP, _TCP + 2), slice(_TCP + 16, _TCP + 18)
 _SEQ, _ROUTER = slice(_TCP + 4, _TCP + 8), "192.0.2.1"
 _MORE = 0x2000
 _SECOND = 1_000_000_000
-
-
-def headed(frame: bytes, changes: dict[int, bytes]) -> bytes:
-    """A frame with other octets in its IPv4 header, whose checksum is right again."""
-    octets = bytearray(frame)
-    for at, value in changes.items():
-        octets[at : at + len(value)] = value
-    octets[_CHECKSUM_AT : _CHECKSUM_AT + 2] = bytes(2)
-    header = bytes(octets[_ETHERNET : _ETHERNET + _IPV4])
-    struct.pack_into("!H", octets, _CHECKSUM_AT, -ones_complement_sum(header) % 0xFFFF)
-    return bytes(octets)
 
 
 @mutation

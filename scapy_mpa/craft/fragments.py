@@ -11,6 +11,7 @@ _MORE_FRAGMENTS = 0x2000
 _UNIT = 8
 _IPV4_HEADER, _IPV6_HEADER, _IPV6_FRAGMENT_HEADER = 20, 40, 8
 _IPV6_FRAGMENT, _TCP = 44, 6
+_ETHERNET, _CHECKSUM_AT = 14, 24
 
 
 def fragment_places(length: int, mtu: int, ip_version: int) -> Iterator[tuple[int, int]]:
@@ -35,3 +36,14 @@ def ip_fragment(frame: bytes, maker: FrameMaker, start: int, end: int, total: in
     struct.pack_into("!HB", header, 4, _IPV6_FRAGMENT_HEADER + len(octets), _IPV6_FRAGMENT)
     fragment_header = struct.pack("!BBHI", _TCP, 0, start | more, identification & 0xFFFFFFFF)
     return link + bytes(header) + fragment_header + octets
+
+
+def headed(frame: bytes, changes: dict[int, bytes]) -> bytes:
+    """A frame with other octets in its IPv4 header, by their index in the frame; its checksum is right again."""
+    octets = bytearray(frame)
+    for at, value in changes.items():
+        octets[at : at + len(value)] = value
+    octets[_CHECKSUM_AT : _CHECKSUM_AT + 2] = bytes(2)
+    header = bytes(octets[_ETHERNET : _ETHERNET + _IPV4_HEADER])
+    struct.pack_into("!H", octets, _CHECKSUM_AT, -ones_complement_sum(header) % 0xFFFF)
+    return bytes(octets)

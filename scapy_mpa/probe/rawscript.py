@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.catalogue.plan import FrameChange
-from scapy_mpa.catalogue.wire import headed
+from scapy_mpa.craft.fragments import headed
 from scapy_mpa.craft.packets import ACK, RST, SYN
 from scapy_mpa.craft.talk import TIMESTAMPS
 from scapy_mpa.craft.tcppacket import Role, SentHalf, TcpPacket, octets_of

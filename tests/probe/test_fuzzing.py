@@ -56,7 +56,7 @@ class Mortal:
                     while sock.recv(65536):
                         pass
 
-    def connection(self) -> Carrier:
+    def connection(self, _case: object = None) -> Carrier:
         return Connector(HOST, self._port, 0.2).connect()
 
     def restart(self) -> bool:

@@ -100,7 +100,7 @@ def test_fpdus_beyond_holes_arrive_and_are_delivered(tmp_path: Path) -> None:
         validator.validate(line)
     by_name = {line["case"]: line["seen"] for line in lines}
     # The peer's TCP says that it has what lies beyond the hole, and the peer answers the Read that comes last.
-    assert by_name["valid-segments-reversed-markers"]["beyond_hole"] > 1500
+    assert by_name["valid-segments-reversed-markers"]["beyond_hole"] > 500
     assert by_name["valid-segments-reversed-markers"]["unacknowledged"] in (0, None)
     assert by_name["gap-markers"]["beyond_hole"] > 0
     assert by_name["gap-markers"]["unacknowledged"] > 0
