@@ -93,7 +93,7 @@ def test_every_page(browser: Any, path: Path, tmp_path: Path) -> None:
             click(browser, "#table thead button", column)
             values = [row[column] for row in shown_rows(browser)]
             if column in (0, 3, 4, 7, 8, 9, 10):
-                assert values == sorted(values, key=float, reverse=not is_rising)
+                assert values == sorted(values, key=lambda text: float(text.replace(",", "")), reverse=not is_rising)
             assert sorted(values) == sorted(row[column] for row in rows)
     if rows:
         write_filter(browser, rows[-1][1])
