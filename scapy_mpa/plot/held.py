@@ -68,7 +68,7 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
             sheet.said.append(
                 f"{direction} aggregated: the most in each of {COLUMNS * 2} columns of {len(seconds):,} frames"
             )
-        ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; {', '.join(peaks)}")
+        ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; {'; '.join(peaks)}")
         ax.set_ylabel("octets held")
         ax.set_xlabel(f"{unit.name} since the connection began")
         ax.set_ylim(0, max(1.0, ax.get_ylim()[1]))
