@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
+#: What else a peer may do: answer as if nothing were wrong; close, reset or reject; send a Terminate; say nothing.
+Choice: TypeAlias = Literal["accept", "close", "terminate", "silence"]
 Reaction: TypeAlias = Literal["accept", "ignore", "discard", "wait", "lose", "stop", "close", "reject", "terminate"]
 
 #: What there is, in words.
@@ -28,7 +30,7 @@ REACTIONS: dict[Reaction, str] = {
 class Peer(NamedTuple):
     """What a conforming peer does: ``says`` in a sentence; the numbers are its Terminate's, ``error`` their meaning.
 
-    ``otherwise`` is what it may do in place of the Terminate.
+    ``otherwise`` is what it may do in place of the Terminate; ``may`` says so to programs, of every reaction.
     """
 
     reaction: Reaction
@@ -38,6 +40,7 @@ class Peer(NamedTuple):
     code: int = 0
     error: str = ""
     otherwise: str = ""
+    may: tuple[Choice, ...] = ()
 
     @property
     def short(self) -> str:
@@ -55,30 +58,39 @@ class Peer(NamedTuple):
         return told
 
 
-def peer(reaction: Reaction, says: str = "") -> Peer:
-    """A reaction, with its own sentence unless one is given."""
-    return Peer(reaction, says or _sentence(reaction))
+def peer(reaction: Reaction, says: str = "", may: tuple[Choice, ...] = ()) -> Peer:
+    """A reaction, with its own sentence unless one is given, and what else the peer may do."""
+    return Peer(reaction, says or _sentence(reaction), may=may)
 
 
 def _sentence(reaction: Reaction) -> str:
     return f"It {REACTIONS[reaction]}."
 
 
-def terminate(layer: int, etype: int, code: int, what: str, otherwise: str = "") -> Peer:
+def terminate(layer: int, etype: int, code: int, what: str, otherwise: str = "", may: tuple[Choice, ...] = ()) -> Peer:
     """A Terminate with these numbers, which mean ``what``; ``otherwise`` is a sentence, where there is a choice."""
     says = f"It passes nothing on from there and sends a Terminate: {what} (layer {layer}, type {etype}, code {code})."
-    return Peer("terminate", f"{says} {otherwise}".rstrip(), layer, etype, code, what, otherwise)
+    return Peer("terminate", f"{says} {otherwise}".rstrip(), layer, etype, code, what, otherwise, may)
 
 
 ACCEPT, IGNORE, DISCARD, WAIT = peer("accept"), peer("ignore"), peer("discard"), peer("wait")
 LOSE, CLOSE, REJECT = peer("lose"), peer("close"), peer("reject")
 STOP = peer("stop")
-MSN_MISSING = peer("wait", "It places the message, and delivers neither it nor what follows before the MSN left out.")
+MSN_MISSING = peer(
+    "wait",
+    "It places the message, and delivers neither it nor what follows before the MSN left out.",
+    ("close", "terminate"),
+)
 BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
 BAD_MARKER = terminate(2, 0, 3, "Marker and ULPDU_Length disagree")
 BAD_STAG = terminate(0, 1, 0, "invalid STag")
 NO_IRD = terminate(
-    2, 0, 6, "insufficient IRD resources", "With the resources for it, it raises its IRD to the ORD of the Reply."
+    2,
+    0,
+    6,
+    "insufficient IRD resources",
+    "With the resources for it, it raises its IRD to the ORD of the Reply.",
+    ("accept", "close", "silence"),
 )
 NO_RTR = terminate(2, 0, 7, "no matching RTR option")
 BAD_OPCODE = terminate(0, 2, 6, "unexpected OpCode")
@@ -92,4 +104,11 @@ NO_BUFFER = terminate(1, 2, 2, "invalid MSN, no buffer available")
 BAD_MO = terminate(1, 2, 4, "invalid MO")
 _BROKEN = "catastrophic error, localized to the RDMAP Stream"
 BROKEN_STREAM = terminate(0, 2, 7, _BROKEN)
-TOO_LONG = terminate(0, 2, 7, _BROKEN, "It may also take it: it need not (RFC 5044 §3), and no clause names a code.")
+TOO_LONG = terminate(
+    0,
+    2,
+    7,
+    _BROKEN,
+    "It may also take it: it need not (RFC 5044 §3), and no clause names a code.",
+    ("accept", "close", "terminate", "silence"),
+)

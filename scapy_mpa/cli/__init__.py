@@ -34,6 +34,7 @@ COMMANDS = (
     "malform",
     "messages",
     "plot",
+    "probe",
     "report",
     "rules",
     "shell",

@@ -71,7 +71,7 @@ def connect_command(
                 await session.connect(host, port, retry=retry)
             except NobodyListens as error:
                 raise NobodyListens(f"{error}: {_refused(host)}") from None
-        if capture is None and talking.ulp == "none" and not talking.has_words:
+        if capture is None and talking.ulp == "none" and not talking.has_words and talking.breaking is None:
             click.echo("nothing was said but the Request: --say, --ulp and others say something", err=True)
 
     if capture is None:

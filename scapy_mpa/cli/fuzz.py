@@ -17,6 +17,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
+from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer
 from scapy_mpa.fuzz.draw import MOST_CASES
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
@@ -69,6 +70,28 @@ _DEFAULT_COUNT = 100
     type=click.Path(file_okay=False, path_type=Path),
     help="Write single messages, as seeds for AFLNet, boofuzz and libFuzzer; with --count those of cases too.",
 )
+@click.option(
+    "--to", "peer", metavar="HOST:PORT", help="Give the cases to a live Responder, and see whether it survives."
+)
+@click.option(
+    "--listen", "listens", metavar="[HOST:]PORT", help="The same with an Initiator, which connects to this port."
+)
+@click.option(
+    "--run", "command", metavar="COMMAND", help="What starts that Initiator for each connection; {port} is its port."
+)
+@click.option("--restart", metavar="COMMAND", help="What brings a live peer back that is gone.")
+@click.option("--replay", type=click.IntRange(0, MOST_CASES - 1), metavar="N", help="Give a live peer this case only.")
+@click.option("--minimize", "minimizes", is_flag=True, help="Leave out of a case what a live peer goes without.")
+@click.option(
+    "--duration", type=click.FloatRange(0.1), metavar="SECONDS", help="Of a live peer: no new case after that."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.001, 3600),
+    default=0.5,
+    show_default=True,
+    help="Of a live peer: for each answer.",
+)
 @click.option("--list", "only_list", is_flag=True, help="Name the areas and the mutations.")
 def fuzz_command(
     output: str | None,
@@ -83,12 +106,21 @@ def fuzz_command(
     most: int | None,
     per_file: int,
     split: Path | None,
+    peer: str | None,
+    listens: str | None,
+    command: str | None,
+    restart: str | None,
+    replay: int | None,
+    minimizes: bool,
+    duration: float | None,
+    timeout: float,
     only_list: bool,
 ) -> int:
     """Make malformed captures without end: valid connections, a few things of which are changed.
 
     What is changed is drawn from the seed and the number of the case alone: the same options give the same octets, and
-    --case N gives case N by itself.
+    --case N gives case N by itself. With --to or --listen what one side of each case says is given to a live peer, and
+    a JSON line tells what it did; exit status 3 if it went away.
     """
     from scapy_mpa.fuzz.baselines import baselines
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
@@ -99,6 +131,19 @@ def fuzz_command(
             raise click.UsageError("--list makes nothing: leave it out, or -o and --split")
         _list()
         return 0
+    wire = OnTheWire(peer, listens, command, restart, timeout, duration, minimizes)
+    if complaint := wire.complaint():
+        raise click.UsageError(complaint)
+    if wire.is_wanted:
+        if split is not None or per_file > 1 or number is not None or most == 0:
+            raise click.UsageError("a live peer gets cases one by one: leave --split, --per-file and --case out")
+        if output is not None:
+            check_empty(Path(output))
+            make_folder(Path(output))
+        numbers = range(replay, replay + 1) if replay is not None else range(first, first + (count or _DEFAULT_COUNT))
+        return _on_the_wire(wire, numbers, output, seed, captures, connection, scenarios, areas, most)
+    if replay is not None:
+        raise click.UsageError("--replay is of a live peer: --to or --listen names it")
     wanted = _Wanted(output, split, number, first, count)
     if complaint := wanted.complaint(per_file, is_from_captures=bool(captures), is_of_one=connection is not None):
         raise click.UsageError(complaint)
@@ -117,6 +162,33 @@ def fuzz_command(
 
         tell_written(str(split), write_corpora(split, fuzzer, wanted.numbers if wanted.names_cases else range(0)))
     return 0
+
+
+def _on_the_wire(
+    wire: OnTheWire,
+    numbers: range,
+    output: str | None,
+    seed: int,
+    captures: tuple[str, ...],
+    connection: int | None,
+    scenarios: tuple[str, ...],
+    areas: tuple[str, ...],
+    most: int | None,
+) -> int:
+    """Give cases to a live peer: those whose messages are changed."""
+    from scapy_mpa.fuzz.baselines import baselines
+    from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
+    from scapy_mpa.fuzz.run import Fuzzer
+    from scapy_mpa.probe.fuzzing import message_areas
+
+    begin = baselines(captures=captures, connection=connection, scenarios=scenarios)._replace(with_catalogue=False)
+    if captures or scenarios:
+        _read(begin)
+    wanted = areas or message_areas()
+    if strange := [area for area in wanted if area not in message_areas()]:
+        raise click.UsageError(f"{strange[0]} is about packets, which the kernel makes: {', '.join(message_areas())}")
+    fuzzer = Fuzzer(seed, begin, areas=wanted, most=MOST_MUTATIONS if most is None else most)
+    return fuzz_peer(wire, fuzzer, numbers, output)
 
 
 @dataclass(frozen=True)

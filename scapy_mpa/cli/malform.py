@@ -52,6 +52,14 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     help="Cases of this rule, by its id or by the beginning of one. May be repeated.",
 )
 @click.option("--area", "areas", multiple=True, metavar="AREA", help="Cases of this area. May be repeated.")
+@click.option("--to", "peer", metavar="HOST:PORT", help="Give the CASE to a live Responder, and print what came back.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.001, 3600),
+    default=2.0,
+    show_default=True,
+    help="Of --to: seconds for each answer.",
+)
 @click.option(
     "-o",
     "--output",
@@ -76,6 +84,8 @@ def malform_command(
     only_list: bool,
     rules: tuple[str, ...],
     areas: tuple[str, ...],
+    peer: str | None,
+    timeout: float,
     output: str | None,
     crc: Literal["repaired", "left"],
     lengths: Literal["repaired", "left"],
@@ -83,7 +93,8 @@ def malform_command(
 ) -> int:
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
-    With --list tell of them instead; with both --list and CASE, all about that one.
+    With --list tell of them instead; with both --list and CASE, all about that one. With --to the case is given to a
+    live Responder over the kernel's TCP, and -o is a capture of that; exit status 1 if the peer fails it.
     """
     from scapy_mpa.catalogue.malformed import with_choice
 
@@ -101,6 +112,10 @@ def malform_command(
     if only_list:
         _list(made, output_format or "text", in_full=bool(names), whole=not is_chosen)
         return 0
+    if peer is not None:
+        if len(made) != 1 or not names:
+            raise click.UsageError("--to gives one CASE; `scapy-mpa probe` gives many")
+        return _give(made[0], peer, timeout, output)
     if output is None:
         raise click.UsageError("where to? -o names the capture to write, or the folder for several")
     if len(made) == 1 and not names_folder(output):
@@ -141,6 +156,25 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
         lines = list_lines([one.case for one in made])
     for line in lines:
         click.echo(line)
+
+
+def _give(made: Malformed, peer: str, timeout: float, output: str | None) -> int:
+    """Give a case to a live peer and tell what came back; returns the exit status of probe."""
+    from scapy_mpa.probe.single import given
+
+    host, _, port = peer.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
+        raise click.UsageError(f"--to takes HOST:PORT, not {printable(peer)!r}")
+    if output is not None:
+        check_output((), output)
+    found = given(made.case, made.left, host.strip("[]"), int(port), timeout)
+    for line in found.lines:
+        click.echo(line)
+    if output is not None:
+        with written(output) as file:
+            file.write(found.capture)
+        tell_written(output, plural(found.frames, "packet"))
+    return int(found.is_bad)
 
 
 def _write_one(made: Malformed, output: str) -> None:

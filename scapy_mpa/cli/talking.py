@@ -12,9 +12,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from itertools import cycle
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+from click.core import ParameterSource
 
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
@@ -40,6 +41,9 @@ from scapy_mpa.report.words import plural
 from scapy_mpa.system.ending import usual_signals
 from scapy_mpa.system.names import printable
 
+if TYPE_CHECKING:
+    from scapy_mpa.probe.breaking import Breaking
+
 #: Buffers that are there if none are asked for: those that steps name where they name none.
 _BUFFERS = ((0x1000, 0, 1 << 16), (0x2000, 0, 1 << 16))
 ULPS = ("none", "rping", "echo")
@@ -61,6 +65,7 @@ class Talking:
     payload: bool
     write: str | None
     log: str | None
+    breaking: Breaking | None = None
 
     @property
     def has_words(self) -> bool:
@@ -87,6 +92,8 @@ class Talking:
     def items(self, role: Role, steps: Sequence[Step]) -> Iterator[Item | None]:
         """What this side says on a connection, drawn as it is said; ``steps`` are those of the scenario."""
         conversation = speech()
+        if self.breaking is not None and not self.has_words:
+            yield from self.breaking.items() or ()
         yield from items_of(steps, role)
         for step in self.say:
             yield from step_items(step, role, conversation)
@@ -104,7 +111,8 @@ class Talking:
             return lambda rdmap: RpingClient(rdmap, self.count, size) if begins else RpingServer(rdmap)
         if self.ulp == "echo":
             return lambda rdmap: EchoClient(rdmap, self.count, self.size) if begins else EchoServer(rdmap)
-        if not begins and not self.has_words:
+        says = self.has_words or (self.breaking is not None and self.breaking.items() is not None)
+        if not begins and not says:
             return lambda _: Listening()
         _check(self.say, self.source, role)
         for steps in self.scenario_steps:
@@ -287,6 +295,7 @@ def _talking(
     buffers: tuple[tuple[int, int, int], ...],
     receive_buffers: int,
     receive_size: int,
+    breaks: str | None,
     ird: int | None,
     order: int | None,
     **endpoint: Any,
@@ -296,17 +305,49 @@ def _talking(
     if write is not None and log is not None and write == log:
         raise click.UsageError("--write and --log name one file")
     rdmap = RDMAPSettings(receive_buffers=receive_buffers, receive_size=receive_size) if has_rdmap else None
+    breaking = _breaking(breaks, role) if breaks is not None else None
     if role == "initiator" and ulp == "rping" and _may_say_depths(**endpoint):
         # As rping itself has it: without, siw provides no RDMA Reads, by which rping's server reads.
         ird, order = (1 if depth is None else depth for depth in (ird, order))
     settings = TalkSettings(
-        _endpoint(role, has_rdmap=has_rdmap, timeout=timeout, ird=ird, order=order, **endpoint),
+        _broken(_endpoint(role, has_rdmap=has_rdmap, timeout=timeout, ird=ird, order=order, **endpoint), breaking),
         rdmap,
         buffers or (_BUFFERS if ulp == "none" and has_rdmap else ()),
         timeout,
         emss=emss,
     )
-    return Talking(settings, ulp, count, size, say, scenario, ulpdus, wait, not quiet, payload, write, log)
+    return Talking(settings, ulp, count, size, say, scenario, ulpdus, wait, not quiet, payload, write, log, breaking)
+
+
+def _breaking(name: str, role: Role) -> Breaking:
+    from scapy_mpa.probe.breaking import Breaking
+
+    return Breaking(name, role)
+
+
+def _broken(settings: EndpointSettings, breaking: Breaking | None) -> EndpointSettings:
+    """Settings of an endpoint that commits a case, for which it has to want what was not given otherwise."""
+    if breaking is None:
+        return settings
+    context = click.get_current_context()
+    wanted = {
+        name: value
+        for name, value in breaking.settings.items()
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE
+    }
+    if settings.enhanced is not None and settings.enhanced != EndpointSettings().enhanced:
+        wanted.pop("enhanced", None)
+    if "enhanced" in wanted or "profile" in wanted:
+        wanted.setdefault("rev", None)
+    return replace(settings, **wanted, wrong=breaking)
+
+
+def _complete_break(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of cases that this command can commit, for the shell."""
+    from scapy_mpa.probe.breaking import breakable
+
+    role: Role = "responder" if context.command.name == "listen" else "initiator"
+    return [name for name in breakable(role) if name.startswith(incomplete)]
 
 
 def _may_say_depths(*, rev: int | None, profile: str | None, kind: str, **_: Any) -> bool:
@@ -424,6 +465,8 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
                  show_default=True, help="Sends of the peer that there is room for."),
     click.option("--receive-size", type=click.IntRange(0, 1 << 30), default=RDMAPSettings.receive_size,
                  show_default=True, help="Octets of the longest Send that is taken."),
+    click.option("--break", "breaks", metavar="CASE", shell_complete=_complete_break,
+                 help="Commit this case of the catalogue (malform --list) on each connection, and be right otherwise."),
     click.option("-q", "--quiet", is_flag=True, help="Do not print the messages."),
     click.option("--payload", is_flag=True, help="Print the octets of each message, in hexadecimal."),
     click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
@@ -433,7 +476,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
 )  # fmt: skip
 _OF_TALKING = (
     *("ulp", "count", "size", "say", "scenario", "ulpdus", "wait", "quiet", "payload", "write", "log", "timeout"),
-    *("has_rdmap", "buffers", "receive_buffers", "receive_size", "m", "c", "rev", "profile", "kind"),
+    *("breaks", "has_rdmap", "buffers", "receive_buffers", "receive_size", "m", "c", "rev", "profile", "kind"),
     *("private_data", "ird", "order", "peer_to_peer", "rtr", "requires_ord", "ird_resources", "raises_ird"),
     *("accepts_newer", "replies_before_close", "falls_back", "emss"),
 )

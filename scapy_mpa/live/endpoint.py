@@ -97,6 +97,7 @@ class MPAEndpoint:
         self._outgoing: OutgoingHalf | None = None
         self._emss = self.settings.emss
         self._queue: list[bytes] = []
+        self._wrong = self.settings.wrong() if self.settings.wrong is not None else None
         #: Whether an FPDU of this side was handed out, and one of the peer came.
         self._has_spoken = False
         self._has_heard = False
@@ -204,7 +205,7 @@ class MPAEndpoint:
             return [Established(None, None, operation, operation.versions[0])]
         octets = self._startup.start(now)
         if octets:
-            self._queue.append(octets)
+            self._put_frame(octets)
         self.state = "waiting"
         return []
 
@@ -222,11 +223,11 @@ class MPAEndpoint:
 
     def send(self, ulpdu: bytes) -> None:
         """Queue one FPDU.  Raises LocalProtocolError if it may not be sent now, is empty, or is above MULPDU."""
-        self._queue.append(self._sending().lay(ulpdu, self._emss))
+        self._put(self._sending().lay(ulpdu, self._emss))
 
     def terminate(self, layer: int, etype: int, code: int) -> None:
         """Queue a Terminate (RFC 5040 §4.8), after which TCP is to be closed; raises as ``send`` does."""
-        self._queue.append(self._sending().terminate(layer, etype, code))
+        self._put(self._sending().terminate(layer, etype, code))
         self.must_close = True
 
     def send_streaming(self, octets: bytes) -> None:
@@ -302,8 +303,8 @@ class MPAEndpoint:
             return []
         self._enter(last.agreement)
         assert self._outgoing is not None
-        if last.rtr is not None:
-            self._queue.append(self._outgoing.ready(last.rtr))
+        if last.rtr is not None and (self._wrong is None or self._wrong.readies):
+            self._put(self._outgoing.ready(last.rtr))
         try:
             return self._operate(rest) if len(rest) else []
         except RemoteProtocolError as error:
@@ -313,7 +314,7 @@ class MPAEndpoint:
         if self.state != "deciding" or not isinstance(self._startup, ResponderStartup):
             raise LocalProtocolError("there is no Request to be answered")
         octets, event = self._startup.answer(private_data, enhanced, rejects)
-        self._queue.append(octets)
+        self._put_frame(octets, self._startup.request)
         if isinstance(event, Established):
             self._enter(event.agreement)
         else:
@@ -331,10 +332,30 @@ class MPAEndpoint:
 
     def _outgoing_half(self, operation: Operation) -> OutgoingHalf:
         markers = operation.markers_from_initiator if self.role == "initiator" else operation.markers_from_responder
-        profile = operation.profile
-        return OutgoingHalf(
-            bool(markers), bool(operation.crc), profile.fpduptr_origin, profile.name, operation.versions[0]
-        )
+        profile, crc, version = operation.profile, bool(operation.crc), operation.versions[0]
+        stream = None
+        if self._wrong is not None:
+            stream = self._wrong.stream(markers=bool(markers), crc=crc, origin=profile.fpduptr_origin)
+        return OutgoingHalf(bool(markers), crc, profile.fpduptr_origin, profile.name, version, stream)
+
+    # --- what is queued ---
+
+    def _put(self, octets: bytes) -> None:
+        """Queue an FPDU."""
+        if self._wrong is None:
+            self._queue.append(octets)
+            return
+        self._queue += self._wrong.pieces(octets)
+        self.must_close = self.must_close or bool(self._wrong.ends)
+
+    def _put_frame(self, octets: bytes, request: StartupFrame | None = None) -> None:
+        """Queue a startup frame."""
+        self._put(octets if self._wrong is None else self._wrong.startup(octets, request))
+
+    @property
+    def resets(self) -> bool:
+        """Whether the connection is to be ended by RST, where it is to be closed: what no endpoint does by itself."""
+        return self._wrong is not None and self._wrong.ends == "rst"
 
     # --- Full Operation ---
 
@@ -434,10 +455,10 @@ class MPAEndpoint:
                 outgoing = self._outgoing = self._outgoing_half(startup.operation)
                 may_terminate = True
             elif isinstance(startup, ResponderStartup) and startup.reply is not None and self.state == "waiting":
-                self._queue.append(startup.reply.encode())
+                self._put_frame(startup.reply.encode(), startup.request)
         if may_terminate and outgoing is not None:
             numbers = _BROKEN_STREAM if error.code is None else (*_MPA_ERROR, error.code)
-            self._queue.append(outgoing.terminate(*numbers))
+            self._put(outgoing.terminate(*numbers))
         self.state = "failed"
         self.error = error
         self.must_close = self.settings.rdmap or error.code not in _LEFT_TO_ULP

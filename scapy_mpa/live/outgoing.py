@@ -8,6 +8,7 @@ from scapy_mpa.framing.agreement import RtrType
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.mulpdu import mulpdu
 from scapy_mpa.live.errors import LocalProtocolError
+from scapy_mpa.live.wrong import LaysFPDUs
 
 
 class OutgoingHalf:
@@ -19,13 +20,23 @@ class OutgoingHalf:
         origin: what FPDUPTR counts from.
         profile: the name of the specification whose clauses count.
         version: of DDP and RDMAP, in what is made here.
+        stream: what lays FPDUs in place of a conforming sender, None if nothing does.
 
     Attributes:
         has_ended: a Terminate was the last FPDU.
     """
 
-    def __init__(self, markers: bool, crc: bool, origin: Origin, profile: str, version: int) -> None:
-        self._stream = HalfStream(markers=markers, crc=crc, origin=origin)
+    def __init__(
+        self,
+        markers: bool,
+        crc: bool,
+        origin: Origin,
+        profile: str,
+        version: int,
+        stream: LaysFPDUs | None = None,
+    ) -> None:
+        self._stream = stream or HalfStream(markers=markers, crc=crc, origin=origin)
+        self._is_wrong = stream is not None
         self._markers = markers
         self._profile = profile
         self._version = version
@@ -42,6 +53,8 @@ class OutgoingHalf:
 
     def lay(self, ulpdu: bytes, emss: int) -> bytes:
         """The next FPDU.  Raises LocalProtocolError for a ULPDU that is empty or above MULPDU, and after the end."""
+        if self._is_wrong:
+            return self._stream.lay((ulpdu,))[0]
         limit = mulpdu(emss, self._markers)
         if not ulpdu:
             raise LocalProtocolError("a ULPDU holds an octet at least", "ulpdu-length-zero", profile=self._profile)

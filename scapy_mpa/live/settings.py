@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,7 @@ from scapy_mpa.framing.negotiation import Side
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.live.errors import LocalProtocolError
+from scapy_mpa.live.wrong import Wrong
 
 #: With what a Responder answers an enhanced Request if its settings say nothing: each type of RTR message will do, and
 #: IRD and ORD are left to the ULP (RFC 6581 §9).
@@ -68,6 +70,8 @@ class EndpointSettings:
     #: An Initiator whose enhanced Request was answered by a close offers plain settings to try again with
     #: (MAY, RFC 6581 §10; ``MPAEndpoint.fallback``).
     falls_back: bool = False
+    #: Makes what is wrong with it on purpose, for each connection; None: nothing is.
+    wrong: Callable[[], Wrong] | None = None
 
     def __post_init__(self) -> None:
         """Raise LocalProtocolError for what contradicts itself."""

@@ -36,8 +36,16 @@ from scapy_mpa.craft.ulpdus import (
 )
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
-_PLACES = peer("accept", "It places the octets where the segment says; a message without L is never delivered.")
-_SHORT = peer("accept", "It must not act on it: no clause says what comes of a segment shorter than its header.")
+_PLACES = peer(
+    "accept",
+    "It places the octets where the segment says; a message without L is never delivered.",
+    ("close", "terminate", "silence"),
+)
+_SHORT = peer(
+    "accept",
+    "It must not act on it: no clause says what comes of a segment shorter than its header.",
+    ("close", "terminate", "silence"),
+)
 _BODY = read_request_body(1, 4096, 100, 2, 8192)
 
 

@@ -21,10 +21,10 @@ _NOT_NEGOTIATED = 0x3FFF
 _WRITE = "initiator write '' stag=0"
 _READ = "initiator read 0 sink=0,0 source=0,0"
 _TERMINATE = untagged(TERMINATE, 2, 1, terminate_body(2, 0, 7))
-_WORKS = peer("accept", "It speaks as the other revision does, or closes the connection.")
-_PLAIN = peer("accept", "It leaves IRD and ORD to its ULP, or closes the connection.")
+_WORKS = peer("accept", "It speaks as the other revision does, or closes the connection.", ("close", "terminate"))
+_PLAIN = peer("accept", "It leaves IRD and ORD to its ULP, or closes the connection.", ("close",))
 _COMES_DOWN = peer("accept", "It lowers its ORD to the IRD of the Reply.")
-_NOT_READY = peer("wait", "It waits for the RTR message, and sends nothing before it.")
+_NOT_READY = peer("wait", "It waits for the RTR message, and sends nothing before it.", ("close", "terminate"))
 
 
 def _depths(request: dict[str, int], reply: dict[str, int]) -> Mutation:

@@ -10,9 +10,15 @@ from scapy_mpa.catalogue.peer import ACCEPT, DISCARD, LOSE, peer
 from scapy_mpa.craft.ulpdus import TERMINATE, send, terminate_body, untagged
 
 _FIRST, _SAID, _LONG = "initiator send 30", "responder send 30", "initiator send 60"
-_ENDS = peer("accept", "It takes the Terminate, sends nothing more, and its ULP closes the connection.")
-_MISREADS = peer("accept", "It takes layer and type as they stand, reports another error, and closes the connection.")
-_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.")
+_ENDS = peer(
+    "accept", "It takes the Terminate, sends nothing more, and its ULP closes the connection.", ("close", "silence")
+)
+_MISREADS = peer(
+    "accept",
+    "It takes layer and type as they stand, reports another error, and closes the connection.",
+    ("close", "silence"),
+)
+_DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.", ("close", "silence"))
 _LOSES_ALL = peer("lose", "What it has not read yet is lost with the connection (code 1 if an FPDU was begun).")
 
 

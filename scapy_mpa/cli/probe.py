@@ -1,0 +1,308 @@
+"""``scapy-mpa probe``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_output, make_folder, tell_written, written
+from scapy_mpa.cli.types import BufferType, OctetsType
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.agreement import RTR_TYPES
+from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
+from scapy_mpa.report.words import plural
+from scapy_mpa.system.names import printable
+
+if TYPE_CHECKING:
+    from scapy_mpa.probe.case import ProbeCase
+    from scapy_mpa.probe.run import Result, RunSettings
+    from scapy_mpa.probe.target import Target
+
+_LOOPBACK = "127.0.0.1"
+_FAILED, _GONE = 1, 3
+_PROGRESS = 0.1
+#: Columns of a table that goes into a file.
+_WIDTH = 160
+_FORMATS = ("text", "jsonl")
+_ULPS = ("none", "rping")
+
+
+def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of cases for the shell."""
+    from scapy_mpa.probe.choice import all_cases
+
+    return [name for name in all_cases() if name.startswith(incomplete)]
+
+
+@click.command("probe", epilog="docs/probe.md shows how it is used, and how a result is read.")
+@click.argument("where", metavar="[HOST PORT]", nargs=-1)
+@click.option("--listen", "listens", metavar="[HOST:]PORT", help="Test an Initiator, which connects to this port.")
+@click.option(
+    "--run",
+    "command",
+    metavar="COMMAND",
+    help="What starts that Initiator, once for each connection; {port} is its port.",
+)
+@click.option("--restart", metavar="COMMAND", help="What brings a peer back that is gone.")
+@click.option(
+    "--case", "names", multiple=True, metavar="NAME", shell_complete=_complete,
+    help="Only this case; * and ? stand for others. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--skip", "skipped", multiple=True, metavar="NAME", shell_complete=_complete,
+    help="Not this case; the same. May be repeated.",
+)  # fmt: skip
+@click.option("--area", "areas", multiple=True, metavar="AREA", help="Only cases of this area. May be repeated.")
+@click.option(
+    "--clause", "clauses", multiple=True, metavar="CLAUSE", help="Only of this clause: 'RFC 5044 §4'. May be repeated."
+)
+@click.option("--list", "only_list", is_flag=True, help="Tell of the cases, give none.")
+@click.option("--strict", is_flag=True, help="What SHOULD be counts as what MUST be.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.001, 3600), default=2.0, show_default=True, help="Seconds for each answer."
+)
+@click.option(
+    "--patience", type=click.FloatRange(0.001, 3600), default=10.0, show_default=True,
+    help="Seconds for an Initiator to connect, and for a peer to come back.",
+)  # fmt: skip
+@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Give each case so often.")
+@click.option("--rate", type=click.FloatRange(0.001, 1e6), help="The most connections in a second.")
+@click.option(
+    "--expected", metavar="FILE", type=click.Path(dir_okay=False), help="Known failures: the name of a case a line."
+)
+@click.option("--format", "output_format", type=click.Choice(_FORMATS), default="text", show_default=True)
+@click.option("--all", "everything", is_flag=True, help="List the cases that pass or are not supported, too.")
+@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML, for CI systems.")
+@click.option(
+    "--write", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
+    help="Write a capture of each case that fails.",
+)  # fmt: skip
+@click.option("--ulp", type=click.Choice(_ULPS), default="none", show_default=True, help="The peer's upper layer.")
+@click.option(
+    "--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="Memory of the peer that may be written to."
+)
+@click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
+@click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Begin by RFC 6581, with this IRD.")
+@click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="The same, with this ORD.")
+@click.option("--peer-to-peer", is_flag=True, help="The same, with a ready-to-receive message.")
+@click.option("--rtr", multiple=True, type=click.Choice(RTR_TYPES), help="Which one. May be repeated. [default: all]")
+def probe_command(
+    where: tuple[str, ...],
+    listens: str | None,
+    command: str | None,
+    restart: str | None,
+    names: tuple[str, ...],
+    skipped: tuple[str, ...],
+    areas: tuple[str, ...],
+    clauses: tuple[str, ...],
+    only_list: bool,
+    strict: bool,
+    timeout: float,
+    patience: float,
+    repeat: int,
+    rate: float | None,
+    expected: str | None,
+    output_format: str,
+    everything: bool,
+    junit: str | None,
+    folder: Path | None,
+    ulp: str,
+    buffer: tuple[int, int, int] | None,
+    private_data: bytes,
+    ird: int | None,
+    order: int | None,
+    peer_to_peer: bool,
+    rtr: tuple[str, ...],
+) -> int:
+    """Test a live MPA implementation: is it conformant, and does it survive.
+
+    HOST PORT is a Responder; with --listen an Initiator is tested. Each case of the catalogue that such a peer can be
+    given goes over a connection of its own, and what comes back is judged. Exit status: 0 all pass, 1 some fail, 2 it
+    cannot start, 3 the peer went away.
+    """
+    from scapy_mpa.probe.aim import Live
+    from scapy_mpa.probe.choice import chosen, known_failures
+    from scapy_mpa.probe.exchange import Terms
+    from scapy_mpa.probe.fitting import Clean
+    from scapy_mpa.probe.run import RunSettings, peers
+
+    cases = chosen(names, skipped, areas, clauses)
+    if only_list:
+        _list(cases, output_format)
+        return 0
+    enhanced = _enhanced(ird, order, peer_to_peer, rtr)
+    terms = Terms(
+        timeout, Clean(private_data, enhanced), live=Live(*buffer) if buffer is not None else None, rping=ulp == "rping"
+    )
+    settings = RunSettings(
+        terms,
+        strict,
+        repeat,
+        1 / rate if rate is not None else 0.0,
+        known_failures(expected) if expected is not None else frozenset(),
+        keeps=folder is not None,
+    )
+    telling = _Telling(output_format, everything=everything, junit=junit, folder=folder)
+    telling.check()
+    with ExitStack() as stack:
+        target, peer = target_of(stack, where, listens, command, restart, timeout, patience)
+        given = peers(cases, target.role)
+        if not given:
+            raise MPAError(f"no case that is chosen can be given to an MPA {target.role} over the kernel's TCP")
+        return _run(target, peer, settings, given, telling)
+
+
+def target_of(
+    stack: ExitStack,
+    where: tuple[str, ...],
+    listens: str | None,
+    command: str | None,
+    restart: str | None,
+    timeout: float,
+    patience: float,
+) -> tuple[Target, str]:
+    """Who is tested, and where it is, in words."""
+    from scapy_mpa.probe.carrier import Acceptor, Connector
+    from scapy_mpa.probe.target import Initiator, Responder, closing
+
+    if listens is None:
+        if command is not None:
+            raise click.UsageError("--run starts an Initiator, which is tested with --listen")
+        if len(where) != 2 or not where[1].isdecimal() or not 0 < int(where[1]) <= 0xFFFF:
+            raise click.UsageError("HOST PORT of a Responder are wanted, or --listen PORT for an Initiator")
+        connector = Connector(where[0], int(where[1]), timeout)
+        target: Target = Responder(connector, restart, patience)
+        return stack.enter_context(closing(target)), str(connector)
+    if where:
+        raise click.UsageError("--listen waits for an Initiator: leave HOST PORT out")
+    host, _, port = listens.rpartition(":")
+    if not port.isdecimal() or int(port) > 0xFFFF:
+        raise click.UsageError(f"--listen takes [HOST:]PORT, not {printable(listens)!r}")
+    acceptor = stack.enter_context(Acceptor(host.strip("[]") or _LOOPBACK, int(port), timeout))
+    if command is None:
+        click.echo(f"waiting for an Initiator at {acceptor}, again and again", err=True)
+    target = Initiator(acceptor, command, patience, restart)
+    return stack.enter_context(closing(target)), str(acceptor)
+
+
+def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple[str, ...]) -> EnhancedData | None:
+    if ird is None and order is None and not peer_to_peer and not rtr:
+        return None
+    types = rtr or (RTR_TYPES if peer_to_peer else ())
+    return EnhancedData(
+        int(peer_to_peer), int("send" in types), int("write" in types), int("read" in types),
+        NOT_NEGOTIATED if ird is None else ird, NOT_NEGOTIATED if order is None else order,
+    )  # fmt: skip
+
+
+def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase], telling: _Telling) -> int:
+    """Give the cases and tell of them; returns the exit status."""
+    from scapy_mpa.probe.run import PeerGone, ProbeRun
+
+    run, gone = ProbeRun(target, settings), ""
+    results = run.results(cases)
+    while True:
+        try:
+            result = next(results, None)
+        except PeerGone as error:
+            gone = str(error)
+            break
+        if result is None:
+            break
+        telling.result(result, len(cases))
+    if run.remark:
+        click.echo(f"scapy-mpa: {printable(run.remark)}", err=True)
+    telling.end(peer)
+    if gone:
+        click.echo(f"scapy-mpa: {printable(gone)}", err=True)
+    bad = [one for one in telling.results if one.counts_against]
+    if gone or any(one.judgement.verdict == "peer gone" for one in bad):
+        return _GONE
+    return _FAILED if bad else 0
+
+
+class _Telling:
+    """Where results go."""
+
+    def __init__(self, output_format: str, *, everything: bool, junit: str | None, folder: Path | None) -> None:
+        self._is_text = output_format == "text"
+        self._everything = everything
+        self._junit = junit
+        self._folder = folder
+        self._next = 0.0
+        self._shows = self._is_text and sys.stderr.isatty()
+        self.results: list[Result] = []
+
+    def check(self) -> None:
+        """Complain of what cannot be written, before anything is sent."""
+        if self._junit is not None:
+            if self._junit == STANDARD_OUTPUT:
+                raise click.UsageError("--junit names a file: standard output has the results")
+            check_output((), self._junit)
+            try:
+                import junitparser  # noqa: F401
+            except ImportError:
+                raise MPAError("--junit needs the package junitparser: pip install 'scapy-mpa[junit]'") from None
+        if self._folder is not None:
+            check_empty(self._folder)
+            make_folder(self._folder)
+
+    def result(self, result: Result, total: int) -> None:
+        """One more."""
+        from scapy_mpa.probe.told import json_line
+
+        self.results.append(result)
+        capture = None
+        if self._folder is not None and result.counts_against and result.capture:
+            capture = os.path.join(str(self._folder), f"{result.case.name}.pcapng")
+            with written(capture) as file:
+                file.write(result.capture)
+        if not self._is_text:
+            click.echo(json_line(result, capture))
+            sys.stdout.flush()
+        elif self._shows and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PROGRESS
+            print(
+                f"\r\x1b[Kcase {len(self.results)} of {total}: {result.case.name}", end="", file=sys.stderr, flush=True
+            )
+
+    def end(self, peer: str) -> None:
+        """That was the last."""
+        if self._shows:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        if self._is_text:
+            click.echo(self._table(), nl=False)
+        if self._junit is not None:
+            from scapy_mpa.probe.told import junit
+
+            with written(self._junit) as file:
+                file.write(junit(self.results, peer))
+            if self._is_text:
+                tell_written(self._junit, plural(len(self.results), "case"))
+
+    def _table(self) -> str:
+        """It is not rich that prints it, since that ends with status 1 when stdout is closed."""
+        from rich.console import Console
+
+        from scapy_mpa.probe.told import print_table
+
+        console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDTH)
+        with console.capture() as printed:
+            print_table(self.results, console, everything=self._everything)
+        return printed.get()
+
+
+def _list(cases: list[ProbeCase], output_format: str) -> None:
+    from scapy_mpa.probe.told import list_lines, listed
+
+    lines: Iterator[str] = list_lines(cases) if output_format == "text" else (json.dumps(listed(one)) for one in cases)
+    for line in lines:
+        click.echo(line)

@@ -1,0 +1,135 @@
+"""``scapy-mpa fuzz --to`` and ``--listen``: the fuzzer against a live peer."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from scapy_mpa.cli.output import written
+from scapy_mpa.errors import MPAError
+from scapy_mpa.system.names import printable
+
+if TYPE_CHECKING:
+    from scapy_mpa.fuzz.run import Fuzzer
+    from scapy_mpa.probe.fuzzing import WireCase, WireFuzzer, WireResult
+
+_GONE = 3
+
+
+@dataclass(frozen=True)
+class OnTheWire:
+    """Whom cases are given to, and how.
+
+    ``to`` and ``listens`` name the peer; times are seconds.
+    """
+
+    to: str | None
+    listens: str | None
+    command: str | None
+    restart: str | None
+    timeout: float
+    duration: float | None
+    minimizes: bool
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is a live peer."""
+        return self.to is not None or self.listens is not None
+
+    def complaint(self) -> str | None:
+        """What options do not go together, None if they all do."""
+        if not self.is_wanted:
+            others = {"--run": self.command, "--restart": self.restart, "--duration": self.duration}
+            strange = [name for name, value in others.items() if value is not None]
+            strange += ["--minimize"] * self.minimizes
+            return f"{strange[0]} is of a live peer: --to or --listen names it" if strange else None
+        if self.to is not None and self.listens is not None:
+            return "--to is a Responder and --listen waits for an Initiator: one of them"
+        if self.minimizes and self.restart is None:
+            return "--minimize kills the peer again and again: --restart has to bring it back"
+        return None
+
+
+def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | None) -> int:
+    """Give cases to the peer, a JSON line each; returns the exit status."""
+    from scapy_mpa.cli.probe import target_of
+    from scapy_mpa.probe.exchange import Terms
+    from scapy_mpa.probe.fuzzing import WireFuzzer
+
+    with ExitStack() as stack:
+        where: tuple[str, ...] = ()
+        if wire.to is not None:
+            host, _, port = wire.to.rpartition(":")
+            where = (host.strip("[]"), port)
+        target, _ = target_of(stack, where, wire.listens, wire.command, wire.restart, wire.timeout, 10.0)
+        run = WireFuzzer(target, fuzzer, Terms(wire.timeout))
+        remark = run.begin()
+        if remark:
+            click.echo(f"scapy-mpa: {printable(remark)}", err=True)
+        return _Giving(run, wire, folder).all(numbers)
+
+
+class _Giving:
+    """Gives cases and tells of them."""
+
+    def __init__(self, run: WireFuzzer, wire: OnTheWire, folder: str | None) -> None:
+        self._run = run
+        self._wire = wire
+        self._folder = folder
+        self._count = self._new = self._lost = 0
+
+    def all(self, numbers: range) -> int:
+        """All of them, as long as there is time and the peer is there."""
+        until = time.monotonic() + self._wire.duration if self._wire.duration is not None else None
+        for number in numbers:
+            if until is not None and time.monotonic() >= until:
+                break
+            result = self._run.give(self._run.case(number))
+            self._tell(result)
+            if result.is_gone and not self._go_on(result.case):
+                break
+        said = f"{self._count} case{'s' * (self._count != 1)}, {self._new} answers that were new"
+        click.echo(f"scapy-mpa: {said}, {self._lost} of which the peer went", err=True)
+        return _GONE if self._lost else 0
+
+    def _tell(self, result: WireResult) -> None:
+        self._count += 1
+        self._new += result.is_new
+        self._lost += result.is_gone
+        self._line(result.as_dict())
+        if self._folder is not None and (result.is_new or result.is_gone):
+            name = f"case-{result.case.number:06}{'-gone' if result.is_gone else ''}.pcapng"
+            with written(os.path.join(self._folder, name)) as file:
+                file.write(result.capture)
+
+    def _go_on(self, case: WireCase) -> bool:
+        """Bring the peer back, and make what killed it smaller; whether it is there again."""
+        if not self._run.come_back():
+            return False
+        if self._wire.minimizes:
+            try:
+                smaller, again = self._run.smaller(case)
+            except MPAError as error:
+                click.echo(f"scapy-mpa: {printable(str(error))}", err=True)
+                return False
+            self._line(
+                {
+                    "minimized": case.number,
+                    "again": again,
+                    "mutations": [name for name, _ in smaller.recipe.mutations],
+                    "messages": [{"name": one.name, "octets": one.octets.hex()} for one in smaller.messages],
+                }
+            )
+        return True
+
+    @staticmethod
+    def _line(values: dict[str, object]) -> None:
+        click.echo(json.dumps(values))
+        sys.stdout.flush()

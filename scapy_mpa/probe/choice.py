@@ -1,0 +1,85 @@
+"""Which cases are given: by name, area and clause; and which failures are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+
+from scapy_mpa.catalogue.case import AREAS
+from scapy_mpa.catalogue.table import CASES
+from scapy_mpa.errors import MPAError
+from scapy_mpa.probe.case import CONFORMANT, ProbeCase
+from scapy_mpa.probe.conformant import conformant_cases
+from scapy_mpa.system.names import printable
+
+PROBE_AREAS = (CONFORMANT, *AREAS)
+
+
+@cache
+def all_cases() -> dict[str, ProbeCase]:
+    """All by their names: conformant ones first, then the catalogue."""
+    found = {case.name: case for case in conformant_cases()}
+    found |= {name: ProbeCase(case, case.area) for name, case in CASES.items()}
+    return found
+
+
+def chosen(
+    names: Sequence[str] = (), skipped: Sequence[str] = (), areas: Sequence[str] = (), clauses: Sequence[str] = ()
+) -> list[ProbeCase]:
+    """Those that are named, of these areas and clauses (all without any), without those that are skipped.
+
+    Names may have * and ? in them; a clause counts for what is below it. Raises MPAError for what chooses nothing.
+    """
+    for area in areas:
+        if area not in PROBE_AREAS:
+            raise MPAError(f"there is no area {printable(area)!r}; there are {', '.join(PROBE_AREAS)}")
+    wanted = _matching(names) if names else {*all_cases()}
+    left_out = _matching(skipped)
+    found = [
+        case
+        for name, case in all_cases().items()
+        if name in wanted
+        and name not in left_out
+        and (not areas or case.area in areas)
+        and (not clauses or any(_is_below(case.clause, clause) for clause in clauses))
+    ]
+    if not found:
+        raise MPAError("no case is chosen")
+    return found
+
+
+def _is_below(clause: str, of: str) -> bool:
+    """Whether a clause is this one, or a part of it: "RFC 5044 §4" has "RFC 5044 §4.2", not "RFC 5044 §40"."""
+    if not clause.startswith(of):
+        return False
+    rest = clause[len(of) :]
+    return not rest or not (rest[0].isdigit() and of[-1].isdigit())
+
+
+def _matching(patterns: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        matching = [name for name in all_cases() if fnmatchcase(name, pattern)]
+        if not matching:
+            near = get_close_matches(pattern, all_cases(), n=3, cutoff=0.4)
+            hint = f"near it: {', '.join(near)}" if near else "--list names them"
+            raise MPAError(f"no case is called {printable(pattern)!r}; {hint}")
+        found |= {*matching}
+    return found
+
+
+def known_failures(path: str) -> frozenset[str]:
+    """The ids in a file, one a line; what follows # says why.  Raises MPAError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.partition("#")[0].strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise MPAError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
+    found = frozenset(line for line in lines if line)
+    for name in sorted(found - {*all_cases()}):
+        near = get_close_matches(name, all_cases(), n=1, cutoff=0.4)
+        hint = f"; near it: {near[0]}" if near else ""
+        raise MPAError(f"{printable(path)}: no case is called {printable(name)!r}{hint}")
+    return found

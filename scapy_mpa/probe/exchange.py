@@ -1,0 +1,338 @@
+"""Gives one case on one connection: sends its steps, waits for what has to come before, and watches what comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.catalogue.sent import Repairable
+from scapy_mpa.craft.setup import ConversationError, Setup
+from scapy_mpa.craft.talk import Side
+from scapy_mpa.craft.tcppacket import Role, other
+from scapy_mpa.errors import FramingError, MPAError
+from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
+from scapy_mpa.live.recording import RecordedConnection
+from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer
+from scapy_mpa.probe.carrier import Carrier
+from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
+from scapy_mpa.probe.script import Await, Finish, Send, Step, script_of
+from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
+
+#: The RDMA Read of nothing by which a peer shows that it is still in step: it MUST be answered, whatever the STag (RFC
+#: 5040 §5.2).
+_ECHO = f"{{by}} read-request 0 sink={ECHO_STAG:#x},0 source=0,0"
+#: Seconds for what follows a Terminate, or our FIN, at most.
+_LINGER = 0.1
+
+
+class Terms(NamedTuple):
+    """How cases are given.
+
+    Attributes:
+        timeout: seconds for each answer.
+        clean: what a clean connection of ours says.
+        echoes: the peer answers an RDMA Read of nothing.
+        live: memory of the peer that may be used.
+        rping: the peer's upper layer is rping, which names such memory on each connection.
+    """
+
+    timeout: float
+    clean: Clean = Clean()
+    echoes: bool = False
+    live: Live | None = None
+    rping: bool = False
+
+
+class CaseExchange:
+    """One connection.
+
+    Args:
+        carrier: which stands.
+        case: what is given.
+        terms: how.
+        recorded: takes what passes; None: nobody does.
+        left: what the case leaves as it was.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        case: ProbeCase,
+        terms: Terms,
+        recorded: RecordedConnection | None = None,
+        left: Repairable | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._carrier = carrier
+        self._case = case
+        self._terms = terms
+        self._recorded = recorded
+        self._clock = clock
+        self._by: Role = case.case.by
+        self._left = left
+        self._plan = plan_of(case.case, terms.clean, left)
+        has_frames = self._plan.setup.get("profile") != "culley-02"
+        self._watcher = Watcher(self._by, has_startup_frames=has_frames)
+        self._start = clock()
+        self._has_spoken = self._is_fitted = False
+        self._is_gone = False
+        #: Memory of the peer, and whether our first FPDU has it name some.
+        self._live = terms.live
+        self._names = False
+        self.wants_echo = False
+        #: Octets of each segment that was handed over.
+        self.sent: list[bytes] = []
+        #: RDMA Reads that have to be answered.
+        self.reads = reads_of(self._plan) if case.is_conformant else 0
+
+    @property
+    def seen(self) -> SeenPeer:
+        """What came so far."""
+        return self._watcher.seen
+
+    def run(self) -> SeenPeer:
+        """Give it; returns what came, whatever the peer did."""
+        seen = self.seen
+        if self._recorded is not None:
+            self._recorded.open(time.time())
+        try:
+            self._give()
+        except (Unsupported, ConversationError) as error:
+            seen.unsupported = str(error)
+        else:
+            self._watch()
+        seen.seconds = self._clock() - self._start
+        self._leave()
+        return seen
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether an RDMA Read of ours that has to be answered was not."""
+        seen = self.seen
+        return (self.wants_echo and not seen.has_echoed) or seen.responses < self.reads
+
+    # --- what is sent ---
+
+    def _give(self) -> None:
+        steps: list[Step] = script_of(self._plan.sent(), self._by)
+        if not self._case.ends_by_itself:
+            steps = [step for step in steps if not isinstance(step, Finish)]
+        at = 0
+        learns = self._terms.rping
+        while at < len(steps) and not self._is_gone:
+            step = steps[at]
+            at += 1
+            if isinstance(step, Await):
+                if not self._await(step):
+                    self.seen.is_cut, self.seen.waits_for = True, step.what
+                    return
+                if step.what == "startup" and not self._is_fitted:
+                    steps = self._fitted()
+                    at = steps.index(step) + 1
+                elif step.what == "fpdu" and learns and self._learn():
+                    learns, steps = False, self._fitted()
+            elif isinstance(step, Send):
+                self._send(step)
+                if learns and self._names and step.packet.in_operation:
+                    learns = False
+                    if self._until(self._learn, self._terms.timeout) or self._live is not None:
+                        steps = self._fitted()
+            else:
+                self._carrier.finish(step)
+                self._record_end(self._by, step.how)
+                self._is_gone = step.how == "rst"
+        self.seen.is_cut = at < len(steps)
+
+    def _send(self, step: Send) -> None:
+        if not self._is_fitted and not self._has_spoken and not self._watcher_has_begun(step):
+            self._watcher.begin(self._own_frame(), self._seconds)
+        try:
+            self._carrier.send(step)
+        except OSError as error:
+            self._lose(error)
+            return
+        self.sent.append(step.octets)
+        self._has_spoken = self._has_spoken or step.packet.in_operation
+        if self._recorded is not None:
+            self._recorded.data(_client(self._by), step.octets, time.time())
+
+    def _watcher_has_begun(self, step: Send) -> bool:
+        return self._watcher.own is not None or step.packet.in_operation
+
+    def _own_frame(self) -> StartupFrame | None:
+        """Our startup frame as the peer reads it."""
+        plan = self._plan
+        if plan.setup.get("profile") == "culley-02":
+            return None
+        frame = Setup(**plan.setup).startup(self._by)
+        for who, change in plan.startup:
+            frame = change(frame) if who == self._by else frame
+        octets = frame.encode()
+        for who, alter in plan.octets:
+            octets = alter(octets) if who == self._by else octets
+        with suppress(FramingError):
+            return decode_startup_frame(octets) or frame
+        return frame
+
+    def _fitted(self) -> list[Step]:
+        """The steps again, now that the peer's startup frame is known."""
+        frame = self.seen.frame
+        assert frame is not None
+        plan, terms = plan_of(self._case.case, self._terms.clean, self._left), self._terms
+        if self._has_spoken:
+            # What went before the Reply was laid as the case has it, and the rest has to go on so.
+            asked = Setup(**plan.setup)
+            if bool(frame.m) != asked.has_markers(self._by):
+                raise Unsupported("what is sent before the Reply has to fit what the Reply says of Markers")
+        else:
+            fit(plan, frame)
+        self._names = terms.rping and name_our_buffer(plan)
+        counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
+        aim(plan, self._live, sends=counts or not terms.rping)
+        self._add_echo(plan)
+        self._plan, self._is_fitted = plan, True
+        if self._by == "responder":
+            self._watcher.begin(self._own_frame(), self._seconds)
+        try:
+            steps = script_of(plan.sent(), self._by)
+        except IndexError:
+            raise Unsupported("what the peer agrees to leaves no place for what the case changes") from None
+        return steps if self._case.ends_by_itself else [step for step in steps if not isinstance(step, Finish)]
+
+    def _learn(self) -> bool:
+        """Whether the peer has named memory of its own."""
+        self._live = learned(one.ulpdu for one in self.seen.fpdus) or self._live
+        return self._live is not None and self._live is not self._terms.live
+
+    def _add_echo(self, plan: Plan) -> None:
+        """Have the peer show that it is in step, where it should be."""
+        case, frame = self._case, self.seen.frame
+        if not self._terms.echoes or case.case.peer.reaction not in ("accept", "ignore") or case.ends_by_itself:
+            return
+        if plan.steps == ["start"] or plan.setup.get("reject") or (frame is not None and frame.r):
+            return
+        if asks_or_ends(plan):
+            return
+        depths = frame.enhanced if frame is not None else None
+        if depths is not None and not depths.ird:
+            return
+        plan.steps.append(_ECHO)
+        self.wants_echo = True
+
+    # --- what comes ---
+
+    @property
+    def _seconds(self) -> float:
+        return self._clock() - self._start
+
+    def _await(self, step: Await) -> bool:
+        seen = self.seen
+
+        def came() -> bool:
+            return seen.frame is not None if step.what == "startup" else bool(seen.fpdus)
+
+        return self._until(came, self._terms.timeout) and came()
+
+    def _watch(self) -> None:
+        """Look until what has to come has come, or there is no time left."""
+        seen, timeout = self.seen, self._terms.timeout
+        if self._is_gone:
+            seen.unacknowledged = None
+            return
+
+        def is_done() -> bool:
+            if seen.terminate is not None:
+                return True
+            if (self.wants_echo or self.reads) and not seen.is_cut:
+                return not self.is_unanswered
+            return self._case.is_over_with_startup and seen.frame is not None
+
+        self._until(is_done, timeout)
+        if seen.error is not None:
+            self._until(lambda: False, min(timeout, _LINGER), after_error=True)
+        if seen.end is None and seen.terminate is None:
+            seen.unacknowledged = self._carrier.unacknowledged()
+        if seen.terminate is not None and seen.end is None:
+            self._until(lambda: False, min(timeout, _LINGER))
+
+    def _until(self, is_done: Callable[[], bool], seconds: float, *, after_error: bool = False) -> bool:
+        """Take what comes until it is done, the peer ends it, or the time is over; whether it is done."""
+        until = self._clock() + seconds
+        while not is_done():
+            left = until - self._clock()
+            if left <= 0 or self.seen.end is not None or (self.seen.error is not None and not after_error):
+                return False
+            try:
+                octets = self._carrier.receive(left)
+            except OSError as error:
+                self._lose(error)
+                return is_done()
+            if octets is None:
+                continue
+            if not octets:
+                self._end("fin")
+                continue
+            self._watcher.take(octets, self._seconds)
+            if self._recorded is not None:
+                frame = self._recorded.data(_client(other(self._by)), octets, time.time())
+                self.seen.frames.append(frame)
+        return True
+
+    def _lose(self, _error: OSError) -> None:
+        """The connection was reset, or TCP gave it up; what came before it is read."""
+        self._is_gone = True
+        with suppress(OSError):
+            while octets := self._carrier.receive(0.001):
+                self._watcher.take(octets, self._seconds)
+        self._end("rst")
+
+    def _end(self, how: str) -> None:
+        seen = self.seen
+        if seen.end is None:
+            seen.end = "rst" if how == "rst" else "fin"
+            seen.end_after = self._seconds
+            if seen.end == "fin":
+                self._watcher.end("FIN")
+            self._record_end(other(self._by), seen.end)
+
+    def _record_end(self, by: Role, how: str) -> None:
+        if self._recorded is not None:
+            self._recorded.close(_client(by), "rst" if how == "rst" else "fin", time.time())
+
+    def _leave(self) -> None:
+        """Close our side, and give the peer a moment to close its own, so that it is free for the next one."""
+        if self.seen.end is None and not self._is_gone:
+            self._carrier.finish(Finish("fin"))
+            self._record_end(self._by, "fin")
+            end = self.seen.end
+            until = self._clock() + min(self._terms.timeout, _LINGER)
+            with suppress(OSError, MPAError):
+                while (left := until - self._clock()) > 0 and self._carrier.receive(left) != b"":
+                    pass
+            self.seen.end = end
+        self._carrier.close()
+
+
+def reads_of(plan: Plan) -> int:
+    """How many RDMA Reads the side asks for."""
+    words = [step.split() for step in plan.steps if isinstance(step, str)]
+    return sum(len(line) > 1 and line[0] in ("{by}", plan.by) and line[1] == "read-request" for line in words)
+
+
+def asks_or_ends(plan: Plan) -> bool:
+    """Whether the side asks for RDMA Reads of its own, or says its last: then nothing can follow."""
+    from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, TERMINATE
+    from scapy_mpa.framing.ddp import opcode_of
+
+    opcodes = {opcode_of(step) for step in plan.steps if isinstance(step, bytes)}
+    said = {step.split()[1] for step in plan.steps if isinstance(step, str) and len(step.split()) > 1}
+    return bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST, TERMINATE} or said & {"atomic", "terminate", "read-request"})
+
+
+def _client(role: Role) -> Side:
+    return "client" if role == "initiator" else "server"

@@ -1,0 +1,295 @@
+"""The fuzzer on the wire: what one side of its cases says, given to a live peer, with a clean connection after each.
+
+A case is the messages of one role, startup frame first, as ``scapy-mpa fuzz`` draws and mutates them, laid with the
+Markers that the peer asks for and with CRCs.  Of a peer nothing is known but what it answers: an answer that was not
+seen before stands for a state that was not reached before (as AFLNet has it), and such cases are worth keeping.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+from scapy_mpa.craft.talk import Side
+from scapy_mpa.craft.tcppacket import Role, other
+from scapy_mpa.errors import FramingError, MPAError
+from scapy_mpa.framing.ddp import opcode_of
+from scapy_mpa.framing.startup import decode_startup_frame
+from scapy_mpa.fuzz.case import Done, make
+from scapy_mpa.fuzz.draft import Agreed
+from scapy_mpa.fuzz.mutations import MUTATIONS
+from scapy_mpa.fuzz.recipe import Recipe
+from scapy_mpa.fuzz.run import Fuzzer
+from scapy_mpa.live.recording import RecordedConnection, Recording
+from scapy_mpa.probe.carrier import Carrier, NotReached
+from scapy_mpa.probe.exchange import Terms
+from scapy_mpa.probe.judge import seen_words
+from scapy_mpa.probe.run import ProbeRun, RunSettings
+from scapy_mpa.probe.script import BareOctets, Finish
+from scapy_mpa.probe.seen import SeenPeer, Watcher
+from scapy_mpa.probe.target import Target
+from scapy_mpa.system.names import printable
+
+#: What an answer is told from others by: how the startup ended, opcodes, numbers of a Terminate, the end.
+Answer: TypeAlias = "tuple[str, tuple[int | None, ...], tuple[int, ...], str]"
+#: Opcodes that count, and octets of a case.
+_OPCODES, _MOST_OCTETS = 8, 1 << 20
+
+
+class WireMessage(NamedTuple):
+    """A message of a case: what it is, and its octets."""
+
+    name: str
+    octets: bytes
+
+
+@dataclass(frozen=True)
+class WireCase:
+    """What one side says."""
+
+    recipe: Recipe
+    messages: tuple[WireMessage, ...]
+    done: tuple[Done, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """Of the case, among those of its seed."""
+        return self.recipe.case
+
+
+@dataclass(frozen=True)
+class WireResult:
+    """What a peer did: ``is_new``: no case before had that answer; ``is_gone``: it does not answer any more."""
+
+    case: WireCase
+    seen: SeenPeer
+    is_new: bool
+    is_gone: bool
+    capture: bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The line that tells of it."""
+        recipe = self.case.recipe
+        return {
+            "seed": recipe.seed,
+            "case": recipe.case,
+            "baseline": recipe.exchange.source,
+            "mutations": [one._asdict() for one in self.case.done],
+            "messages": len(self.case.messages),
+            "octets": sum(len(one.octets) for one in self.case.messages),
+            "answer": printable(seen_words(self.seen)),
+            "new": self.is_new,
+            "verdict": "peer gone" if self.is_gone else "survived",
+            "seconds": round(self.seen.seconds, 6),
+        }
+
+
+def message_areas() -> tuple[str, ...]:
+    """The areas whose mutations change messages; what changes packets is not for the kernel's TCP."""
+    return tuple(dict.fromkeys(one.area for one in MUTATIONS.values() if one.by_message))
+
+
+class WireFuzzer:
+    """Gives cases to a peer.
+
+    Args:
+        target: the peer.
+        fuzzer: draws the cases.
+        terms: how they are given.
+    """
+
+    def __init__(self, target: Target, fuzzer: Fuzzer, terms: Terms) -> None:
+        self._target = target
+        self._fuzzer = fuzzer
+        self._terms = terms
+        self._health = ProbeRun(target, RunSettings(terms))
+        self._by: Role = other(target.role)
+        self._answers: set[Answer] = set()
+
+    def begin(self) -> str:
+        """The first clean connection; what is odd about it.  Raises CannotStart."""
+        self._health.begin()
+        return self._health.remark
+
+    def case(self, number: int) -> WireCase:
+        """A case of the fuzzer, laid for this peer."""
+        return self._made(self._fuzzer.recipe(number))
+
+    def _made(self, recipe: Recipe) -> WireCase:
+        frame = self._health.frame
+        wants = bool(frame.m) if frame is not None else False
+        markers = (wants, False) if self._by == "initiator" else (False, wants)
+        made = make(recipe._replace(agreed=Agreed(markers, True)))
+        told, octets = [], 0
+        for place in made.places:
+            if place.role == self._by and octets + len(place.octets) <= _MOST_OCTETS:
+                told.append(WireMessage(place.name, place.octets))
+                octets += len(place.octets)
+        return WireCase(recipe, tuple(told), made.done)
+
+    def give(self, case: WireCase) -> WireResult:
+        """Give a case, and see whether the peer survives it."""
+        file = io.BytesIO()
+        seen = SeenPeer()
+        with suppress(NotReached):
+            seen = self._say(case, Recording(file))
+        answer = answer_of(seen)
+        is_new = answer not in self._answers
+        self._answers.add(answer)
+        return WireResult(case, seen, is_new, not self._health.is_well(), file.getvalue())
+
+    def come_back(self) -> bool:
+        """Have the peer started anew; whether that can be done, and it is well."""
+        return self._target.restart() and self._target.is_back(self._health.is_well)
+
+    def smaller(self, case: WireCase) -> tuple[WireCase, bool]:
+        """The case without the messages and changes that the peer goes without; whether it goes again at all.
+
+        The peer is there before and after.  Raises MPAError if it does not come back in between.
+        """
+        if not self._kills(case):
+            return case, False
+        index = 0
+        while index < len(case.recipe.mutations):
+            kept = case.recipe.mutations[:index] + case.recipe.mutations[index + 1 :]
+            tried = self._made(case.recipe._replace(mutations=kept))
+            if tried.messages and self._kills(tried):
+                case = tried
+            else:
+                index += 1
+        for size in _halves(len(case.messages)):
+            at = 0
+            while at < len(case.messages):
+                tried = replace(case, messages=case.messages[:at] + case.messages[at + size :])
+                if tried.messages and self._kills(tried):
+                    case = tried
+                else:
+                    at += size
+        return case, True
+
+    def _kills(self, case: WireCase) -> bool:
+        """Whether the peer goes of it; it is brought back."""
+        is_gone = self.give(case).is_gone
+        if is_gone and not self.come_back():
+            raise MPAError("the peer does not come back: what kills it cannot be made smaller")
+        return is_gone
+
+    # --- one connection ---
+
+    def _say(self, case: WireCase, recording: Recording) -> SeenPeer:
+        carrier = self._target.connection()
+        talk = _Talk(carrier, self._by, self._terms.timeout, recording)
+        try:
+            return talk.say(case.messages)
+        finally:
+            carrier.close()
+            self._target.done()
+
+
+def _halves(count: int) -> Iterator[int]:
+    """How many messages are left out at a time: half of them, a quarter and so on."""
+    size = count // 2
+    while size:
+        yield size
+        size //= 2
+    if count == 1:
+        yield 1
+
+
+def answer_of(seen: SeenPeer) -> Answer:
+    """By what an answer is told from others."""
+    frame = "none" if seen.frame is None else "rejected" if seen.frame.r else "accepted"
+    if seen.error is not None:
+        frame = f"{frame}, {seen.error.rule or 'not valid'}"
+    opcodes: list[int | None] = []
+    for one in seen.fpdus:
+        opcode = opcode_of(one.ulpdu)
+        if not opcodes or opcodes[-1] != opcode:
+            opcodes.append(opcode)
+    said = seen.terminate
+    numbers = (said.layer, said.etype, said.code) if said is not None else ()
+    return frame, tuple(opcodes[:_OPCODES]), numbers, seen.end or ""
+
+
+class _Talk:
+    """Says messages on one connection."""
+
+    def __init__(self, carrier: Carrier, by: Role, timeout: float, recording: Recording) -> None:
+        self._carrier = carrier
+        self._by: Role = by
+        self._timeout = timeout
+        ours, theirs = carrier.addresses
+        client, server = (ours, theirs) if by == "initiator" else (theirs, ours)
+        self._recorded: RecordedConnection = recording.connection(client, server, carrier.mss)
+        self._watcher = Watcher(by)
+        self._start = time.monotonic()
+        self._is_gone = False
+
+    def say(self, messages: tuple[WireMessage, ...]) -> SeenPeer:
+        """Say them, the first one as startup frame; returns what came."""
+        seen = self._watcher.seen
+        self._recorded.open(time.time())
+        if self._by == "responder":
+            self._wait(lambda: seen.frame is not None)
+        for number, message in enumerate(messages):
+            if self._is_gone or not message.octets:
+                continue
+            self._send(message.octets)
+            if number == 0:
+                own = None
+                with suppress(FramingError):
+                    own = decode_startup_frame(message.octets)
+                self._watcher.begin(own, self._seconds)
+                self._wait(lambda: seen.frame is not None if self._by == "initiator" else bool(seen.fpdus))
+        self._wait(lambda: seen.terminate is not None)
+        if seen.end is None and not self._is_gone:
+            self._carrier.finish(Finish("fin"))
+            self._recorded.close(self._side(self._by), "fin", time.time())
+        seen.seconds = self._seconds
+        return seen
+
+    @property
+    def _seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    @staticmethod
+    def _side(role: Role) -> Side:
+        return "client" if role == "initiator" else "server"
+
+    def _send(self, octets: bytes) -> None:
+        try:
+            self._carrier.send(BareOctets(octets))
+        except OSError:
+            self._lose()
+            return
+        self._recorded.data(self._side(self._by), octets, time.time())
+
+    def _wait(self, is_done: Any) -> None:
+        until = time.monotonic() + self._timeout
+        seen = self._watcher.seen
+        while not is_done() and seen.end is None and seen.error is None and (left := until - time.monotonic()) > 0:
+            try:
+                octets = self._carrier.receive(left)
+            except OSError:
+                self._lose()
+                return
+            if octets:
+                self._watcher.take(octets, self._seconds)
+                self._recorded.data(self._side(other(self._by)), octets, time.time())
+            elif octets is not None:
+                self._end("fin")
+
+    def _lose(self) -> None:
+        self._is_gone = True
+        self._end("rst")
+
+    def _end(self, how: str) -> None:
+        seen = self._watcher.seen
+        if seen.end is None:
+            seen.end = "rst" if how == "rst" else "fin"
+            seen.end_after = self._seconds
+            self._recorded.close(self._side(other(self._by)), seen.end, time.time())

@@ -1,0 +1,341 @@
+"""Runs cases one after another: each on a connection of its own, a clean connection before the first and after each."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.frame import answers, says
+from scapy_mpa.catalogue.peer import ACCEPT
+from scapy_mpa.catalogue.plan import Plan
+from scapy_mpa.craft.setup import Setup
+from scapy_mpa.craft.tcppacket import ROLES, Role, other
+from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, SEND_INVALIDATE, SEND_SE_INVALIDATE, TERMINATE
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import is_tagged, opcode_of
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.live.errors import RemoteProtocolError
+from scapy_mpa.live.events import ULPDUReceived
+from scapy_mpa.live.incoming import IncomingHalf
+from scapy_mpa.live.recording import RecordedConnection, Recording
+from scapy_mpa.probe.carrier import Carrier, NotReached
+from scapy_mpa.probe.case import CONFORMANT, ProbeCase
+from scapy_mpa.probe.exchange import CaseExchange, Terms
+from scapy_mpa.probe.findings import wrong_with
+from scapy_mpa.probe.fitting import plan_of
+from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken
+from scapy_mpa.probe.reach import Carriage
+from scapy_mpa.probe.seen import SeenPeer
+from scapy_mpa.probe.target import Target
+from scapy_mpa.receive.scan import Layout
+
+_WRITE_OF_NOTHING = "{by} write '' stag=0"
+#: Times that a clean connection is tried before a peer is called gone.
+_TRIES = 2
+_INVALIDATING = {SEND_INVALIDATE, SEND_SE_INVALIDATE}
+
+
+def clean_case(role_of_peer: Role, *, speaks: bool) -> ProbeCase:
+    """A clean connection: startup, and an RDMA Write of nothing if it ``speaks``."""
+    by = other(role_of_peer)
+    steps = ("initiator write '' stag=0",) if by == "initiator" else ("initiator send", _WRITE_OF_NOTHING)
+    changes = (says(*steps) if speaks else says("start"), answers(None))
+    case = Case("clean-connection", "A clean connection", "plain", changes, (), ACCEPT, by=by)
+    return ProbeCase(case, CONFORMANT)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run is made.
+
+    Attributes:
+        terms: of each case.
+        strict: what SHOULD be counts.
+        repeat: how often each case is given.
+        interval: seconds from one connection to the next at least.
+        expected: ids of failures that are known.
+        keeps: a capture of each case that fails is kept.
+    """
+
+    terms: Terms
+    strict: bool = False
+    repeat: int = 1
+    interval: float = 0.0
+    expected: frozenset[str] = frozenset()
+    keeps: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a case.
+
+    ``capture`` is its recording, if it is kept; ``is_known``: it was expected to fail, and does.
+    """
+
+    case: ProbeCase
+    seen: SeenPeer
+    judgement: ProbeJudgement
+    capture: bytes = field(default=b"", repr=False)
+    is_known: bool = False
+
+    @property
+    def counts_against(self) -> bool:
+        """Whether the run fails for it."""
+        return self.judgement.verdict in BAD and not self.is_known
+
+
+class CannotStart(MPAError):
+    """The clean connection before the first case did not even reach the peer."""
+
+
+class PeerGone(MPAError):
+    """The peer is gone, and does not come back: no further case can be given."""
+
+
+class ProbeRun:
+    """A run.
+
+    Args:
+        target: the peer.
+        settings: see there.
+
+    Attributes:
+        frame: the peer's startup frame on the first clean connection, None if there was none.
+        remark: what is odd about the first clean connection, "" if nothing is.
+        lost: names of the cases after which the peer was gone.
+    """
+
+    def __init__(self, target: Target, settings: RunSettings) -> None:
+        self._target = target
+        self._settings = settings
+        self._terms = settings.terms
+        self._standard: tuple[bool, bool] = (False, False)
+        self._controls: dict[tuple[str, str], SeenPeer] = {}
+        self._last = 0.0
+        self._told: dict[str, str] = {}
+        self.frame: StartupFrame | None = None
+        self.remark = ""
+        self.lost: list[str] = []
+
+    def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
+        """Give all of them, in order; raises CannotStart, and PeerGone behind the last result that there is."""
+        self.begin()
+        for case in cases:
+            result = self._give(case)
+            if not self._is_well_after(result, is_last=case is cases[-1]):
+                result = self._gone(case, result)
+                yield self._known(result)
+                if not self._target.restart() or not self._target.is_back(self.is_well):
+                    raise PeerGone(f"peer gone: it does not answer a clean connection any more, after {case.name}")
+                continue
+            yield self._known(result)
+
+    # --- clean connections ---
+
+    def begin(self) -> None:
+        """The first clean connection: it says how the others have to be."""
+        role = self._target.role
+        try:
+            seen = self._clean(echoes=True)
+        except NotReached as error:
+            if not self._target.restart() or not self._target.is_back(self._answers):
+                raise CannotStart(f"the clean connection before the first case: {error}") from None
+            seen = self._clean(echoes=True)
+        self._terms = self._terms._replace(echoes=seen.has_echoed)
+        self._standard = self._state(seen)
+        self.frame = seen.frame
+        if seen.frame is None or seen.frame.r or seen.end is not None or seen.error is not None:
+            from scapy_mpa.probe.judge import seen_words
+
+            self.remark = f"the clean connection before the first case: {seen_words(seen)}"
+            if seen.frame is None and not seen.total and role == "initiator":
+                raise CannotStart(self.remark)
+
+    def _clean(self, *, echoes: bool, speaks: bool = True) -> SeenPeer:
+        case = clean_case(self._target.role, speaks=speaks)
+        return self._exchange(case, self._terms._replace(echoes=echoes))[0]
+
+    def _state(self, seen: SeenPeer) -> tuple[bool, bool]:
+        return seen.frame is not None and not seen.frame.r, seen.has_echoed
+
+    def _answers(self) -> bool:
+        try:
+            self._clean(echoes=True)
+        except NotReached:
+            return False
+        return True
+
+    def is_well(self) -> bool:
+        """Whether a clean connection is as the first one was."""
+        answered, echoed = self._standard
+        for _ in range(_TRIES):
+            try:
+                seen = self._clean(echoes=echoed, speaks=echoed or self._target.role == "initiator")
+            except NotReached:
+                continue
+            # Whoever ends it, or says something wrong, is there all the same.
+            speaks = not echoed or seen.has_echoed or seen.end is not None or seen.error is not None
+            if self._state(seen)[0] >= answered and speaks:
+                return True
+        return False
+
+    def _is_well_after(self, result: Result, *, is_last: bool) -> bool:
+        """The same, behind a case; that an Initiator is, its next Request shows as well."""
+        if self._target.role == "initiator" and not is_last and result.judgement.verdict in ("pass", "allowed"):
+            return True
+        return self.is_well()
+
+    def _gone(self, case: ProbeCase, result: Result) -> Result:
+        """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
+        self.lost.append(case.name)
+        why = "a clean connection does not work any more"
+        if self._target.restart() and self._target.is_back(self.is_well):
+            self._give(case)
+            if self.is_well():
+                why += "; it did after the case was repeated"
+            else:
+                why += ", twice"
+        judgement = replace(result.judgement, verdict="peer gone", reason=why)
+        return replace(result, judgement=judgement)
+
+    def _known(self, result: Result) -> Result:
+        """Reckon with failures that are known; one of them that passes is a failure too."""
+        if result.case.name not in self._settings.expected:
+            return result
+        verdict = result.judgement.verdict
+        if verdict in BAD:
+            return replace(result, is_known=True)
+        if verdict in ("pass", "allowed"):
+            reason = f"it is expected to fail, and is {verdict}"
+            return replace(result, judgement=ProbeJudgement("fail", reason))
+        return result
+
+    # --- one case ---
+
+    def _give(self, case: ProbeCase) -> Result:
+        worst: Result | None = None
+        verdicts: list[str] = []
+        for _ in range(self._settings.repeat):
+            result = self._give_once(case)
+            verdicts.append(result.judgement.verdict)
+            if worst is None or _rank(result) > _rank(worst):
+                worst = result
+        assert worst is not None
+        if len(set(verdicts)) > 1:
+            count = verdicts.count(worst.judgement.verdict)
+            reason = f"{worst.judgement.reason} ({count} of {len(verdicts)} times)"
+            worst = replace(worst, judgement=replace(worst.judgement, reason=reason.strip()))
+        return worst
+
+    def _give_once(self, case: ProbeCase) -> Result:
+        try:
+            controls = self._control(case, _WRITE_OF_NOTHING), self._control(case, "{by} send 30")
+            seen, is_unanswered, capture = self._exchange(case, self._terms, keeps=self._settings.keeps)
+        except NotReached as error:
+            return Result(case, SeenPeer(), ProbeJudgement("peer gone", str(error)))
+        said = said_by(case, self._terms)
+        strict = self._settings.strict
+        judge = Judge(case, seen, said, *controls, is_unanswered=is_unanswered)
+        judgement = judge.judgement(strict=strict)
+        if case.is_conformant and judgement.verdict in ("pass", "allowed"):
+            judgement = wrong_with(capture, case.reach.role, {*self._told}, strict=strict) or judgement
+        judgement = self._once(case, seen, judgement)
+        return Result(case, seen, judgement, capture if self._settings.keeps else b"")
+
+    def _once(self, case: ProbeCase, seen: SeenPeer, judgement: ProbeJudgement) -> ProbeJudgement:
+        """What a peer does wrong by itself is held against it once: in the first case in which it shows."""
+        is_its_own = seen.error is not None or case.is_conformant
+        if judgement.verdict != "fail" or not judgement.rule or not is_its_own:
+            return judgement
+        for rule in (judgement.rule, *judgement.also):
+            self._told.setdefault(rule, case.name)
+        first = self._told[judgement.rule]
+        if first == case.name:
+            return judgement
+        return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
+
+    def _control(self, case: ProbeCase, step: str) -> SeenPeer | None:
+        """What comes of the valid connection that a case begins with, if this is said on it."""
+        name = case.case.baseline
+        if self._target.role == "initiator":
+            return None
+        if (name, step) not in self._controls:
+            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(step), answers(None)), (), ACCEPT)
+            self._controls[name, step] = self._exchange(ProbeCase(valid, CONFORMANT), self._terms)[0]
+        return self._controls[name, step]
+
+    def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[SeenPeer, bool, bytes]:
+        """Give it; what was seen, whether a Read of ours was not answered, and the capture."""
+        self._wait()
+        carrier = self._target.connection()
+        file = io.BytesIO() if keeps or case.is_conformant else None
+        recording = Recording(file)
+        try:
+            exchange = CaseExchange(carrier, case, terms, recording_of(recording, carrier, case))
+            seen = exchange.run()
+        finally:
+            carrier.close()
+            self._target.done()
+        return seen, exchange.is_unanswered, file.getvalue() if file is not None else b""
+
+    def _wait(self) -> None:
+        """Not more connections than were asked for in a second."""
+        left = self._last + self._settings.interval - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+        self._last = time.monotonic()
+
+
+def recording_of(recording: Recording, carrier: Carrier, case: ProbeCase) -> RecordedConnection:
+    """The connection of a recording for that of a carrier."""
+    ours, theirs = carrier.addresses
+    client, server = (ours, theirs) if case.case.by == "initiator" else (theirs, ours)
+    return recording.connection(client, server, carrier.mss)
+
+
+def _rank(result: Result) -> int:
+    return VERDICTS.index(result.judgement.verdict)
+
+
+def said_by(case: ProbeCase, terms: Terms) -> Spoken:
+    """What the peer may not be able to take of a case, whatever is wrong with it."""
+    plan = plan_of(case.case, terms.clean)
+    setup = Setup(**plan.setup)
+    heard = _heard(plan, setup)
+    words = [step.split() for step in plan.steps if isinstance(step, str)]
+    own = {line[1] for line in words if len(line) > 1 and line[0] in ("{by}", plan.by)}
+    steps = [*heard, *(step for step in plan.steps if isinstance(step, bytes))]
+    opcodes = {opcode_of(step) for step in steps}
+    return Spoken(
+        tagged=any(is_tagged(step) for step in steps) or "write" in own or bool(opcodes & _INVALIDATING),
+        requests=bool(opcodes & {READ_REQUEST, ATOMIC_REQUEST}) or bool(own & {"read", "read-request", "atomic"}),
+        sends=SEND in opcodes or "send" in own,
+        terminate=TERMINATE in opcodes or "terminate" in own,
+        streaming="stream" in own and not plan.setup.get("reject"),
+        rev_0=setup.specification.startup_frames and setup.startup(plan.by).rev == 0,
+        is_heard=bool(heard),
+        is_basic=setup.profile == "rfc5044" and "rev" not in plan.setup,
+        rejection=bool(plan.setup.get("reject")),
+        private_data=bool(setup.private_data[ROLES.index(plan.by)])
+        or any(change.text.startswith("private-data(") for change in case.case.changes),
+    )
+
+
+def _heard(plan: Plan, setup: Setup) -> list[bytes]:
+    """The ULPDUs of a side up to its first FPDU that is not valid, as its receiver reads them."""
+    markers = not setup.specification.markers_negotiated or bool(setup.m[1 - ROLES.index(plan.by)])
+    half = IncomingHalf(Layout(markers, setup.crc, setup.origin), "rfc5044", plan.by)
+    octets = b"".join(packet.payload for packet in plan.sent() if packet.half.role == plan.by and packet.in_operation)
+    try:
+        events = half.take(octets)
+    except RemoteProtocolError as error:
+        events = [*error.events]
+    return [event.ulpdu for event in events if isinstance(event, ULPDUReceived)]
+
+
+def peers(cases: Sequence[ProbeCase], role: str, carriages: Container[Carriage] = ("tcp",)) -> list[ProbeCase]:
+    """Those that a peer in this role can be given by what carries them: the kernel's TCP, unless told otherwise."""
+    return [case for case in cases if case.reach.role == role and case.reach.carriage in carriages]

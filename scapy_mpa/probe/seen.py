@@ -1,0 +1,180 @@
+"""What a peer sent, without a socket and without a clock: octets in, its startup frame, its FPDUs and its end out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from scapy_mpa.craft.tcppacket import Role, other
+from scapy_mpa.framing.agreement import agreed
+from scapy_mpa.framing.ddp import TaggedHeader, Terminate, decode_ddp, decode_terminate
+from scapy_mpa.framing.markers import Octets
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.live.errors import RemoteProtocolError
+from scapy_mpa.live.events import ULPDUReceived
+from scapy_mpa.live.frames import FrameReader
+from scapy_mpa.live.incoming import IncomingHalf
+from scapy_mpa.live.settings import unnegotiated
+from scapy_mpa.receive.scan import Layout
+
+#: Where the answer to the zero-length RDMA Read goes by which a peer shows that it is still in step.
+ECHO_STAG: Final = 0x5EED0000
+#: Octets of a peer that are kept, to be shown.
+_KEPT = 1 << 16
+#: FPDUs that are kept, and octets above which nothing more is read: no answer is so long.
+_MOST_FPDUS, _MOST_OCTETS = 1 << 12, 1 << 24
+_READ_RESPONSE = 2
+
+
+class SeenFPDU(NamedTuple):
+    """An FPDU of the peer: its ULPDU, and how many seconds after the connection stood it was complete."""
+
+    ulpdu: bytes
+    seconds: float
+
+
+@dataclass
+class SeenPeer:
+    """What came of a connection.
+
+    Attributes:
+        octets: the first that the peer sent.
+        total: how many it sent.
+        frame: its startup frame; None if none was complete and readable.
+        fpdus: those that are valid.
+        error: why nothing is read on, None if all could be.
+        end: how the peer ended it, None if it did not.
+        end_after: seconds.
+        seconds: how long it was looked at.
+        unacknowledged: octets of ours that the peer's TCP had not acknowledged by then; None if nobody knows.
+        unsupported: what the case needs and the peer does not offer.
+        is_cut: not all of the case could be sent: the peer had ended it, or an answer was missing.
+        waits_for: what had not come when the rest was left out.
+        frames: numbers of the frames of the capture in which the peer sent octets.
+    """
+
+    octets: bytearray = field(default_factory=bytearray)
+    total: int = 0
+    frame: StartupFrame | None = None
+    fpdus: list[SeenFPDU] = field(default_factory=list)
+    error: RemoteProtocolError | None = None
+    end: Literal["fin", "rst"] | None = None
+    end_after: float = 0.0
+    seconds: float = 0.0
+    unacknowledged: int | None = None
+    unsupported: str = ""
+    is_cut: bool = False
+    waits_for: str = ""
+    frames: list[int] = field(default_factory=list)
+
+    @property
+    def terminate(self) -> Terminate | None:
+        """What its Terminate says."""
+        return next((said for one in self.fpdus if (said := decode_terminate(one.ulpdu)) is not None), None)
+
+    @property
+    def terminate_octets(self) -> bytes:
+        """The control word of its Terminate."""
+        return next((one.ulpdu[18:22] for one in self.fpdus if decode_terminate(one.ulpdu) is not None), b"")
+
+    @property
+    def responses(self) -> int:
+        """How many RDMA Reads it has answered to their end."""
+        headers = [decode_ddp(one.ulpdu) for one in self.fpdus]
+        return sum(isinstance(one, TaggedHeader) and one.opcode == _READ_RESPONSE and one.last for one in headers)
+
+    @property
+    def has_echoed(self) -> bool:
+        """Whether it answered the RDMA Read by which it shows that it is in step."""
+        return any(_is_echo(one.ulpdu) for one in self.fpdus)
+
+
+def _is_echo(ulpdu: bytes) -> bool:
+    header = decode_ddp(ulpdu)
+    return isinstance(header, TaggedHeader) and (header.opcode, header.stag) == (_READ_RESPONSE, ECHO_STAG)
+
+
+class Watcher:
+    """Reads what the peer sends on one connection.
+
+    Args:
+        by: our role.
+        has_startup_frames: whether the connection begins with some.
+
+    Attributes:
+        seen: what came so far.
+        own: our startup frame, as far as it is one; set it before the peer's FPDUs come.
+    """
+
+    def __init__(self, by: Role, *, has_startup_frames: bool = True) -> None:
+        self._by: Role = by
+        self.seen = SeenPeer()
+        self.own: StartupFrame | None = None
+        self._reader: FrameReader | None = None
+        self._incoming: IncomingHalf | None = None
+        self._early = bytearray()
+        if has_startup_frames:
+            self._reader = FrameReader("reply" if by == "initiator" else "request")
+        else:
+            operation = unnegotiated()
+            layout = Layout(True, True, operation.profile.fpduptr_origin)
+            self._incoming = IncomingHalf(layout, operation.profile.name, other(by))
+
+    def take(self, octets: bytes, seconds: float) -> None:
+        """Octets that came so many seconds after the connection stood."""
+        seen = self.seen
+        seen.total += len(octets)
+        seen.octets += octets[: max(0, _KEPT - len(seen.octets))]
+        if seen.error is None and seen.total > _MOST_OCTETS:
+            seen.error = RemoteProtocolError(f"more than {_MOST_OCTETS} octets, without an end")
+        if seen.error is not None:
+            return
+        rest: Octets | None = octets
+        try:
+            if seen.frame is None and self._reader is not None:
+                rest = self._reader.take(octets)
+                seen.frame = self._reader.frame
+            if rest and (seen.frame is None or not seen.frame.r):
+                self._read(rest, seconds)
+        except RemoteProtocolError as error:
+            self._note(error.events, seconds)
+            seen.error = error
+
+    def begin(self, own: StartupFrame | None, seconds: float) -> None:
+        """Our startup frame was sent: what the two agree on is known."""
+        self.own = own
+        if self._early:
+            early, self._early = bytes(self._early), bytearray()
+            self.seen.total -= len(early)
+            kept = bytes(self.seen.octets)
+            self.take(early, seconds)
+            self.seen.octets[:] = kept
+
+    def end(self, how: str) -> None:
+        """The peer has ended the connection: within an FPDU it must not (RFC 5044 §8, code 1)."""
+        if self._incoming is not None and self._incoming.held and self.seen.error is None:
+            detail = f"{how} {self._incoming.held} octets into an FPDU"
+            self.seen.error = RemoteProtocolError(detail, "connection-lost")
+
+    def _read(self, octets: Octets, seconds: float) -> None:
+        if self._incoming is None:
+            if self.own is None and self._by == "responder":
+                # An Initiator that speaks before the Reply: what it says is read when it is known how it lies.
+                self._early += octets[: _KEPT - len(self._early)]
+                return
+            self._incoming = self._half()
+        self._note(self._incoming.take(octets), seconds)
+
+    def _note(self, events: object, seconds: float) -> None:
+        assert isinstance(events, (list, tuple))
+        found = [SeenFPDU(one.ulpdu, seconds) for one in events if isinstance(one, ULPDUReceived)]
+        self.seen.fpdus += found[: max(0, _MOST_FPDUS - len(self.seen.fpdus))]
+
+    def _half(self) -> IncomingHalf:
+        frame = self.seen.frame
+        assert frame is not None
+        request, reply = (self.own, frame) if self._by == "initiator" else (frame, self.own)
+        operation = agreed(request, reply)
+        markers = operation.markers_from_responder if self._by == "initiator" else operation.markers_from_initiator
+        layout = Layout(bool(markers), bool(operation.crc), operation.profile.fpduptr_origin)
+        return IncomingHalf(layout, operation.profile.name, other(self._by))

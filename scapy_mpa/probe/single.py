@@ -1,0 +1,75 @@
+"""One case, given once: what was sent, what came back, and what to make of it, in lines for people."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import NamedTuple
+
+from scapy_mpa.catalogue.case import Case
+from scapy_mpa.catalogue.sent import Repairable
+from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.ddp import opcode_name
+from scapy_mpa.live.recording import Recording
+from scapy_mpa.probe.carrier import Connector
+from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.exchange import CaseExchange, Terms
+from scapy_mpa.probe.judge import BAD, Judge, ProbeJudgement, expected_words, seen_words
+from scapy_mpa.probe.run import recording_of, said_by
+from scapy_mpa.probe.seen import SeenPeer
+from scapy_mpa.system.names import printable
+
+#: Octets of a line.
+_LONGEST = 64
+
+
+class Given(NamedTuple):
+    """What became of it."""
+
+    lines: list[str]
+    capture: bytes
+    frames: int
+    is_bad: bool
+
+
+def given(case: Case, left: Repairable | None, host: str, port: int, timeout: float) -> Given:
+    """Give a case to a Responder; raises MPAError if it cannot be given, or the peer cannot be reached."""
+    one = ProbeCase(case, case.area)
+    if one.reach.carriage != "tcp":
+        raise MPAError(f"{case.name} cannot be given over the kernel's TCP: {one.reach.why}")
+    if one.reach.role != "responder":
+        hint = f"`scapy-mpa probe --listen PORT --case {case.name}` waits for one"
+        raise MPAError(f"{case.name} is for an Initiator: {hint}")
+    connector, file = Connector(host, port, timeout), io.BytesIO()
+    carrier, recording, terms = connector.connect(), Recording(file), Terms(timeout)
+    exchange = CaseExchange(carrier, one, terms, recording_of(recording, carrier, one), left)
+    seen = exchange.run()
+    # What it must do with the choice taken is said by the case's outcome.
+    taken = ProbeCase(_with(case, left), case.area)
+    judgement = Judge(taken, seen, said_by(one, terms)).judgement()
+    return Given(_lines(taken, exchange, seen, judgement), file.getvalue(), recording.frames, judgement.verdict in BAD)
+
+
+def _with(case: Case, left: Repairable | None) -> Case:
+    return replace(case, peer=case.outcome(left).peer)
+
+
+def _lines(case: ProbeCase, exchange: CaseExchange, seen: SeenPeer, judgement: ProbeJudgement) -> list[str]:
+    lines = [f"{case.name}: {case.case.purpose}"]
+    lines += [f"  sent      {len(octets):5}  {_hex(octets)}" for octets in exchange.sent]
+    if seen.frame is not None:
+        lines.append(f"  received  {seen.frame.wire_length:5}  {_hex(seen.frame.encode())}")
+        rest = [(opcode_name(one.ulpdu) or "no opcode", one.ulpdu) for one in seen.fpdus]
+        lines += [f"  received  {len(ulpdu):5}  {_hex(ulpdu)} ({name})" for name, ulpdu in rest]
+    elif seen.total:
+        lines.append(f"  received  {seen.total:5}  {_hex(bytes(seen.octets))}")
+    lines.append(f"  expected: {expected_words(case.case.peer)}")
+    lines.append(f"  seen: {printable(seen_words(seen))}")
+    clause = judgement.clause or case.clause
+    reason = f": {printable(judgement.reason)}" if judgement.reason else ""
+    lines.append(f"  {judgement.verdict}{reason}{f' ({clause})' if clause and judgement.verdict in BAD else ''}")
+    return lines
+
+
+def _hex(octets: bytes) -> str:
+    return octets[:_LONGEST].hex(" ", 4) + ("..." if len(octets) > _LONGEST else "")

@@ -1,0 +1,183 @@
+"""The peer that is tested: a Responder that is connected to, or an Initiator that is started and waited for."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from subprocess import DEVNULL
+from typing import Protocol
+
+from scapy_mpa.craft.tcppacket import Role
+from scapy_mpa.errors import MPAError
+from scapy_mpa.probe.carrier import Acceptor, Carrier, Connector, NotReached
+from scapy_mpa.system.names import printable
+from scapy_mpa.system.programs import Program
+
+#: What stands for the port in a command.
+PORT = "{port}"
+_POLL = 0.05
+
+
+class Target(Protocol):
+    """Who is tested."""
+
+    @property
+    def role(self) -> Role:
+        """The peer's."""
+
+    def connection(self) -> Carrier:
+        """A new TCP connection with it; raises NotReached."""
+
+    def restart(self) -> bool:
+        """Have it started anew; whether that can be done."""
+
+    def is_back(self, works: Callable[[], bool]) -> bool:
+        """Wait for it, as long as is sensible; whether ``works`` came true."""
+
+    def done(self) -> None:
+        """A connection is over."""
+
+    def close(self) -> None:
+        """Let go of everything that was started."""
+
+
+class Responder:
+    """A peer that listens.
+
+    Args:
+        connector: by which it is reached.
+        restart: a command that brings it back, None if there is none.
+        patience: seconds in which it has to be back.
+    """
+
+    role: Role = "responder"
+
+    def __init__(self, connector: Connector, restart: str | None = None, patience: float = 10.0) -> None:
+        self._connector = connector
+        self._command = words(restart) if restart is not None else None
+        self._patience = patience
+        self._program: Program | None = None
+
+    def connection(self) -> Carrier:
+        """Connect."""
+        return self._connector.connect()
+
+    def restart(self) -> bool:
+        """Run the command; one that goes on is the peer itself, and is ended before the next."""
+        if self._command is None:
+            return False
+        self.close()
+        self._program = start(self._command)
+        return True
+
+    def is_back(self, works: Callable[[], bool]) -> bool:
+        """Try again and again."""
+        until = time.monotonic() + self._patience
+        while not works():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_POLL)
+        return True
+
+    def done(self) -> None:
+        """Nothing: it goes on."""
+
+    def close(self) -> None:
+        """End what was started."""
+        if self._program is not None:
+            self._program.end()
+            self._program = None
+
+
+class Initiator:
+    """A peer that connects: a command that is run for each connection, or somebody who runs it by hand.
+
+    Args:
+        acceptor: where it connects to.
+        run: the command, with ``{port}`` for the port; None: by hand.
+        patience: seconds in which it has to connect.
+        restart: a command that brings back what it needs.
+    """
+
+    role: Role = "initiator"
+
+    def __init__(
+        self, acceptor: Acceptor, run: str | None = None, patience: float = 10.0, restart: str | None = None
+    ) -> None:
+        self._acceptor = acceptor
+        self._run = words(run, acceptor.port) if run is not None else None
+        self._restart = words(restart, acceptor.port) if restart is not None else None
+        self._patience = patience
+        self._program: Program | None = None
+
+    def connection(self) -> Carrier:
+        """Have it connect, and take the connection."""
+        if self._run is not None:
+            self._acceptor.forget()
+            self._program = start(self._run)
+        until = time.monotonic() + self._patience
+        while True:
+            left = until - time.monotonic()
+            try:
+                return self._acceptor.accept(max(0.001, min(left, 0.1)) if self._program is not None else left)
+            except NotReached:
+                status = self._program.status if self._program is not None else None
+                if status is not None and status != 0:
+                    self.done()
+                    raise NotReached(f"{printable(self._run[0])} ended with status {status}") from None  # type: ignore[index]
+                if status == 0 or time.monotonic() >= until:
+                    self.done()
+                    raise
+
+    def restart(self) -> bool:
+        """Run the command to its end."""
+        if self._restart is None:
+            return False
+        program = start(self._restart)
+        program.wait(self._patience)
+        program.end()
+        return True
+
+    def is_back(self, works: Callable[[], bool]) -> bool:
+        """Try a second time."""
+        return works() or works()
+
+    def done(self) -> None:
+        """End the program of this connection."""
+        if self._program is not None:
+            self._program.end()
+            self._program = None
+
+    def close(self) -> None:
+        """The same."""
+        self.done()
+
+
+def words(command: str, port: int = 0) -> list[str]:
+    """The words of a command, without a shell; raises MPAError if it has none."""
+    try:
+        found = shlex.split(command)
+    except ValueError as error:
+        raise MPAError(f"the command {printable(command)!r} cannot be understood: {error}") from None
+    if not found:
+        raise MPAError("a command is wanted")
+    return [word.replace(PORT, str(port)) for word in found]
+
+
+def start(command: list[str]) -> Program:
+    """Start a program; raises MPAError."""
+    try:
+        return Program(command, stdout=DEVNULL, stderr=DEVNULL)
+    except OSError as error:
+        raise MPAError(f"{printable(command[0])}: {error.strerror or error}") from None
+
+
+@contextmanager
+def closing(target: Target) -> Iterator[Target]:
+    """Whatever happens, nothing that was started stays."""
+    try:
+        yield target
+    finally:
+        target.close()

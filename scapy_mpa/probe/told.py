@@ -1,0 +1,192 @@
+"""What is told of results: JSON lines (``probe.schema.json``), a table for people, and JUnit's XML for CI systems.
+
+Octets of a peer are hexadecimal, and words that hold some are escaped, in every format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scapy_mpa.framing.ddp import opcode_name
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.probe.case import ProbeCase
+from scapy_mpa.probe.judge import BAD, VERDICTS, ProbeJudgement, expected_words, seen_words
+from scapy_mpa.probe.reach import CARRIAGES
+from scapy_mpa.probe.run import Result
+from scapy_mpa.probe.seen import SeenPeer
+from scapy_mpa.system.names import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Octets and FPDUs of a peer that a line shows.
+_OCTETS, _FPDUS = 512, 16
+
+
+def json_line(result: Result, capture: str | None = None) -> str:
+    """A result as a line; ``capture`` is the file that its recording was written to."""
+    case, judgement = result.case, result.judgement
+    said = {
+        "case": case.name,
+        "area": case.area,
+        "clause": judgement.clause or case.clause or None,
+        "requirement": case.requirement or None,
+        "role": case.reach.role,
+        "expected": {"text": expected_words(case.case.peer), **case.case.peer.as_dict(), "may": [*case.case.peer.may]},
+        "seen": _seen(result.seen),
+        "verdict": judgement.verdict,
+        "reason": printable(judgement.reason) or None,
+        "rule": judgement.rule or case.rule or None,
+        "differs": _differs(judgement),
+        "known": result.is_known,
+        "seconds": round(result.seen.seconds, 6),
+        "frames": result.seen.frames,
+        "capture": capture,
+    }
+    return json.dumps(said)
+
+
+def _seen(seen: SeenPeer) -> dict[str, Any]:
+    terminate = seen.terminate
+    return {
+        "text": printable(seen_words(seen)),
+        "octets": bytes(seen.octets[:_OCTETS]).hex(),
+        "total": seen.total,
+        "startup": _frame(seen.frame) if seen.frame is not None else None,
+        "fpdus": [
+            {
+                "opcode": opcode_name(one.ulpdu),
+                "ulpdu_length": len(one.ulpdu),
+                "ulpdu": one.ulpdu[:_OCTETS].hex(),
+                "seconds": round(one.seconds, 6),
+            }
+            for one in seen.fpdus[:_FPDUS]
+        ],
+        "terminate": {
+            "layer": terminate.layer,
+            "etype": terminate.etype,
+            "code": terminate.code,
+            "layout": terminate.layout,
+            "meaning": terminate.meaning,
+        }
+        if terminate is not None
+        else None,
+        "error": printable(str(seen.error)) if seen.error is not None else None,
+        "end": seen.end,
+        "end_after": round(seen.end_after, 6) if seen.end is not None else None,
+        "unacknowledged": seen.unacknowledged,
+    }
+
+
+def _frame(frame: StartupFrame) -> dict[str, Any]:
+    enhanced = frame.enhanced
+    return {
+        **{name: getattr(frame, name) for name in ("kind", "m", "c", "r", "s", "res", "rev", "pd_length")},
+        "private_data": frame.private_data.hex(),
+        "enhanced": enhanced._asdict() if enhanced is not None else None,
+    }
+
+
+def _differs(judgement: ProbeJudgement) -> dict[str, Any] | None:
+    if judgement.differs is None:
+        return None
+    at, expected, seen = judgement.differs
+    return {"offset": at, "expected": expected.hex(), "seen": seen.hex()}
+
+
+def why(result: Result) -> str:
+    """The reason of a verdict, with its clause and the first octet that differs."""
+    case, judgement = result.case, result.judgement
+    said = judgement.reason
+    clause = judgement.clause or case.clause
+    word = "" if judgement.clause else case.requirement
+    if judgement.verdict in BAD and clause:
+        said += f" ({clause}{f', {word}' if word else ''})"
+    if judgement.differs is not None:
+        at, expected, seen = judgement.differs
+        said += f"; octet {at}: {expected[:4].hex(' ') or 'nothing'} expected, {seen[:4].hex(' ') or 'nothing'} seen"
+    return printable(said + (" [known]" if result.is_known else ""))
+
+
+def print_table(results: Sequence[Result], console: Console, *, everything: bool) -> None:
+    """What people read: all results but those that pass, expected and seen side by side, and how many there are."""
+    from rich.table import Column, Table
+
+    shown = [one for one in results if everything or one.judgement.verdict not in ("pass", "unsupported")]
+    if shown:
+        table = Table("verdict", Column("case", no_wrap=True), "expected", "seen", "why")
+        for one in shown:
+            table.add_row(
+                one.judgement.verdict,
+                one.case.name,
+                expected_words(one.case.case.peer),
+                printable(seen_words(one.seen)),
+                why(one),
+            )
+        console.print(table)
+    console.print(counts(results), soft_wrap=True)
+
+
+def counts(results: Iterable[Result]) -> str:
+    """How many there are of each verdict."""
+    found = [*results]
+    number = Counter(one.judgement.verdict for one in found)
+    said = [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number[verdict]]
+    known = sum(one.is_known for one in found)
+    total = f"{len(found)} case{'s' * (len(found) != 1)}"
+    return ", ".join([f"{total}: {said[0]}", *said[1:]] if said else [total]) + (f" ({known} known)" if known else "")
+
+
+def listed(case: ProbeCase) -> dict[str, Any]:
+    """What ``--list`` tells of a case."""
+    return {
+        "case": case.name,
+        "area": case.area,
+        "role": case.reach.role,
+        "carrier": case.reach.carriage,
+        "why": case.reach.why or None,
+        "clause": case.clause or None,
+        "purpose": case.case.purpose,
+    }
+
+
+def list_lines(cases: Sequence[ProbeCase]) -> Iterator[str]:
+    """The same for people: one line a case."""
+    name = max((len(case.name) for case in cases), default=0)
+    for case in cases:
+        carrier = CARRIAGES[case.reach.carriage]
+        yield f"{case.name:<{name}}  {case.reach.role:<9}  {carrier:<21}  {case.case.purpose}"
+    number = Counter(case.reach.carriage for case in cases)
+    said = ", ".join(f"{number[one]} by {words}" for one, words in CARRIAGES.items() if number[one])
+    yield f"{len(cases)} case{'s' * (len(cases) != 1)}: {said}"
+
+
+def junit(results: Sequence[Result], peer: str) -> bytes:
+    """JUnit's XML: a suite an area, a test a case; raises ImportError without junitparser."""
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+    found = JUnitXml("scapy-mpa probe")
+    for area in dict.fromkeys(one.case.area for one in results):
+        suite = TestSuite(area)
+        suite.add_property("peer", printable(peer))
+        for one in (result for result in results if result.case.area == area):
+            test = TestCase(one.case.name, f"mpa.{one.case.reach.role}.{area}", round(one.seen.seconds, 6))
+            verdict = one.judgement.verdict
+            text = (
+                f"expected: {expected_words(one.case.case.peer)}\nseen: {printable(seen_words(one.seen))}\n{why(one)}"
+            )
+            if one.counts_against:
+                failure = Failure(f"{verdict}: {why(one)}", verdict.replace(" ", "-"))
+                failure.text = text
+                test.result = [failure]
+            elif verdict == "unsupported" or one.is_known:
+                test.result = [Skipped(f"{verdict}: {why(one)}")]
+            elif verdict == "allowed":
+                test.system_out = text
+            suite.add_testcase(test)
+        found.add_testsuite(suite)
+    found.update_statistics()  # type: ignore[no-untyped-call]
+    return bytes(found.tostring())  # type: ignore[no-untyped-call]

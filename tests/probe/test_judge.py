@@ -1,0 +1,199 @@
+"""Verdicts: what was seen of a case, and what is made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scapy_mpa.craft.ulpdus import TERMINATE, rdma_write, terminate_body, untagged
+from scapy_mpa.framing.startup import REPLY_KEY, startup_frame
+from scapy_mpa.live.errors import RemoteProtocolError
+from scapy_mpa.probe.choice import all_cases
+from scapy_mpa.probe.judge import VERDICTS, Judge, Spoken, difference, expected_words, seen_words
+from scapy_mpa.probe.seen import SeenFPDU, SeenPeer, Watcher
+
+REPLY, REJECTION = startup_frame("reply", c=1), startup_frame("reply", c=1, r=1)
+#: A Terminate as Linux siw lays it out: layer 2, type 0, code 2.
+SIW = bytes.fromhex("02020000")
+
+
+def terminate(layer: int, etype: int, code: int) -> bytes:
+    return untagged(TERMINATE, 2, 1, terminate_body(layer, etype, code))
+
+
+def seen(*ulpdus: bytes, **values: Any) -> SeenPeer:
+    return SeenPeer(
+        frame=values.pop("frame", REPLY), fpdus=[SeenFPDU(one, 0.1) for one in ulpdus], seconds=0.3, **values
+    )
+
+
+NOTHING = seen(frame=None)
+#: Name of a case, what was seen of it, what our side says beside it, verdict, and a word of the reason.
+ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
+    # Errors of MPA: a Terminate; its ULP may close without one; TCP may have dropped it.
+    ("crc-zero", seen(terminate(2, 0, 2), end="fin"), Spoken(), "pass", ""),
+    ("crc-zero", seen(terminate(2, 0, 3), end="fin"), Spoken(), "fail", "another Terminate"),
+    ("crc-zero", seen(untagged(TERMINATE, 2, 1, SIW)), Spoken(), "fail", "least significant"),
+    ("crc-zero", seen(end="fin"), Spoken(), "allowed", "ULP"),
+    ("crc-zero", seen(end="rst"), Spoken(), "allowed", "ULP"),
+    ("crc-zero", seen(unacknowledged=84), Spoken(), "allowed", "§8"),
+    ("crc-zero", seen(unacknowledged=0), Spoken(), "no answer", "takes it"),
+    ("crc-zero", seen(rdma_write(1, 0, b"")), Spoken(), "no answer", "takes it"),
+    ("crc-first-fpdu", seen(end="fin"), Spoken(), "pass", ""),
+    ("crc-first-fpdu", seen(terminate(2, 0, 2)), Spoken(), "fail", "no FPDU was valid"),
+    ("crc-first-fpdu", seen(terminate(2, 0, 2)), Spoken(is_heard=True), "pass", ""),
+    # Of DDP and RDMAP there has to be one.
+    ("msn-0", seen(terminate(1, 2, 3)), Spoken(), "pass", ""),
+    ("msn-0", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
+    ("msn-0", seen(terminate(1, 2, 2)), Spoken(sends=True), "allowed", "no buffer"),
+    ("opcode-12", seen(terminate(0, 2, 6)), Spoken(), "pass", ""),
+    ("read-request-in-host-order", seen(terminate(1, 1, 0)), Spoken(), "allowed", "says the same"),
+    ("ulpdu-length-64769", seen(), Spoken(), "allowed", "may"),
+    # What a receiver has to take.
+    ("pad-0040", seen(), Spoken(), "pass", ""),
+    ("pad-0040", seen(terminate(2, 0, 2)), Spoken(), "fail", "CRC"),
+    ("pad-0040", seen(terminate(1, 1, 0)), Spoken(tagged=True), "allowed", "buffer"),
+    ("pad-0040", seen(terminate(1, 1, 0)), Spoken(), "fail", "STag"),
+    ("pad-0040", seen(end="fin"), Spoken(), "fail", "closes"),
+    ("fpdu-cut-in-length", seen(end="rst"), Spoken(), "fail", "resets"),
+    ("ulpdu-length-0-write", seen(end="fin"), Spoken(), "allowed", "may"),
+    ("terminate-0-2-06", seen(end="fin"), Spoken(terminate=True), "pass", ""),
+    # SHOULD is no MUST, but for who asks.
+    ("fpduptr-4-more-at-12", seen(unacknowledged=0), Spoken(), "allowed", "SHOULD"),
+    # Startup frames.
+    ("request-private-data-513", seen(frame=None, end="fin"), Spoken(), "pass", ""),
+    ("request-private-data-513", seen(frame=None, end="rst"), Spoken(), "pass", ""),
+    ("request-private-data-513", NOTHING, Spoken(), "no answer", "does not close"),
+    ("request-private-data-513", seen(), Spoken(), "fail", "answers a Request"),
+    ("request-private-data-513", seen(frame=REJECTION, end="fin"), Spoken(), "allowed", "rejects"),
+    ("request-private-data-513", seen(frame=REJECTION), Spoken(), "fail", "does not close"),
+    ("request-of-20-octets", NOTHING, Spoken(), "pass", ""),
+    ("request-of-20-octets", seen(frame=None, end="fin"), Spoken(), "allowed", "may"),
+    ("request-of-20-octets", seen(), Spoken(), "fail", "not whole"),
+    ("request-reserved-bit-0x01", seen(frame=None, end="fin", waits_for="startup"), Spoken(), "fail", "in place of"),
+    ("request-reserved-bit-0x01", seen(frame=None, waits_for="startup"), Spoken(), "no answer", "missing"),
+    ("rev-3", seen(frame=None, end="fin", waits_for="startup"), Spoken(), "allowed", "may"),
+    ("rev-0-private-data-513", seen(frame=None, end="fin"), Spoken(rev_0=True), "unsupported", "Rev 0"),
+    ("private-data-rejected", seen(frame=REJECTION), Spoken(), "pass", ""),
+    ("private-data-rejected", seen(), Spoken(), "allowed", "ULP"),
+    ("streaming-data-after-rejection", seen(frame=REJECTION, end="fin"), Spoken(rejection=True), "allowed", "§7.1.2"),
+    ("streaming-data-after-rejection", seen(frame=REJECTION), Spoken(rejection=True), "pass", ""),
+    ("valid-startup", seen(frame=REJECTION), Spoken(), "fail", "rejects"),
+    ("valid-private-data-64", seen(frame=REJECTION), Spoken(private_data=True), "allowed", "Private Data"),
+    # Ends.
+    ("fin-in-ulpdu", seen(end="fin"), Spoken(), "pass", ""),
+    ("fin-in-ulpdu", seen(), Spoken(), "allowed", "no clause"),
+    ("msn-left-out", seen(), Spoken(), "pass", ""),
+    ("msn-left-out", seen(terminate(1, 2, 3)), Spoken(), "allowed", "may"),
+]  # fmt: skip
+
+
+def judged(name: str, found: SeenPeer, said: Spoken, *, strict: bool = False) -> Any:
+    control = seen()
+    return Judge(all_cases()[name], found, said, control, control).judgement(strict=strict)
+
+
+@pytest.mark.parametrize(("name", "found", "said", "verdict", "word"), ROWS)
+def test_rows(name: str, found: SeenPeer, said: Spoken, verdict: str, word: str) -> None:
+    judgement = judged(name, found, said)
+    assert (judgement.verdict, word in judgement.reason) == (verdict, True), judgement
+
+
+def test_strict_has_should_count() -> None:
+    found = seen(unacknowledged=0)
+    assert judged("fpduptr-4-more-at-12", found, Spoken()).verdict == "allowed"
+    assert judged("fpduptr-4-more-at-12", found, Spoken(), strict=True).verdict == "no answer"
+
+
+def test_the_first_octet_that_differs() -> None:
+    judgement = judged("crc-zero", seen(terminate(2, 0, 3)), Spoken())
+    assert judgement.differs == (1, b"\x02", b"\x03")
+    siw = judged("crc-zero", seen(untagged(TERMINATE, 2, 1, SIW)), Spoken())
+    assert (siw.differs, siw.rule) == ((0, b"\x20\x02", b"\x02\x02"), "terminate-layout")
+    assert difference(b"abc", b"abc") is None
+    assert difference(b"abc", b"ab") == (2, b"c", b"")
+
+
+def test_a_wrong_key_is_shown() -> None:
+    watcher = Watcher("initiator")
+    watcher.take(REPLY_KEY[:-1] + b"X" + bytes(4), 0.1)
+    assert watcher.seen.error is not None
+    judgement = judged("valid-startup", watcher.seen, Spoken())
+    assert (judgement.verdict, judgement.rule, judgement.differs) == ("fail", "startup-key", (15, b"e", b"X"))
+
+
+def test_a_control_excuses_what_is_no_different() -> None:
+    """What a peer does where nothing is wrong says nothing against it elsewhere."""
+    ended, well = seen(end="fin"), seen()
+    case = all_cases()["pad-0040"]
+    assert Judge(case, seen(end="fin"), Spoken(sends=True), well, ended).judgement().verdict == "allowed"
+    assert Judge(case, seen(end="fin"), Spoken(), well, ended).judgement().verdict == "fail"
+    assert Judge(case, seen(end="fin"), Spoken(), ended, ended).judgement().verdict == "allowed"
+
+
+def test_what_is_not_answered() -> None:
+    case = all_cases()["pad-0040"]
+    assert Judge(case, seen(), Spoken(), is_unanswered=True).judgement().verdict == "no answer"
+    silent = Judge(all_cases()["ulpdu-length-0-write"], seen(), Spoken(), is_unanswered=True)
+    assert silent.judgement().verdict == "allowed"
+
+
+ULPDUS = st.lists(
+    st.one_of(
+        st.binary(max_size=40),
+        st.builds(terminate, st.integers(0, 3), st.integers(0, 3), st.integers(0, 10)),
+        st.just(rdma_write(1, 0, b"x")),
+    ),
+    max_size=3,
+)
+ERRORS = st.sampled_from((None, RemoteProtocolError("\x1b[31mred", "startup-key"), RemoteProtocolError("odd")))
+CASES = [case for case in all_cases().values() if case.reach.carriage == "tcp"]
+
+
+@given(
+    st.sampled_from(CASES),
+    st.sampled_from((None, REPLY, REJECTION, startup_frame("request"))),
+    ULPDUS,
+    st.sampled_from((None, "fin", "rst")),
+    ERRORS,
+    st.sampled_from(("", "startup", "fpdu")),
+    st.sampled_from((None, 0, 100)),
+    st.booleans(),
+    st.booleans(),
+)
+def test_whatever_is_seen_has_a_verdict(
+    case: Any,
+    frame: Any,
+    ulpdus: list[bytes],
+    end: Any,
+    error: Any,
+    waits_for: str,
+    unacknowledged: int | None,
+    is_cut: bool,
+    strict: bool,
+) -> None:
+    found = seen(
+        *ulpdus, frame=frame, end=end, error=error, waits_for=waits_for, unacknowledged=unacknowledged, is_cut=is_cut
+    )
+    judgement = Judge(case, found, Spoken(), seen()).judgement(strict=strict)
+    assert judgement.verdict in VERDICTS
+    assert judgement.reason or judgement.verdict == "pass"
+    assert expected_words(case.case.peer)
+    assert seen_words(found)
+
+
+@given(st.lists(st.binary(max_size=80), max_size=8), st.booleans(), st.booleans())
+def test_octets_of_a_peer_never_harm(pieces: list[bytes], has_frame: bool, is_reply: bool) -> None:
+    watcher = Watcher("initiator" if is_reply else "responder")
+    if has_frame:
+        watcher.begin(startup_frame("request" if is_reply else "reply", c=1), 0.0)
+        watcher.take(startup_frame("reply" if is_reply else "request", c=1).encode(), 0.0)
+    for octets in pieces:
+        watcher.take(octets, 0.1)
+    watcher.end("FIN")
+    assert watcher.seen.total >= sum(map(len, pieces))
+    assert len(watcher.seen.octets) <= 1 << 16
+    assert seen_words(watcher.seen)
