@@ -112,7 +112,8 @@ def test_what_happened_beside_the_end(tmp_path: Path) -> None:
     assert odd > 0 < counts.delivered_late
     assert (
         f"{odd} of {counts.segments} segments of the Initiator came out of order or again; "
-        f"{counts.delivered_late} FPDUs were placed before their turn; a receiver had to hold {held['order'].peak:,} octets for full order, "
+        f"{counts.delivered_late} FPDUs were placed before their turn; "
+        f"a receiver had to hold {held['order'].peak:,} octets for full order, "
         f"{held['marker'].peak:,} with Markers."
     ) in text
     assert "out of order or again" not in Parsed(page(PCAPS / "siw-rev0.pcap", tmp_path / "y.html")).text
