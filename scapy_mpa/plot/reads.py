@@ -199,7 +199,7 @@ def _draw_limits(connection: Connection, direction: Direction, ax: Axes, most: f
     of_ord, of_ird = f"the {direction.capitalize()}'s ORD", f"the {peer}'s IRD"
     limits: list[tuple[int | None, str, str]] = [(ord_, of_ord, VERMILION), (ird, of_ird, ORANGE)]
     if ord_ == ird:
-        limits: list[tuple[int | None, str, str]] = [(ord_, f"{of_ird} = {of_ord}", VERMILION)]
+        limits = [(ord_, f"{of_ird} = {of_ord}", VERMILION)]
     for number, (limit, words, colour) in enumerate(limits):
         if limit is None:
             continue

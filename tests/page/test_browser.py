@@ -116,6 +116,9 @@ def test_every_page(browser: Any, path: Path, tmp_path: Path) -> None:
     for width in (400, 1400):
         resize(browser, width)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        # No row of FPDUs is tall because something wraps where nobody sees it.
+        rows_of = "return Array.from(document.querySelectorAll('table.fpdus tbody > tr:not(.octets)'))"
+        assert all(one < 50 for one in browser.execute_script(f"{rows_of}.map(r => r.getBoundingClientRect().height)"))
     assert browser.get_log("browser") == []
     assert requested(browser) == [out.as_uri()]
 
