@@ -26,7 +26,7 @@ from scapy_mpa.report.model import summary_line
 def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -> int:
     """Write what analyze finds as one page of HTML, with pictures, which needs no network.
 
-    Verdicts come first, then findings, a table of the connections, and the worst twenty at length: negotiation, the
+    Verdicts come first, then findings, a table of the connections, and the worst twenty in detail: negotiation, the
     FPDUs around each finding with their octets, lanes; the worst five with all pictures. The page is smaller than 2 MB,
     and says what it leaves out. The captures are read several times, so none can come through a pipe.
     """

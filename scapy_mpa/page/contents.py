@@ -28,7 +28,7 @@ from scapy_mpa.tcp.half import Direction
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Connections that are told of at length, with lanes; with all pictures; in the table.
+#: Connections that are described in detail, with lanes; with all pictures; in the table.
 MOST_DRAWN, MOST_WHOLE, MOST_LISTED = 20, 5, 1000
 #: FPDUs of connections with RDMA Reads beyond which these are not looked into: all messages are put together for it.
 _MOST_READ = 100_000
@@ -167,6 +167,40 @@ class Drawing:
                 row = HeldRow(direction, WAY_WORDS[way], held.peak, held.peak_frame, mean, held.octet_ns / _SECOND)
                 rows.append(row)
         return rows
+
+
+def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
+    """What happened in a connection beside its end, a sentence for each sender; none if all came in order."""
+    said = []
+    for direction in DIRECTIONS:
+        peaks = {row.way: row.peak for row in held if row.direction == direction}
+        half = connection.half(direction)
+        counts, parts = half.counts, []
+        odd = counts.out_of_order_segments + counts.retransmitted_segments
+        if odd:
+            of = plural(counts.segments, "segment", thousands=True)
+            parts.append(f"{odd:,} of {of} of the {direction.capitalize()} came out of order or again")
+        if counts.delivered_late:
+            was = (
+                "FPDU was placed before its turn"
+                if counts.delivered_late == 1
+                else "FPDUs were placed before their turn"
+            )
+            parts.append(f"{counts.delivered_late:,} {was}")
+        order, marker = (peaks.get(WAY_WORDS[way], 0) for way in ("order", "marker"))
+        if order:
+            with_markers = f", {marker:,} with Markers" if half.markers else ""
+            parts.append(
+                f"a receiver had to hold {plural(order, 'octet', thousands=True)} for full order{with_markers}"
+            )
+        if counts.missing_octets:
+            was = "was" if counts.missing_octets == 1 else "were"
+            parts.append(f"{plural(counts.missing_octets, 'octet', thousands=True)} {was} never captured")
+        if parts:
+            whose = "" if odd else f"of the {direction.capitalize()}, "
+            sentence = whose + "; ".join(parts)
+            said.append(sentence[0].upper() + sentence[1:] + ".")
+    return said
 
 
 def broken_rules(report: Report) -> list[BrokenRule]:

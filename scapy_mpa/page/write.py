@@ -23,6 +23,7 @@ from scapy_mpa.page.contents import (
     Picture,
     assumed,
     broken_rules,
+    happened,
 )
 from scapy_mpa.page.worst import gravest
 from scapy_mpa.plot.look import DARK, LIGHT
@@ -90,6 +91,7 @@ class _Section(NamedTuple):
     severity: str | None
     line: str
     lifecycle: str
+    happened: list[str]
     negotiated: Negotiated
     startups: list[_Octets]
     findings: list[_FindingBlock]
@@ -183,7 +185,7 @@ class _Page:
         total, drawn = len(self._report.connections), self._drawing.drawn
         if total > len(drawn):
             yield (
-                f"Of {total} connections the worst {len(drawn)} are told of at length and drawn: "
+                f"Of {total} connections the worst {len(drawn)} are described in detail and drawn: "
                 f"{', '.join(str(one.number) for one in drawn)}. --connection N chooses others."
             )
         if len(drawn) > MOST_WHOLE:
@@ -208,16 +210,18 @@ class _Page:
 
     def _section(self, connection: Connection, room: int, *, is_open: bool) -> str:
         around = around_findings(self._drawing.subjects[connection.number], connection.findings)
+        held = self._drawing.held(connection)
         section = _Section(
             connection,
             gravest(connection),
             connection_line(connection),
             lifecycle_line(connection, connection.upper_layer.protocol),
+            happened(connection, held),
             Negotiated(connection),
             [*self._startups(connection)],
             [self._finding(one) for one in around],
             [],
-            self._drawing.held(connection),
+            held,
             [],
         )
 

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 from scapy_mpa.plot.look import ORANGE, PURPLE, Key, Look, Sheet, number_axis, time_unit
 from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject, inside
-from scapy_mpa.report.buffers import WAY_WORDS, WAYS
+from scapy_mpa.report.buffers import WAY_WORDS, WAYS, Way
+from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from scapy_mpa.plot.view import Column
+
 _SECOND = 1_000_000_000
 #: Steps that are drawn one by one.
 _MOST_STEPS = 600
-_BY_ALL = "by all three ways"
+#: How the peak of a way is named above the axes.
+_PEAK_OF: dict[Way, str] = {"order": "full order", "length": "length", "marker": "Marker and length"}
 
 
 def held(subject: Subject, window: Stretch, look: Look) -> Figure:
@@ -27,44 +31,74 @@ def held(subject: Subject, window: Stretch, look: Look) -> Figure:
     sheet = Sheet(len(shown), 2.3, nothing="there are no FPDUs")
     begun = connection.lifecycle.first[1]
     colours = dict(zip(WAYS, (ORANGE, PURPLE, look.blue), strict=True))
-    for number, direction in enumerate(shown):
-        (ax,), track, found = sheet.axes(number), subject.track(direction), subject.buffers(direction)
+    drawn = {}
+    for direction in shown:
+        track = subject.track(direction)
         frames, all_times = np.frombuffer(track.frames, dtype=np.uint64), np.frombuffer(track.times, dtype=np.int64)
         chosen = inside(frames, all_times, window)
-        seconds = (all_times[chosen] - begun) / _SECOND
-        span = float(seconds.max() - seconds.min()) if len(seconds) else 0.0
-        unit = time_unit(span)
+        drawn[direction] = chosen, (all_times[chosen] - begun) / _SECOND
+    # One time axis for both: what one side sent is seen above what the other did meanwhile.
+    ends = [float(end) for _, seconds in drawn.values() if len(seconds) for end in (seconds.min(), seconds.max())]
+    first, last = min(ends, default=0.0), max(ends, default=0.0)
+    unit = time_unit(last - first)
+    margin = (last - first) * 0.01 or 1.0
+    for number, (direction, (chosen, seconds)) in enumerate(drawn.items()):
+        (ax,), found = sheet.axes(number), subject.buffers(direction)
         times = seconds * unit.a_second
         is_dense = len(seconds) > _MOST_STEPS
         peaks = []
         series = {way: np.array(found.series[way], dtype=np.int64)[chosen] for way in WAYS}
-        is_one = all(np.array_equal(series["marker"], series[way]) for way in WAYS)
-        for way in ("marker",) if is_one else WAYS:
+        for alike in _alike(series):
+            way = alike[0]
             octets = series[way]
-            words = _BY_ALL if is_one else WAY_WORDS[way]
-            peaks.append(f"{words}: {int(octets.max()) if len(octets) else 0:,}")
-            # Where full order and length do the same, the dashes show both.
-            mark = "dashes" if way == "length" else "line"
-            style = "--" if way == "length" else "-"
-            colour = look.ink if is_one else colours[way]
-            sheet.keys.append(Key(colour, words, mark))
+            most = plural(int(octets.max()) if len(octets) else 0, "octet", thousands=True)
+            peaks.append(f"{_peak_of(alike)}: {most}")
+            mark, style = ("dashes", "--") if alike == ("length",) else ("line", "-")
+            colour = look.ink if len(alike) == len(WAYS) else colours[way]
+            sheet.keys.append(Key(colour, _words(alike), mark))
             if is_dense:
                 columns = grid([times], COLUMNS * 2)
                 octets = columns.extremes(times, octets, octets)[1]
                 ax.stairs(np.nan_to_num(octets), columns.edges, color=colour, linestyle=style, linewidth=1.2)
             else:
                 ax.step(times, octets, where="post", color=colour, linestyle=style, linewidth=1.2)
-            if way == "marker" and not is_dense:
+            if "marker" in alike and not is_dense:
                 ax.fill_between(times, octets, step="post", color=colour, alpha=0.25, linewidth=0)
         if is_dense:
             sheet.said.append(
                 f"{direction} aggregated: the most in each of {COLUMNS * 2} columns of {len(seconds):,} frames"
             )
-        ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; at most {', '.join(peaks)}")
+        ax.set_title(f"{direction} ({connection.half(direction).endpoint}) sends; {'; '.join(peaks)}")
         ax.set_ylabel("octets held")
         ax.set_xlabel(f"{unit.name} since the connection began")
         ax.set_ylim(0, max(1.0, ax.get_ylim()[1]))
-        ax.margins(x=0.01)
+        ax.set_xlim((first - margin) * unit.a_second, (last + margin) * unit.a_second)
         number_axis(ax.xaxis, whole=False)
         number_axis(ax.yaxis)
     return sheet.finish(connection, "Octets a receiver had to hold (RFC 5044 appendix B)", window.words, look)
+
+
+def _alike(series: dict[Way, Column]) -> list[tuple[Way, ...]]:
+    """The ways, those together whose curves are one."""
+    import numpy as np
+
+    found: list[tuple[Way, ...]] = []
+    for way in WAYS:
+        same = next((alike for alike in found if np.array_equal(series[alike[0]], series[way])), None)
+        if same is None:
+            found.append((way,))
+        else:
+            found[found.index(same)] = (*same, way)
+    return found
+
+
+def _words(alike: tuple[Way, ...]) -> str:
+    """The line of the legend of a curve."""
+    if len(alike) == len(WAYS):
+        return "by all three ways"
+    return " or ".join(WAY_WORDS[way] for way in alike) + (" (the same)" if len(alike) > 1 else "")
+
+
+def _peak_of(alike: tuple[Way, ...]) -> str:
+    """Whose peak a number above the axes is."""
+    return "peak" if len(alike) == len(WAYS) else f"peak, {' or '.join(_PEAK_OF[way] for way in alike)}"

@@ -48,7 +48,9 @@ _MOST_MARKS, _MOST_MARKERS = 200, 400
 _LETTER, _SMALLEST = 0.0072, 0.002
 #: Messages under way at one time that lie in rows of their own, along time.
 _ROWS = 5
-_LOCATED = ((SKY, "FPDU located by length"), (GREEN, "FPDU located by Marker"), (YELLOW, "FPDU located by searching"))
+#: Not the green of what ``sequence`` shows as placed before its turn for those located by Marker: they are fewer.
+_LOCATED = ((SKY, "FPDU located by length"), (YELLOW, "FPDU located by Marker"), (GREEN, "FPDU located by searching"))
+_BEHIND = "an FPDU found by length behind one found by a Marker counts as located by length"
 #: What LOCATED_BY's places are to the eye: the first FPDU is located as if by length.
 _LOCATED_AS = (0, 0, 1, 2)
 
@@ -83,6 +85,8 @@ def lanes(subject: Subject, window: Stretch, axis: Axis, look: Look) -> Figure:
         drawing.draw()
         sheet.keys += drawing.keys
         sheet.said.append(drawing.said)
+    if any(key.words == _LOCATED[1][1] for key in sheet.keys):
+        sheet.said.append(_BEHIND)
     along = "octets of the stream" if axis == "octets" else "time"
     return sheet.finish(subject.connection, f"Segments, FPDUs and messages along {along}", window.words, look)
 

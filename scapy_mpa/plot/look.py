@@ -180,14 +180,21 @@ def _add_legend(figure: Figure, look: Look, keys: Sequence[Key]) -> None:
 
 def number_axis(axis: Any, *, whole: bool = True) -> None:
     """Label an axis of octets, or with ``whole`` False of time, with thousands set apart."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=7, integer=whole))
+    plain_numbers(axis)
+
+
+def plain_numbers(axis: Any) -> None:
+    """Label an axis with numbers, thousands set apart, never with powers of ten."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     def text(value: float, _: object) -> str:
         return f"{value:,.0f}" if value == round(value) else f"{value:,g}"
 
     axis.set_major_formatter(FuncFormatter(text))
+    axis.set_minor_formatter(NullFormatter())
 
 
 class TimeUnit(NamedTuple):

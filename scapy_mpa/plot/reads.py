@@ -193,15 +193,20 @@ def _draw_limits(connection: Connection, direction: Direction, ax: Axes, most: f
     if depths is None:
         return
     if direction == "initiator":
-        limits = ((depths.initiator_ord, "ORD", VERMILION), (depths.responder_ird, "IRD of the peer", ORANGE))
+        peer, ord_, ird = "Responder", depths.initiator_ord, depths.responder_ird
     else:
-        limits = ((depths.responder_ord, "ORD", VERMILION), (depths.initiator_ird, "IRD of the peer", ORANGE))
+        peer, ord_, ird = "Initiator", depths.responder_ord, depths.initiator_ird
+    of_ord, of_ird = f"the {direction.capitalize()}'s ORD", f"the {peer}'s IRD"
+    limits: list[tuple[int | None, str, str]] = [(ord_, of_ord, VERMILION), (ird, of_ird, ORANGE)]
+    if ord_ == ird:
+        limits = [(ord_, f"{of_ird} = {of_ord}", VERMILION)]
     for number, (limit, words, colour) in enumerate(limits):
         if limit is None:
             continue
+        said = f"{words} = {limit:,}"
         if limit > 4 * max(most, 1):
-            keys.append(Key(colour, f"{words} of the {direction}: {limit}, far above", "dashes"))
+            keys.append(Key(colour, f"{said}, far above", "dashes"))
             continue
         ax.axhline(limit, color=colour, linestyle=(4 * number, (4, 4)), linewidth=1.0, zorder=1)
         ax.set_ylim(0, max(ax.get_ylim()[1], 1.08 * limit))
-        keys.append(Key(colour, f"{words} of the {direction}: {limit}", "dashes"))
+        keys.append(Key(colour, said, "dashes"))

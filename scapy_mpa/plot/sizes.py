@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scapy_mpa.plot.look import ORANGE, Key, Look, Sheet, number_axis
+from scapy_mpa.plot.look import ORANGE, Key, Look, Sheet, number_axis, plain_numbers
 from scapy_mpa.plot.view import Stretch, Subject
 
 if TYPE_CHECKING:
@@ -30,11 +30,13 @@ def sizes(subject: Subject, window: Stretch, look: Look) -> Figure:
         most = max(int(sizes.max()) if len(sizes) else 0 for sizes in (fpdus, segments))
         width = max(1, -(-(most + 1) // _COLUMNS))
         edges = np.arange(0, most + width + 1, width)
-        for one, colour, shift in ((segments, ORANGE, 0.0), (fpdus, look.blue, 0.45)):
+        # Both stand in the middle of their column: side by side what is smaller might stand right of what is larger.
+        for one, colour, part in ((segments, ORANGE, 0.92), (fpdus, look.blue, 0.46)):
             counts, _ = np.histogram(one, edges)
             there = counts > 0
-            ax.bar((edges[:-1] + shift * width)[there], counts[there], 0.45 * width, color=colour, align="edge")
+            ax.bar((edges[:-1] + width / 2)[there], counts[there], part * width, color=colour)
         ax.set_yscale("log")
+        plain_numbers(ax.yaxis)
         ax.set_ylim(bottom=0.7)
         ax.set_ylabel("how many")
         ax.set_xlabel("octets on the wire")

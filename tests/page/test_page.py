@@ -100,12 +100,36 @@ def test_pictures_of_a_connection(tmp_path: Path) -> None:
     (found,) = [one for key, one in buffers_of(analyze(REORDERED)).items() if key == (0, "initiator")]
     assert f"where most octets waited for order: {found.held['order'].peak:,}" in parsed.text
     for held in found.held.values():
-        assert f" {held.peak} {held.peak_frame} " in parsed.text
+        assert f" {held.peak:,} {held.peak_frame} " in parsed.text
     assert "reads" in Parsed(page(RPING, tmp_path / "y.html")).of("figure")[-1]["class"]
 
 
+def test_what_happened_beside_the_end(tmp_path: Path) -> None:
+    text = Parsed(page(REORDERED, tmp_path / "x.html")).text
+    connection, found = analyze(REORDERED).connections[0], buffers_of(analyze(REORDERED))
+    counts, held = connection.initiator.counts, found[0, "initiator"].held
+    odd = counts.out_of_order_segments + counts.retransmitted_segments
+    assert odd > 0 < counts.delivered_late
+    assert (
+        f"{odd} of {counts.segments} segments of the Initiator came out of order or again; "
+        f"{counts.delivered_late} FPDUs were placed before their turn; "
+        f"a receiver had to hold {held['order'].peak:,} octets for full order, "
+        f"{held['marker'].peak:,} with Markers."
+    ) in text
+    assert "out of order or again" not in Parsed(page(PCAPS / "siw-rev0.pcap", tmp_path / "y.html")).text
+
+
+def test_each_rule_is_explained_once_a_connection(tmp_path: Path) -> None:
+    path = PCAPS / "markers-draft-origin.pcap"
+    parsed, findings = Parsed(page(path, tmp_path / "x.html")), analyze(path).connections[0].findings
+    for rule in {found.rule for found in findings}:
+        # Among the rules, and with the first finding of the connection.
+        assert parsed.text.count(rule.why) == 2
+    assert "this does not say that the upper layer accepted it" in parsed.text
+
+
 def test_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worst are told of at length, and the page says which; all are in the table, or it says how many."""
+    """The worst are described in detail, and the page says which; all are in the table, or it says how many."""
     monkeypatch.setattr(contents, "MOST_DRAWN", 3)
     monkeypatch.setattr(contents, "MOST_WHOLE", 2)
     monkeypatch.setattr(write, "MOST_WHOLE", 2)
@@ -117,7 +141,9 @@ def test_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert sorted(worst) == list(range(7))
     drawn = [int(there["id"].split("-")[1]) for there in parsed.of("details", **{"class": "connection"})]
     assert drawn == worst[:3]
-    assert f"Of 7 connections the worst 3 are told of at length and drawn: {', '.join(map(str, drawn))}." in parsed.text
+    assert (
+        f"Of 7 connections the worst 3 are described in detail and drawn: {', '.join(map(str, drawn))}." in parsed.text
+    )
     assert f"The first 2 of these have all pictures, {worst[0]}, {worst[1]}; the others lanes alone." in parsed.text
     assert sum("data-severity" in there for there in parsed.of("tr")) == 5
     assert "The table lists the worst 5 of 7 connections" in parsed.text

@@ -24,7 +24,7 @@ from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.plot.kinds import KINDS
 from scapy_mpa.plot.look import DARK, LIGHT, write_figure
 from scapy_mpa.plot.view import MOST_RECORDS, Stretch, Subject
-from scapy_mpa.report.buffers import buffers_of
+from scapy_mpa.report.buffers import WAYS, buffers_of
 from tests.conftest import PCAPS, REPO, captures
 from tests.test_docs import blocks, commands
 
@@ -72,13 +72,15 @@ def bars(figure: Figure, axes: int, colour: str) -> int:
 
 
 def test_lanes_have_every_segment_and_fpdu_of_the_frames() -> None:
-    from scapy_mpa.plot.look import GREEN, ORANGE, PURPLE, SKY
+    from scapy_mpa.plot.look import GREEN, ORANGE, PURPLE, SKY, YELLOW
 
     connection = analyze(REORDERED).connections[0]
     figure = connection.plot("lanes", directions=("initiator",), frames=(30, 70))
     fpdus = [one for one in connection.initiator.fpdus if one.placed_frame and 30 <= one.placed_frame <= 70]
     by = [one.located_by for one in fpdus]
-    assert bars(figure, 0, GREEN) == by.count("marker") > 5
+    assert bars(figure, 0, YELLOW) == by.count("marker") > 5
+    assert bars(figure, 0, GREEN) == by.count("scan")
+    assert "behind one found by a Marker counts as located by length" in title(figure).replace("\n", " ")
     assert bars(figure, 0, SKY) == by.count("length") > 5
     (view,) = Subject(connection, ("initiator",)).views(Stretch((30, 70)))
     assert bars(figure, 0, PURPLE) == (~view.segments.is_new).sum() == 3
@@ -143,9 +145,30 @@ def test_a_dense_capture(kind: str, tmp_path: Path) -> None:
 def test_held_is_drawn_as_it_is_counted() -> None:
     report = analyze(REORDERED)
     figure = report.connections[0].plot("held")
-    for axes, (_, found) in zip(figure.axes, buffers_of(report).items(), strict=True):
+    subject = Subject(report.connections[0], ("initiator", "responder"))
+    for axes, ((_, direction), found) in zip(figure.axes, buffers_of(report).items(), strict=True):
         lines = [line for line in axes.get_lines() if isinstance(line, Line2D)]
-        assert [max(line.get_ydata()) for line in lines] == [held.peak for held in found.held.values()]  # type: ignore[arg-type, type-var]
+        # What coincides is one curve.
+        curves = {tuple(subject.buffers(direction).series[way]): found.held[way].peak for way in WAYS}
+        kept = list(curves.values())
+        assert [max(line.get_ydata()) for line in lines] == kept  # type: ignore[arg-type, type-var]
+        for peak in kept:
+            assert f": {peak:,} octets" in axes.get_title(loc="left")
+    upper, lower = figure.axes
+    assert upper.get_xlim() == lower.get_xlim()
+    assert "waiting for full order or placing by length alone (the same)" in texts(svg_of(figure))
+
+
+def test_bars_of_sizes_stand_where_their_column_is() -> None:
+    figure = analyze(REORDERED).connections[0].plot("sizes", directions=("initiator",))
+    (axes,) = figure.axes
+    middles: dict[Any, set[float]] = {}
+    for bar in axes.patches:
+        middles.setdefault(bar.get_facecolor(), set()).add(round(bar.get_x() + bar.get_width() / 2, 6))  # type: ignore[attr-defined]
+    segments, fpdus = middles.values()
+    assert segments & fpdus, "1,448 and 1,436 octets are of one column"
+    figure.draw_without_rendering()
+    assert {"1", "10", "100"} <= {label.get_text() for label in axes.get_yticklabels()}
 
 
 def test_reads_are_those_of_the_messages() -> None:
@@ -157,7 +180,7 @@ def test_reads_are_those_of_the_messages() -> None:
     assert max(upper.get_lines()[0].get_ydata()) == most  # type: ignore[arg-type, type-var]
     latencies = [one.answer.latency_ns / 1000 for one in answered if one.answer is not None]
     assert lower.get_lines()[0].get_ydata() == pytest.approx(latencies)
-    assert "ORD of the responder: 1" in texts(svg_of(figure))
+    assert "the Initiator's IRD = the Responder's ORD = 1" in texts(svg_of(figure))
 
 
 def test_reads_of_one_of_several_connections_on_the_same_ports() -> None:
