@@ -88,6 +88,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--format", "output_format", type=click.Choice(_FORMATS), default="text", show_default=True)
 @click.option("--all", "everything", is_flag=True, help="List the cases that pass or are not supported, too.")
 @click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML, for CI systems.")
+@click.option("--html", metavar="FILE", type=click.Path(dir_okay=False), help="Write a page for a browser.")
 @click.option(
     "--write", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
     help="Write a capture of each case that fails.",
@@ -123,6 +124,7 @@ def probe_command(
     output_format: str,
     everything: bool,
     junit: str | None,
+    html: str | None,
     folder: Path | None,
     ulp: str,
     buffer: tuple[int, int, int] | None,
@@ -160,7 +162,7 @@ def probe_command(
         known_failures(expected) if expected is not None else frozenset(),
         keeps=folder is not None,
     )
-    telling = _Telling(output_format, everything=everything, junit=junit, folder=folder)
+    telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder)
     telling.check()
     with ExitStack() as stack:
         if raw is None and (device, mtu) != (None, None):
@@ -257,7 +259,7 @@ def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase
         telling.result(result, len(cases))
     if run.remark:
         click.echo(f"scapy-mpa: {printable(run.remark)}", err=True)
-    telling.end(peer)
+    telling.end(peer, [one for one in (run.remark, gone) if one])
     if gone:
         click.echo(f"scapy-mpa: {printable(gone)}", err=True)
     bad = [one for one in telling.results if one.counts_against]
@@ -269,11 +271,16 @@ def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase
 class _Telling:
     """Where results go."""
 
-    def __init__(self, output_format: str, *, everything: bool, junit: str | None, folder: Path | None) -> None:
+    def __init__(
+        self, output_format: str, *, everything: bool, junit: str | None, html: str | None, folder: Path | None
+    ) -> None:
         self._is_text = output_format == "text"
         self._everything = everything
         self._junit = junit
+        self._html = html
         self._folder = folder
+        #: The files of recordings, by case.
+        self._captures: dict[str, str] = {}
         self._next = 0.0
         self._shows = self._is_text and sys.stderr.isatty()
         self.results: list[Result] = []
@@ -288,6 +295,13 @@ class _Telling:
                 import junitparser  # noqa: F401
             except ImportError:
                 raise MPAError("--junit needs the package junitparser: pip install 'scapy-mpa[junit]'") from None
+        if self._html is not None:
+            from scapy_mpa.page.templates import check_jinja
+
+            if self._html == STANDARD_OUTPUT:
+                raise click.UsageError("--html names a file: standard output has the results")
+            check_output((), self._html)
+            check_jinja()
         if self._folder is not None:
             check_empty(self._folder)
             make_folder(self._folder)
@@ -302,6 +316,7 @@ class _Telling:
             capture = os.path.join(str(self._folder), f"{result.case.name}.pcapng")
             with written(capture) as file:
                 file.write(result.capture)
+            self._captures[result.case.name] = capture
         if not self._is_text:
             click.echo(json_line(result, capture))
             sys.stdout.flush()
@@ -311,7 +326,7 @@ class _Telling:
                 f"\r\x1b[Kcase {len(self.results)} of {total}: {result.case.name}", end="", file=sys.stderr, flush=True
             )
 
-    def end(self, peer: str) -> None:
+    def end(self, peer: str, remarks: list[str]) -> None:
         """That was the last."""
         if self._shows:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -324,6 +339,13 @@ class _Telling:
                 file.write(junit(self.results, peer))
             if self._is_text:
                 tell_written(self._junit, plural(len(self.results), "case"))
+        if self._html is not None:
+            from scapy_mpa.page.probed import page_of_probe
+
+            with written(self._html) as file:
+                file.write(page_of_probe(self.results, peer, self._captures, remarks).encode())
+            if self._is_text:
+                tell_written(self._html, plural(len(self.results), "case"))
 
     def _table(self) -> str:
         """It is not rich that prints it, since that ends with status 1 when stdout is closed."""

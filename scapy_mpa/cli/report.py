@@ -30,7 +30,8 @@ def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -
     FPDUs around each finding with their octets, lanes; the worst five with all pictures. The page is smaller than 2 MB,
     and says what it leaves out. The captures are read several times, so none can come through a pipe.
     """
-    from scapy_mpa.page.write import check_jinja, page_of
+    from scapy_mpa.page.templates import check_jinja
+    from scapy_mpa.page.write import page_of
     from scapy_mpa.plot.look import check_matplotlib
 
     check_jinja()

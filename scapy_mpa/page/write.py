@@ -7,13 +7,11 @@ run or be loaded but the style sheet and the script whose hashes it names. The s
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scapy_mpa import __version__
-from scapy_mpa.errors import CaptureError, MPAError
+from scapy_mpa.errors import CaptureError
 from scapy_mpa.page.around import Around, AroundFPDU, around_findings
 from scapy_mpa.page.contents import (
     MOST_LISTED,
@@ -25,6 +23,7 @@ from scapy_mpa.page.contents import (
     broken_rules,
     happened,
 )
+from scapy_mpa.page.templates import check_jinja, environment, policy, source
 from scapy_mpa.page.worst import gravest
 from scapy_mpa.plot.look import DARK, LIGHT
 from scapy_mpa.report.connection import Connection, connection_line
@@ -38,12 +37,10 @@ from scapy_mpa.report.negotiated import Negotiated
 from scapy_mpa.report.show import startup_item, startup_of
 from scapy_mpa.report.text import ENDED_WORDS
 from scapy_mpa.report.words import plural
-from scapy_mpa.rules.table import SEVERITIES
 from scapy_mpa.system.names import printable
 from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from markupsafe import Markup
 
 #: Octets of a page at most, and what is kept free for what is always on it.
@@ -100,14 +97,6 @@ class _Section(NamedTuple):
     remarks: list[str]
 
 
-def check_jinja() -> None:
-    """Raise MPAError, with the way to install it, if jinja2 is not there."""
-    try:
-        import jinja2  # noqa: F401
-    except ImportError:
-        raise MPAError("pages are made by jinja2, which is not installed: pip install 'scapy-mpa[report]'") from None
-
-
 def page_of(
     report: Report,
     *,
@@ -142,7 +131,7 @@ class _Page:
         self._commands = commands
         self._directions = directions
         self._most = most_octets
-        self._environment = _environment()
+        self._environment = environment()
         self._drawing = Drawing(report, directions)
         #: Octets that are on the page already, by the name of their place.
         self._places: set[str] = set()
@@ -162,7 +151,7 @@ class _Page:
         )
         frame = {
             "version": __version__,
-            "policy": _policy(style, script),
+            "policy": policy(style, script),
             "style": self._markup(style),
             "script": self._markup(script),
             "report": self._report,
@@ -319,41 +308,12 @@ class _Page:
         return self._environment.get_template(name).render(**values)
 
     def _text(self, name: str) -> str:
-        loader = self._environment.loader
-        assert loader is not None
-        return loader.get_source(self._environment, name)[0]
+        return source(self._environment, name)
 
     def _markup(self, text: str) -> Markup:
         from markupsafe import Markup
 
         return Markup(text)
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    def finalize(value: Any) -> Any:
-        return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    environment = Environment(
-        loader=PackageLoader("scapy_mpa", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=finalize,
-    )
-    environment.globals["severities"] = SEVERITIES
-    return environment
-
-
-def _policy(style: str, script: str) -> str:
-    """What the browser may run and load: this style sheet, this script, and nothing else."""
-    style_hash, script_hash = (
-        f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)
-    )
-    return f"default-src 'none'; style-src {style_hash}; script-src {script_hash}; base-uri 'none'; form-action 'none'"
 
 
 def _dark_rules() -> str:

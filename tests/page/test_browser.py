@@ -139,6 +139,25 @@ def test_a_link_opens_what_it_leads_to(browser: Any, tmp_path: Path) -> None:
     assert {row[11].split()[0] for row in shown_rows(browser)} <= {"error"}
 
 
+def test_the_page_of_a_probe(browser: Any, tmp_path: Path) -> None:
+    from scapy_mpa.page.probed import page_of_probe
+    from scapy_mpa.probe.choice import chosen
+    from tests.probe.peers import our_responder, run_of
+
+    with our_responder("reply-reserved-bit-0x08") as target:
+        results = run_of(target, chosen(["valid-m0-c0", "crc-zero", "marker-at-4"]))
+    out = tmp_path / "probe.html"
+    out.write_text(page_of_probe(results, "127.0.0.1 <b>", {}), encoding="utf-8")
+    open_page(browser, out)
+    assert len(shown_rows(browser)) == 3
+    least = "const one = document.getElementById('least'); one.value = '0'; one.dispatchEvent(new Event('change'))"
+    browser.execute_script(least)
+    assert [row[0] for row in shown_rows(browser)] == ["fail"]
+    assert browser.title == "MPA probe: 127.0.0.1 <b>"
+    assert browser.get_log("browser") == []
+    assert requested(browser) == [out.as_uri()]
+
+
 def test_what_others_wrote_does_nothing(browser: Any, tmp_path: Path) -> None:
     out = tmp_path / "x.html"
     path = hurting(tmp_path)

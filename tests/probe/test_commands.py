@@ -67,12 +67,17 @@ def test_lines_follow_the_schema_and_are_alone() -> None:
 
 
 def test_a_table_junit_and_captures_of_what_fails(tmp_path: Path) -> None:
-    xml, folder = tmp_path / "junit.xml", tmp_path / "failed"
+    xml, folder, page = tmp_path / "junit.xml", tmp_path / "failed", tmp_path / "page.html"
     names = ("valid-m0-c0", "crc-zero", "marker-at-4", "ulpdu-length-0-write")
     arguments = [word for name in names for word in ("--case", name)]
     with our_responder("reply-reserved-bit-0x08") as target:
-        result = probe(HOST, port_of(target), *QUICK, *arguments, "--junit", str(xml), "--write", str(folder))
+        files = ("--junit", str(xml), "--html", str(page), "--write", str(folder))
+        result = probe(HOST, port_of(target), *QUICK, *arguments, *files)
     assert result.return_value == 1, result.output
+    html = page.read_text(encoding="utf-8")
+    assert all(f'id="case-{name}"' in html for name in names)
+    assert "4 cases: 1 pass, 1 allowed, 1 unsupported, 1 fail" in html
+    assert f"scapy-mpa analyze {folder / 'valid-m0-c0.pcapng'}" in html
     assert "startup-reserved-bits" in result.stdout
     assert "4 cases: 1 pass, 1 allowed, 1 unsupported, 1 fail" in result.stdout
     suites = JUnitXml.fromfile(str(xml))
@@ -127,6 +132,7 @@ def test_status_2_and_3(tmp_path: Path) -> None:
         (HOST, "7471", "--case", "wrap-in-crc"),
         (HOST, "7471", "--case", "reply-key-first-octet"),
         (HOST, "7471", "--junit", "-"),
+        (HOST, "7471", "--html", "-"),
         (HOST, "7471", "--expected", "/nowhere"),
         ("--listen", "0", "--run", "'"),
     ],
@@ -208,3 +214,6 @@ def test_without_junitparser_it_is_said_before_anything_is_sent(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "junitparser", None)
     result = probe(HOST, "1", "--junit", os.devnull)
     assert "scapy-mpa[junit]" in str(result.exception)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    result = probe(HOST, "1", "--html", "page.html")
+    assert "scapy-mpa[report]" in str(result.exception)

@@ -6,6 +6,7 @@ import socket
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,7 @@ def test_hostile_octets_are_escaped(tmp_path: Path) -> None:
     from junitparser import JUnitXml
     from rich.console import Console
 
+    from scapy_mpa.page.probed import page_of_probe
     from scapy_mpa.probe.told import json_line, junit, print_table
 
     evil = b"MPA ID Rep\x1b[2J\x00<&]]>\xff\r\n"
@@ -122,7 +124,14 @@ def test_hostile_octets_are_escaped(tmp_path: Path) -> None:
     with console.capture() as printed:
         print_table(results, console, everything=True)
     xml = junit(results, f"{HOST}:{port}")
-    for text in (lines, printed.get(), xml.decode()):
+    judged = replace(results[0], judgement=replace(results[0].judgement, reason="<img src=x onerror=alert(1)>"))
+    page = page_of_probe([judged, *results[1:]], "<script>a</script>", {"crc-zero": '"onload="'}, ["</style>"])
+    assert "&lt;img src=x" in page
+    assert "&lt;script&gt;a" in page
+    assert "&lt;/style&gt;" in page
+    assert page.count("<script>") == page.count("</style>") == 1
+    assert evil[:16].hex(" ") in page
+    for text in (lines, printed.get(), xml.decode(), page):
         assert not any(ord(letter) < 32 and letter not in "\n" for letter in text)
     assert json.loads(json_line(results[0]))["seen"]["octets"] == evil.hex()
     assert sum(suite.tests for suite in JUnitXml.fromstring(xml)) == 3

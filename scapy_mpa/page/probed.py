@@ -1,0 +1,96 @@
+"""The page of a probe's run: every case with its verdict, what was expected and what came, and the peer's octets.
+
+A browser sorts and filters the table; nothing is loaded, and nothing runs but the script of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from scapy_mpa import __version__
+from scapy_mpa.page.templates import check_jinja, environment, policy, source
+from scapy_mpa.probe.judge import expected_words, seen_words
+from scapy_mpa.probe.run import Result
+from scapy_mpa.probe.told import counts, why
+
+#: Octets of a peer that the page shows of each case, and in all.
+_OCTETS, _ALL_OCTETS = 512, 400_000
+_ROW = 16
+
+
+class _ProbedCase(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        result: what became of the case.
+        grade: 0 if it counts against the peer, 1 if it might, 2 if it says nothing, 3 if all is well.
+        badge: the class of its badge.
+        expected: what was expected, in words.
+        seen: what came, in words.
+        why: the reason of the verdict.
+        octets: the first octets of the peer, in hexadecimal.
+        capture: the file of its recording, empty without one.
+    """
+
+    result: Result
+    grade: int
+    badge: str
+    expected: str
+    seen: str
+    why: str
+    octets: str
+    capture: str
+
+
+def page_of_probe(
+    results: Sequence[Result], peer: str, captures: Mapping[str, str], remarks: Sequence[str] = ()
+) -> str:
+    """The page of a run.
+
+    Args:
+        results: what became of the cases, in their order.
+        peer: who was tested, in words.
+        captures: the files of recordings, by case.
+        remarks: what else is to be said of the run, a sentence each.
+
+    Raises:
+        MPAError: jinja2 is not installed.
+    """
+    from markupsafe import Markup
+
+    check_jinja()
+    templates = environment()
+    style, script = source(templates, "page.css"), source(templates, "page.js")
+    rows, left = [], _ALL_OCTETS
+    for result in results:
+        octets = bytes(result.seen.octets[: min(_OCTETS, left)])
+        left -= len(octets)
+        rows.append(_row(result, octets, captures.get(result.case.name, "")))
+    return templates.get_template("probe.html").render(
+        version=__version__,
+        policy=policy(style, script),
+        style=Markup(style),
+        script=Markup(script),
+        peer=peer,
+        counts=counts(results),
+        rows=rows,
+        remarks=remarks,
+    )
+
+
+def _row(result: Result, octets: bytes, capture: str) -> _ProbedCase:
+    verdict = result.judgement.verdict
+    if result.counts_against:
+        grade, badge = 0, "error"
+    elif verdict == "pass":
+        grade, badge = 3, "fine"
+    elif verdict == "unsupported":
+        grade, badge = 2, "note"
+    else:
+        grade, badge = 1, "warning"
+    lines = [octets[at : at + _ROW].hex(" ") for at in range(0, len(octets), _ROW)]
+    peer = result.case.case.peer
+    return _ProbedCase(
+        result, grade, badge, expected_words(peer), seen_words(result.seen), why(result), "\n".join(lines), capture
+    )
