@@ -74,7 +74,7 @@ def page_of_probe(
         script=Markup(script),
         peer=peer,
         counts=counts(results),
-        rows=rows,
+        rows=sorted(rows, key=lambda one: one.grade),
         remarks=remarks,
     )
 
