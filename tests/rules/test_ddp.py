@@ -27,6 +27,7 @@ from scapy_mpa.craft.ulpdus import (
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.inorder import InOrder
+from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.watch.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
 from tests.rules.talks import HOWS, How, begun, findings, put, told
@@ -252,7 +253,9 @@ def test_what_short_cuts_see_is_what_is_seen_without_them(
         talk.put("a", seq + start, octets[start:end])
 
     def seen(*, records: bool = True) -> list[tuple[object, ...]]:
-        receiver = feed([talk.segments], records=records)
+        # What is over keeps no watches; here they are looked at.
+        with patch.object(FullOperation, "let_go", lambda _: None):
+            receiver = feed([talk.segments], records=records)
         said = [
             (one.rule.id, one.direction, one.frame, one.last_frame, one.count, one.detail) for one in findings(receiver)
         ]
