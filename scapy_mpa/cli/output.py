@@ -39,6 +39,15 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
         raise click.UsageError("such a file is nothing for a terminal; name a file, or send it into a pipe")
 
 
+def check_folder_of(output: str) -> None:
+    """Raise :class:`click.UsageError` for a file that cannot be made, before anything is done to fill it."""
+    folder = os.path.dirname(os.path.abspath(output))
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"{printable(output)}: there is no folder {printable(folder)}")
+    if not os.access(folder, os.W_OK):
+        raise click.UsageError(f"{printable(output)}: cannot be written")
+
+
 def check_read_twice(captures: Sequence[str], again: str) -> None:
     """Raise :class:`click.UsageError` for a pipe among captures that ``again`` reads twice."""
     for capture in captures:

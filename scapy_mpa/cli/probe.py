@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_output, make_folder, tell_written, written
+from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.types import BufferType, OctetsType
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
@@ -65,7 +65,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option(
     "--clause", "clauses", multiple=True, metavar="CLAUSE", help="Only of this clause: 'RFC 5044 §4'. May be repeated."
 )
-@click.option("--list", "only_list", is_flag=True, help="Tell of the cases, give none.")
+@click.option("--list", "only_list", is_flag=True, help="List the cases, give none.")
 @click.option("--strict", is_flag=True, help="What SHOULD be counts as what MUST be.")
 @click.option(
     "--timeout", type=click.FloatRange(0.001, 3600), default=2.0, show_default=True, help="Seconds for each answer."
@@ -210,7 +210,7 @@ def target_of(
         if command is not None:
             raise click.UsageError("--run starts an Initiator, which is tested with --listen")
         if len(where) != 2 or not where[1].isdecimal() or not 0 < int(where[1]) <= 0xFFFF:
-            raise click.UsageError("HOST PORT of a Responder are wanted, or --listen PORT for an Initiator")
+            raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
         connector = (
             Connector(where[0], int(where[1]), timeout)
             if wire is None
@@ -290,7 +290,7 @@ class _Telling:
         if self._junit is not None:
             if self._junit == STANDARD_OUTPUT:
                 raise click.UsageError("--junit names a file: standard output has the results")
-            check_output((), self._junit)
+            check_folder_of(self._junit)
             try:
                 import junitparser  # noqa: F401
             except ImportError:
@@ -300,7 +300,7 @@ class _Telling:
 
             if self._html == STANDARD_OUTPUT:
                 raise click.UsageError("--html names a file: standard output has the results")
-            check_output((), self._html)
+            check_folder_of(self._html)
             check_jinja()
         if self._folder is not None:
             check_empty(self._folder)

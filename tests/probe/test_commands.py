@@ -142,6 +142,14 @@ def test_what_cannot_be_used(arguments: tuple[str, ...]) -> None:
     assert isinstance(result.exception, (MPAError, UsageError))
 
 
+@pytest.mark.parametrize("option", ["--html", "--junit"])
+def test_a_file_that_cannot_be_made_is_said_before_anything_is_sent(option: str, tmp_path: Path) -> None:
+    for name, words in ((tmp_path / "none" / "x", "there is no folder"), (tmp_path, "is a directory")):
+        error = probe(HOST, "1", option, str(name)).exception
+        assert isinstance(error, UsageError)
+        assert words in str(error)
+
+
 def test_the_list_says_role_and_carrier_of_each_case() -> None:
     lines = probe("--list").stdout.splitlines()
     assert len(lines) == len(all_cases()) + 1
