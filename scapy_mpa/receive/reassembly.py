@@ -16,6 +16,7 @@ order quick to read.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -189,6 +190,16 @@ class Reassembly:
         if at < end:
             found.append((at, end))
         return found
+
+    def captured_within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of [start, end) captured already, in order; nothing may change before the last one is taken."""
+        if start < min(self.next, end):
+            yield start, min(self.next, end)
+        for index in range(bisect_right(self.beyond, start, key=_end_of), len(self.beyond)):
+            first, last = self.beyond[index]
+            if first >= end:
+                return
+            yield max(first, start), min(last, end)
 
     def commit(self, seg: Segment, start: int, end: int) -> list[tuple[int, int]]:
         """Hold what [start, end) of ``seg``, whose first octet is at ``start``, brings that is new.

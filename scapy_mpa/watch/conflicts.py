@@ -49,23 +49,36 @@ class _Run(NamedTuple):
 class Conflict:
     """A segment differs from others in octets of the same places.
 
+    It is to be asked before the octets at hand change.
+
     Args:
         reassembly: the octets at hand.
         consumed: what was consumed and differs.
-        runs: what is held and differs.
+        runs: what is held and differs, in order.
     """
 
-    __slots__ = ("_consumed", "_reassembly", "_runs")
+    __slots__ = ("_consumed", "_found", "_reassembly", "_search")
 
-    def __init__(self, reassembly: Reassembly, consumed: list[Place], runs: list[_Run]) -> None:
+    def __init__(self, reassembly: Reassembly, consumed: list[Place], runs: Iterator[_Run]) -> None:
         self._reassembly = reassembly
         self._consumed = consumed
-        self._runs = runs
+        #: What was found so far; who only asks whether there is a conflict has no more looked for.
+        self._found: list[_Run] = []
+        self._search = runs
+
+    def __bool__(self) -> bool:
+        return bool(self._consumed) or next(self._runs(), None) is not None
+
+    def _runs(self) -> Iterator[_Run]:
+        yield from self._found
+        for run in self._search:
+            self._found.append(run)
+            yield run
 
     @property
     def most_others(self) -> int:
         """How many others may differ at most, near enough."""
-        pieces = (self._reassembly.pieces_of(run.start, run.start + len(run.held)) for run in self._runs)
+        pieces = (self._reassembly.pieces_of(run.start, run.start + len(run.held)) for run in self._runs())
         return len(self._consumed) + sum(map(len, pieces))
 
     @property
@@ -84,7 +97,7 @@ class Conflict:
         """The same; one comes as often as it differs in another place."""
         is_wrong = self._reassembly.checksums.is_wrong
         yield from (place for place in self._consumed if is_wrong(place[1]))
-        for start, mine, held in self._runs:
+        for start, mine, held in self._runs():
             for first, last, other in self._reassembly.damaged_within(start, start + len(held)):
                 low, high = max(first - start, 0), last - start
                 different = first_difference(mine[low:high], held[low:high])
@@ -98,7 +111,7 @@ class Conflict:
         consumed = [place for place in self._consumed if not is_wrong(place[1])]
         if consumed:
             return min(consumed, key=lambda place: place[0])
-        for start, mine, held in self._runs:
+        for start, mine, held in self._runs():
             at: int | None = 0
             while at is not None and (at := first_difference(mine, held, at)) is not None:
                 (piece,) = reassembly.pieces_of(start + at, start + at + 1)
@@ -113,10 +126,10 @@ def conflict_of(reassembly: Reassembly, seg: Segment, start: int, end: int) -> C
     consumed: list[Place] = []
     if start < reassembly.base:
         consumed = _differing_consumed(reassembly, seg, start, end)
-    runs: list[_Run] = []
+    runs: Iterator[_Run] = iter(())
     if start < reassembly.next or reassembly.beyond:
         runs = _differing_runs(reassembly, seg, start, max(start, reassembly.base), end)
-    return Conflict(reassembly, consumed, runs) if consumed or runs else None
+    return Conflict(reassembly, consumed, runs) or None
 
 
 def is_repeat(reassembly: Reassembly, seg: Segment) -> bool:
@@ -129,31 +142,31 @@ def is_repeat(reassembly: Reassembly, seg: Segment) -> bool:
     return conflict is None or conflict.has_damaged
 
 
-def _differing_runs(reassembly: Reassembly, seg: Segment, start: int, low: int, end: int) -> list[_Run]:
-    """Where [low, end) of a segment that begins at ``start`` differs from what is held."""
-    ranges, at = [], low
-    for first, last in (*reassembly.missing(low, end), (end, end)):
-        if at < first:
-            ranges.append((at, first))
-        at = last
+def _differing_runs(reassembly: Reassembly, seg: Segment, start: int, low: int, end: int) -> Iterator[_Run]:
+    """Where [low, end) of a segment that begins at ``start`` differs from what is held, in order."""
     octets = bytes(seg.buffer[seg.start + low - start : seg.end])
-    if len(ranges) > _FEW_RANGES:
-        # A damaged segment may come over many islands, again and again, and differ from the last of them.
-        pieces = reassembly.pieces_of(low, end)
-        views = [other.buffer[at + max(low - a, 0) : at + min(b, end) - a] for a, b, at, other in pieces]
-        if b"".join(views) == b"".join([octets[first - low : last - low] for first, last in ranges]):
-            return []
-    runs = []
-    while ranges:
-        first, last = ranges.pop()
+    for number, (first, last) in enumerate(reassembly.captured_within(low, end)):
+        if number == _FEW_RANGES and _is_held(reassembly, octets[first - low :], first, end):
+            # A damaged segment may come over many islands, again and again, and differ from the last of them.
+            return
         held, mine = reassembly.read(first, last), octets[first - low : last - low]
-        if len(held) < len(mine):
-            # Before a startup frame is found, a hole may have been skipped between octets that are still held.
-            pieces = reassembly.pieces_of(first, last)
-            ranges += [(max(piece.start, first), min(piece.end, last)) for piece in pieces]
-        elif mine != held:
-            runs.append(_Run(first, mine, held))
-    return runs[::-1]
+        if len(held) == len(mine):
+            if mine != held:
+                yield _Run(first, mine, held)
+            continue
+        # Before a startup frame is found, a hole may have been skipped between octets that are still held.
+        for a, b, _, _ in reassembly.pieces_of(first, last):
+            held, mine = reassembly.read(max(a, first), min(b, last)), octets[max(a, first) - low : min(b, last) - low]
+            if mine != held:
+                yield _Run(max(a, first), mine, held)
+
+
+def _is_held(reassembly: Reassembly, octets: bytes, start: int, end: int) -> bool:
+    """Whether all that is held of [start, end) is what ``octets`` are there."""
+    pieces = reassembly.pieces_of(start, end)
+    held = [other.buffer[at + max(start - a, 0) : at + min(b, end) - a] for a, b, at, other in pieces]
+    mine = [octets[max(a - start, 0) : b - start] for a, b, _, _ in pieces]
+    return b"".join(held) == b"".join(mine)
 
 
 def _differing_consumed(reassembly: Reassembly, seg: Segment, start: int, end: int) -> list[Place]:
