@@ -111,6 +111,8 @@ atheris: $(INSTALLED_TEST) ## let coverage guide the search for captures that br
 	$(BIN)/python -m scripts.atheris_target fuzz/corpus -artifact_prefix=fuzz/ $(ATHERIS_ARGS)
 
 sanitize: $(INSTALLED_TEST) ## 100,000 mutated captures under ASAN and UBSAN (SANITIZE_ARGS="--count 2000")
+	@# Here setup.py runs without pip, which would bring what building needs.
+	sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | tr -d , | xargs $(PIP) install --quiet
 	SCAPY_MPA_CFLAGS="$(SANITIZERS)" $(BIN)/python setup.py -q build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
 	@for folder in scripts tests pcaps; do ln -sfn $(CURDIR)/$$folder $(SANITIZED)/lib/$$folder; done
 	cd $(SANITIZED)/lib && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
