@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from scapy_mpa.capture.files import Captures, CaptureSource
+from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import Datagram, Fragment, Fragments
 from scapy_mpa.capture.index import rewind
+from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits

@@ -1,20 +1,25 @@
 """Several captures as one, opened by name.
 
-Captures are merged by the time of the records at their heads, as mergecap does: never re-sorted within a file,
-ties in the order given. Frame numbers run through the merge, from 1.
+Those of one group (:class:`~scapy_mpa.capture.named.Sources`) are merged by the time of the records at their heads,
+as mergecap does: never re-sorted within a file, ties in the order given. Groups follow one another. Frame numbers run
+through all of them, from 1. A capture is read from when its first record is due, so few files are open at a time.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from heapq import heapify, heappop, heapreplace
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, TypeVar
+from typing import BinaryIO, TypeVar
 
 from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, as_sources, name_of
 from scapy_mpa.capture.notes import Note, Notes
+from scapy_mpa.capture.opened import OnDemandFile, OpenFiles
 from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, segment_of_fragment
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
@@ -25,12 +30,7 @@ from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 
-#: What names a capture: a path, ``-`` for standard input, or an open binary file.
-CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
-
 T = TypeVar("T")
-
-STANDARD_INPUT = "-"
 
 #: Segments handed on at a time when captures are merged.
 _MERGED_BATCH = 1024
@@ -49,45 +49,43 @@ class Captures:
 
     def __init__(self, sources: CaptureSource | Sequence[CaptureSource], *, limits: Limits = DEFAULT_LIMITS) -> None:
         """Open all sources; raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read."""
-        given: list[CaptureSource] = []
-        if isinstance(sources, Sequence) and not isinstance(sources, str):
-            given.extend(sources)
-        else:
-            given.append(sources)
-        self.damage: list[str] = []
+        self.sources = as_sources(sources)
+        self.damage = [*self.sources.skipped]
         self._notes = Notes()
         self._limits = limits
         self.fragments = Fragments(limits, self._notes)
+        #: Frames of the groups that were read.
+        self._before = 0
+        self._files = OpenFiles()
         with ExitStack() as stack:
-            self.readers = [self._open(source, stack) for source in given]
+            stack.callback(self._files.close)
+            self._on_demand: dict[int, OnDemandFile] = {}
+            self.readers = [self._open(index, source, stack) for index, source in enumerate(self.sources)]
             self._stack = stack.pop_all()
-        self.names = [encodable(name_of(source)) for source in given]
+        self.names = [encodable(name_of(source)) for source in self.sources]
 
-    def _open(self, source: CaptureSource, stack: ExitStack) -> Reader:
+    def _open(self, index: int, source: CaptureSource, stack: ExitStack) -> Reader:
         if source == STANDARD_INPUT:
             return self._reader(sys.stdin.buffer, STANDARD_INPUT)
         if not isinstance(source, (str, os.PathLike)):
             return self._reader(source, name_of(source))
         path = Path(source)
+        file: BinaryIO | OnDemandFile
         try:
-            # The reader takes whole blocks: a buffer below it would only copy.
-            file = stack.enter_context(path.open("rb", buffering=0))
-        except OSError as error:
-            raise CaptureError(f"{printable(source)}: {error.strerror or error}") from error
+            if stat.S_ISREG(path.stat().st_mode):
+                file = self._on_demand[index] = self._files.file(path)
+            else:
+                file = stack.enter_context(path.open("rb", buffering=0))
+        except (OSError, ValueError) as error:
+            raise CaptureError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from error
         return self._reader(file, name_of(source))
 
-    def _reader(self, file: BinaryIO, name: str) -> Reader:
+    def _reader(self, file: BinaryIO | OnDemandFile, name: str) -> Reader:
         """A reader for what the first octets say."""
-        name = printable(name)
         try:
-            magic, octets = octets_of(file, name, self._limits.decompression)
-            if magic in MAGIC_NUMBERS:
-                return PcapReader(octets, name, self.fragments)
-            if magic == PCAPNG_MAGIC:
-                return PcapngReader(octets, name, self.fragments)
+            return reader_of(file, name, self.fragments, self._limits)
         except OSError as error:
-            raise CaptureError(f"{name}: {error.strerror or error}") from error
-        raise CaptureError(f"{name}: {'not a pcap file' if magic else 'the file is empty'}")
+            raise CaptureError(f"{printable(name)}: {error.strerror or error}") from error
 
     def __enter__(self) -> Captures:
         return self
@@ -98,7 +96,17 @@ class Captures:
     @property
     def packets(self) -> int:
         """Records read so far, of all captures."""
-        return sum(reader.frames for reader in self.readers)
+        return sum(reader.frames - reader.before for reader in self.readers)
+
+    @property
+    def begins(self) -> list[tuple[int, int]] | None:
+        """After the last batch: how many frames come before each capture, and which it is, in the order of reading.
+
+        None if some were merged.
+        """
+        if len(self.sources.groups) < len(self.readers):
+            return None
+        return [(self.readers[index].before, index) for (index,) in self.sources.groups]
 
     @property
     def notes(self) -> list[Note]:
@@ -110,21 +118,37 @@ class Captures:
 
         Raises :class:`~scapy_mpa.errors.CaptureError` at the end if a damaged capture gave no packet at all.
         """
-        if len(self.readers) == 1:
-            yield from _readable(self.readers[0], every_record=False)
-        else:
-            yield from self._merged()
+        for group in self.sources.groups:
+            if len(group) == 1:
+                reader = self.readers[group[0]]
+                reader.begin_at(self._before)
+                yield from _readable(reader, every_record=False)
+            else:
+                yield from self._merged(group)
+            self._end(group)
         for reader in self.readers:
             self._conclude(reader)
 
+    def _end(self, group: Sequence[int]) -> None:
+        self._before += sum(self.readers[index].frames - self.readers[index].before for index in group)
+        for index in group:
+            if len(self.readers) > 1 and index in self._on_demand:
+                self._on_demand[index].rest()
+
     def _conclude(self, reader: Reader) -> None:
-        if reader.damage is not None:
-            if not reader.frames:
-                raise CaptureError(f"{reader.name}: no packet can be read: {reader.damage}")
-            if reader.limit is not None:
-                self._notes.add("limit", self.packets, reader.time, reader.limit)
-            self.damage.append(f"{reader.name}: damaged after frame {reader.frames}: {reader.damage}")
-        reader.conclude()
+        frames = reader.frames - reader.before
+        try:
+            if reader.damage is not None:
+                if not frames:
+                    raise CaptureError(f"{reader.name}: no packet can be read: {reader.damage}")
+                if reader.limit is not None:
+                    self._notes.add("limit", self.packets, reader.time, reader.limit)
+                self.damage.append(f"{reader.name}: damaged after frame {frames}: {reader.damage}")
+            reader.conclude()
+        except CaptureError as error:
+            if not self.sources.lenient or not self.packets:
+                raise
+            self.damage.append(str(error))
 
     def records(self) -> Iterator[Segment]:
         """Yield a segment for each record of all captures, in place of :meth:`batches`.
@@ -132,16 +156,31 @@ class Captures:
         What is none has an empty key; :data:`~scapy_mpa.capture.packet.FRAGMENT` tells a fragment, which is not put
         together with others.
         """
-        streams = [((seg.time, seg) for seg in _flat(_readable(reader, every_record=True))) for reader in self.readers]
-        for frame, (_, (_, seg)) in enumerate(merged(streams), 1):
+        for group in self.sources.groups:
+            yield from self._records(group)
+            self._end(group)
+
+    def _records(self, group: Sequence[int]) -> Iterator[Segment]:
+        batches = [_readable(self.readers[index], every_record=True) for index in group]
+        streams = [((seg.time, seg) for seg in _flat(of_one)) for of_one in batches]
+        begins = [self.sources.begins[index] for index in group]
+        for frame, (_, (_, seg)) in enumerate(merged(streams, begins), self._before + 1):
             yield seg._replace(frame=frame)
 
-    def _merged(self) -> Iterator[list[Segment]]:
+    def positions(self) -> Iterator[tuple[int, int]]:
+        """Yield the index of the reader of each record, and the place in its file, in place of :meth:`batches`."""
+        for group in self.sources.groups:
+            begins = [self.sources.begins[index] for index in group]
+            for which, (_, position) in merged([self.readers[index].positions() for index in group], begins):
+                yield group[which], position
+            self._end(group)
+
+    def _merged(self, group: Sequence[int]) -> Iterator[list[Segment]]:
         batch: list[Segment] = []
         # A segment keeps the whole block of its capture; each capture has two at most that are due.
         blocks: set[int] = set()
-        held, most = 0, 2 * BLOCK_SIZE * len(self.readers) + _MERGED_OCTETS
-        for seg in self.records():
+        held, most = 0, 2 * BLOCK_SIZE * len(group) + _MERGED_OCTETS
+        for seg in self._records(group):
             found: Segment | None = seg
             if seg.tcp == FRAGMENT:
                 # Fragments may be dealt out to several captures: they come together in the order of the merge.
@@ -161,27 +200,50 @@ class Captures:
         yield batch
 
 
-def name_of(source: CaptureSource) -> str:
-    """What a capture is called."""
-    if isinstance(source, (str, os.PathLike)):
-        return os.fspath(source)
-    name = getattr(source, "name", "<file>")
-    return os.fsdecode(name) if isinstance(name, bytes) else str(name)
+def reader_of(file: BinaryIO | OnDemandFile, name: str, fragments: Fragments, limits: Limits) -> Reader:
+    """A reader for what the first octets of a file say.
+
+    Raises OSError, and :class:`~scapy_mpa.errors.CaptureError` for what is no capture.
+    """
+    name = printable(name)
+    magic, octets = octets_of(file, name, limits.decompression)
+    if magic in MAGIC_NUMBERS:
+        return PcapReader(octets, name, fragments)
+    if magic == PCAPNG_MAGIC:
+        return PcapngReader(octets, name, fragments)
+    raise CaptureError(f"{name}: {'not a pcap file' if magic else 'the file is empty'}")
 
 
-def merged(streams: Sequence[Iterator[tuple[int, T]]]) -> Iterator[tuple[int, tuple[int, T]]]:
-    """Yield (index of its stream, record) of records (time, ...), by the time at the heads of the streams."""
-    heads = [next(stream, None) for stream in streams]
-    while True:
-        # min() takes the first of equals: ties in the order given.
-        there = [(head[0], index) for index, head in enumerate(heads) if head is not None]
-        if not there:
-            return
-        chosen = min(there)[1]
-        head = heads[chosen]
-        assert head is not None
-        yield chosen, head
-        heads[chosen] = next(streams[chosen], None)
+def merged(
+    streams: Sequence[Iterator[tuple[int, T]]], begins: Sequence[int | None] | None = None
+) -> Iterator[tuple[int, tuple[int, T]]]:
+    """Yield (index of its stream, record) of records (time, ...), by the time at the heads of the streams.
+
+    A stream of which it is known when it ``begins`` is not read from before.
+    """
+    heads: dict[int, tuple[int, T]] = {}
+    # Of equals the first stream comes first: ties in the order given.
+    due: list[tuple[int, int]] = []
+    for index, stream in enumerate(streams):
+        begin = None if begins is None else begins[index]
+        if begin is None and (head := next(stream, None)) is not None:
+            heads[index], begin = head, head[0]
+        if begin is not None:
+            due.append((begin, index))
+    heapify(due)
+    while due:
+        time, index = due[0]
+        record = heads.pop(index, None)
+        if record is not None and record[0] == time:
+            yield index, record
+            record = None
+        if record is None:
+            record = next(streams[index], None)
+        if record is None:
+            heappop(due)
+        else:
+            heads[index] = record
+            heapreplace(due, (record[0], index))
 
 
 def _readable(reader: Reader, every_record: bool) -> Iterator[list[Segment]]:

@@ -9,13 +9,14 @@ import os
 import stat
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from scapy_mpa.capture.files import STANDARD_INPUT, Captures, CaptureSource, merged, name_of
+from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Joined, Sources, as_sources, name_of
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.errors import CaptureError
@@ -41,15 +42,23 @@ class FramePiece(NamedTuple):
 class FrameIndex:
     """The frames of one or more captures, numbered as :class:`~scapy_mpa.capture.files.Captures` numbers them."""
 
-    def __init__(self, sources: CaptureSource | Sequence[CaptureSource], *, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._sources = sources
+    def __init__(
+        self,
+        sources: CaptureSource | Sequence[CaptureSource],
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        begins: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        self._sources = as_sources(sources)
+        #: Of captures that follow one another: how many frames come before each, and which it is, if it is known.
+        self.begins = begins
         #: Those under which the captures were read: it must end where that did.
         self._limits = limits
         self._stack = ExitStack()
         self._readers: list[Reader] = []
         self._positions = array("Q")
         #: The reader of each frame, if there are several.
-        self._reader_of = array("H")
+        self._reader_of = array("I")
         #: The frames of each reader, ascending, if somebody asked.
         self._frames_of: list[array[int]] = []
         #: The frames read last, and what fragments completed: one that holds many FPDUs is asked for as often.
@@ -93,14 +102,19 @@ class FrameIndex:
             yield from captures.batches()
 
     @property
-    def sources(self) -> list[CaptureSource]:
+    def sources(self) -> Sources:
         """The captures, to be read from their beginning by somebody else.
 
         Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`batches` does.
         """
         self.close()
         rewind(self._sources)
-        return as_list(self._sources)
+        return self._sources
+
+    @property
+    def joined(self) -> Joined | None:
+        """How the captures become one, None if there are not several."""
+        return self._sources.joined
 
     @property
     def limits(self) -> Limits:
@@ -162,6 +176,9 @@ class FrameIndex:
 
         Raises :class:`~scapy_mpa.errors.CaptureError` as :meth:`segments` does.
         """
+        if self.begins is not None:
+            before, which = self.begins[bisect_left(self.begins, (frame,)) - 1]
+            return which, frame - before
         self._make()
         self._place(frame)
         if not self._reader_of:
@@ -223,9 +240,9 @@ class FrameIndex:
         with ExitStack() as stack:
             captures = stack.enter_context(Captures(self._sources, limits=self._limits))
             if len(captures.readers) == 1:
-                self._positions.extend(position for _, position in captures.readers[0].positions())
+                self._positions.extend(position for _, position in captures.positions())
             else:
-                for index, (_, position) in merged([reader.positions() for reader in captures.readers]):
+                for index, position in captures.positions():
                     self._reader_of.append(index)
                     self._positions.append(position)
             self._readers = captures.readers
@@ -238,7 +255,7 @@ class FrameIndex:
     def close(self) -> None:
         """Close the files; asking for a frame opens them again."""
         self._stack.close()
-        self._readers, self._positions, self._reader_of, self._frames_of = [], array("Q"), array("H"), []
+        self._readers, self._positions, self._reader_of, self._frames_of = [], array("Q"), array("I"), []
         self._recent, self._whole = {}, {}
 
 
@@ -277,13 +294,6 @@ def _end(part: tuple[int, int]) -> int:
     return part[1]
 
 
-def as_list(sources: CaptureSource | Sequence[CaptureSource]) -> list[CaptureSource]:
-    """The captures that were named, be it one or several."""
-    if isinstance(sources, Sequence) and not isinstance(sources, str):
-        return list(sources)
-    return [sources]
-
-
 def is_pipe(source: CaptureSource) -> bool:
     """Whether a capture, by name, can be read only once."""
     if source == STANDARD_INPUT:
@@ -302,7 +312,7 @@ def rewind(sources: CaptureSource | Sequence[CaptureSource]) -> None:
 
     Raises :class:`~scapy_mpa.errors.CaptureError` for one that cannot be read again.
     """
-    for source in as_list(sources):
+    for source in as_sources(sources):
         if is_pipe(source):
             raise CaptureError(f"{printable(name_of(source))}: a pipe cannot be read again")
         if source == STANDARD_INPUT:

@@ -101,7 +101,7 @@ class PcapReader(Reader):
             seconds, fraction, captured, wire = unpack_record(octets, at)
             start = at + RECORD_HEADER_LENGTH
             if captured > MAX_CAPTURED_LENGTH:
-                self.damage = f"frame {frame + 1} claims {captured} captured octets"
+                self.damage = f"frame {frame + 1 - self.before} claims {captured} captured octets"
                 break
             end = start + captured
             if end > size:

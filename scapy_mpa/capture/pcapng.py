@@ -215,7 +215,7 @@ class PcapngReader(Reader):
                 self.damage = str(damage)
                 break
             except IndexError:
-                self.damage = f"frame {frame + 1} is of an interface that is not described"
+                self.damage = f"frame {frame + 1 - self.before} is of an interface that is not described"
                 break
             frame += 1
             at += length
@@ -281,7 +281,7 @@ class PcapngReader(Reader):
             _, _, index, _, high, low, captured, wire = section.fields.obsolete(octets, at)
         interface = section.interfaces[index]
         if captured + FIXED_LENGTHS[kind] > length:
-            raise _Damage(f"frame {self.frames + 1} claims {captured} octets in a block of {length}")
+            raise _Damage(f"frame {self.frames + 1 - self.before} claims {captured} octets in a block of {length}")
         return interface, interface.time(high << 32 | low), _PACKET_HEADER, captured, wire
 
     def _places(self, octets: bytes, place: int, found: list[tuple[int, int]]) -> int:
@@ -304,6 +304,23 @@ class PcapngReader(Reader):
         except (_Damage, IndexError) as damage:
             self.damage = str(damage)
         return at
+
+    @property
+    def order(self) -> str:
+        """The byte order of the section at hand, as :mod:`struct` has it."""
+        return self._section.fields.order
+
+    def time_in(self, head: bytes, length: int) -> int | None:
+        """The time of the packet in an enhanced packet block of which ``head`` are the first octets; None if none."""
+        if len(head) < FIXED_LENGTHS[ENHANCED_PACKET]:
+            return None
+        kind, claimed, index, high, low, captured, _ = self._section.fields.enhanced(head)
+        interfaces = self._section.interfaces
+        fits = claimed == length and captured + FIXED_LENGTHS[ENHANCED_PACKET] <= length
+        if kind != ENHANCED_PACKET or not fits or index >= len(interfaces):
+            return None
+        interface: Interface = interfaces[index]
+        return interface.time(high << 32 | low)
 
     def _record_at(self, position: int) -> tuple[int, int, bytes, int]:
         block = self._raw_at(position)

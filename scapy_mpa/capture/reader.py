@@ -31,8 +31,8 @@ _SMALL = 1 << 16
 class Reader(ABC):
     """Reads one capture file, once, and single packets of it again.
 
-    ``frames`` counts the records read so far; ``damage`` says, after the last batch, what is wrong with the
-    file, or is None; ``fragments`` are those of IP datagrams, several captures may share them.
+    ``frames`` counts the records read so far, on top of those ``before``; ``damage`` says, after the last batch, what
+    is wrong with the file, or is None; ``fragments`` are those of IP datagrams, several captures may share them.
     """
 
     #: What the format calls that which holds a packet.
@@ -40,6 +40,8 @@ class Reader(ABC):
 
     def __init__(self, octets: Octets, name: str, fragments: Fragments) -> None:
         self.name = name
+        #: Frames of the captures that were read before this one; they count in ``frames``.
+        self.before = 0
         self.frames = 0
         self.damage: str | None = None
         #: What is to be said of a limit that ended the file, and the time of the last record (nanoseconds).
@@ -51,6 +53,10 @@ class Reader(ABC):
         self._place = 0
         #: How many octets of the current block are used; more than there are, to skip some.
         self._used = 0
+
+    def begin_at(self, frames: int) -> None:
+        """Before the first batch: so many frames come before, of other captures."""
+        self.before = self.frames = frames
 
     def batches(self, every_record: bool = False) -> Iterator[list[Segment]]:
         """Yield the segments of each block of the file.

@@ -56,7 +56,7 @@ class Octets(Protocol):
         """Go to a place counted from the first octet. Raises OSError."""
 
 
-def octets_of(file: BinaryIO, name: str, stretch: int = DEFAULT_LIMITS.decompression) -> tuple[bytes, Octets]:
+def octets_of(file: BinaryIO | Octets, name: str, stretch: int = DEFAULT_LIMITS.decompression) -> tuple[bytes, Octets]:
     """The first octets (:data:`MAGIC_LENGTH`, if there are so many) of a capture, and all of it from the start.
 
     ``stretch`` decompressed octets may come of next to nothing. Raises :class:`~scapy_mpa.errors.CaptureError` if it
@@ -67,7 +67,7 @@ def octets_of(file: BinaryIO, name: str, stretch: int = DEFAULT_LIMITS.decompres
     if decompressed is None:
         return head, _Plain(file, head)
     head = read_exactly(decompressed, MAGIC_LENGTH)
-    if _is_compressed(head):
+    if is_compressed(head):
         raise CaptureError(f"{name}: compressed twice; decompress it once first")
     decompressed.unread(head)
     return head, decompressed
@@ -83,11 +83,12 @@ def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:
     return b"".join(found)
 
 
-def _is_compressed(head: bytes) -> bool:
+def is_compressed(head: bytes) -> bool:
+    """Whether a file that begins so is compressed in a way that is read."""
     return head[:2] == GZIP_MAGIC or head == ZSTD_MAGIC
 
 
-def _decompressed(file: BinaryIO, head: bytes, stretch: int) -> _Decompressed | None:
+def _decompressed(file: BinaryIO | Octets, head: bytes, stretch: int) -> _Decompressed | None:
     if head[:2] == GZIP_MAGIC:
         return _Gzip(file, head, stretch)
     if head == ZSTD_MAGIC:
@@ -98,7 +99,7 @@ def _decompressed(file: BinaryIO, head: bytes, stretch: int) -> _Decompressed | 
 class _Plain:
     """A file of which the first octets have been read."""
 
-    def __init__(self, file: BinaryIO, head: bytes) -> None:
+    def __init__(self, file: BinaryIO | Octets, head: bytes) -> None:
         self._file = file
         self._head = head
 
@@ -120,7 +121,7 @@ class _Decompressed(ABC):
     #: Octets that may come of one compressed octet, on the average of a stretch: more than in any capture.
     most: int
 
-    def __init__(self, file: BinaryIO, head: bytes, stretch: int) -> None:
+    def __init__(self, file: BinaryIO | Octets, head: bytes, stretch: int) -> None:
         self._file = file
         self._stretch = stretch
         self._begin(head)

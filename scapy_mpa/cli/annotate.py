@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from scapy_mpa.capture.files import STANDARD_INPUT
+from scapy_mpa.capture.named import STANDARD_INPUT
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.words import plural

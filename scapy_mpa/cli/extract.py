@@ -40,7 +40,7 @@ def extract_command(reading: Reading, output: str) -> int:
     frames: set[int] = set()
     for connection in chosen:
         found = conversation(
-            reading.captures, connection.initiator.key, frames=reading.selection.frames, limits=reading.limits
+            reading.sources, connection.initiator.key, frames=reading.selection.frames, limits=reading.limits
         )
         frames.update(found.between(*extent(report, connection, found)))
     with written(output) as file:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from scapy_mpa.capture.joining import JOININGS, Joining, sources_of
+from scapy_mpa.capture.named import Sources, name_of
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
@@ -120,6 +122,10 @@ class Reading(NamedTuple):
     protocols: tuple[str, ...] = ()
     #: What was told of the captures, as it was typed: which of them is read, what is assumed, and the limits.
     told: tuple[str, ...] = ()
+    #: The captures as they were named: folders and patterns among them.
+    named: tuple[str, ...] = ()
+    #: The captures, with how they become one.
+    sources: Sources = Sources(())
 
     @property
     def has_times(self) -> bool:
@@ -141,7 +147,7 @@ class Reading(NamedTuple):
     def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
         """Read the captures; raises as :func:`scapy_mpa.analyze` does."""
         return analyze(
-            self.captures,
+            self.sources,
             fpdus=fpdus,
             selection=self.selection,
             assumptions=self.assumptions,
@@ -151,14 +157,14 @@ class Reading(NamedTuple):
 
     def placed_fpdus(self) -> PlacedFPDUs:
         """The FPDUs in the order of placement, to be read once."""
-        return PlacedFPDUs(self.captures, self.selection, self.assumptions, self.limits)
+        return PlacedFPDUs(self.sources, self.selection, self.assumptions, self.limits)
 
     def found_fpdus(self, order: Order) -> FoundFPDUs:
         """The FPDUs with their octets, in an order, of what was asked for; raises as :meth:`select` does."""
         from scapy_mpa.wireshark.found import FoundFPDUs
 
         found = FoundFPDUs(
-            self.captures,
+            self.sources,
             order,
             directions=self.directions,
             selection=self.selection,
@@ -172,7 +178,7 @@ class Reading(NamedTuple):
         from scapy_mpa.messages.reading import CapturedMessages
 
         found = CapturedMessages(
-            self.captures,
+            self.sources,
             payload=payload,
             held=held,
             directions=self.directions,
@@ -226,12 +232,14 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
         profile: str | None,
         assume: tuple[str, ...],
         limit: tuple[str, ...],
+        joining: Joining,
         **others: Any,
     ) -> int:
         try:
             assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
         except MPAError as error:
             raise click.UsageError(str(error)) from None
+        sources = sources_of(captures, joining, limits)
         selects = ports or hosts or frames is not None
         selection = Selection(frames, ports or None, hosts or None) if selects else EVERYTHING
         shown = DIRECTIONS if direction is None else (direction,)
@@ -246,7 +254,7 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             "--ulp": protocols,
         }
         filters = tuple(name for name, value in given.items() if value not in (None, ()))
-        what = list(captures), selection, assumptions, limits
+        what = [name_of(one) for one in sources], selection, assumptions, limits
         told = (
             *(word for port in ports for word in ("--port", str(port))),
             *(word for host in hosts for word in ("--host", Host.name_of(host))),
@@ -254,8 +262,11 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             *(("--profile", profile) if profile is not None else ()),
             *(word for one in assume for word in ("--assume", one)),
             *(word for one in limit for word in ("--limit", one)),
+            *(("--join", joining) if joining != "auto" else ()),
         )
-        return command(Reading(*what, connections, shown, since, until, filters, protocols, told), **others)
+        return command(
+            Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
+        )
 
     decorated = with_reading
     for decorate in reversed(
@@ -296,6 +307,14 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
                 multiple=True,
                 type=click.Choice((*PROTOCOLS, UNKNOWN), case_sensitive=False),
                 help="Only connections of this upper layer. May be repeated.",
+            ),
+            click.option(
+                "--join",
+                "joining",
+                type=click.Choice(JOININGS),
+                default="auto",
+                help="How several captures become one: follow reads one after the other, merge by time. auto follows "
+                "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
             ),
             click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
             click.option(

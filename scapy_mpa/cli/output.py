@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 import click
 
-from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.capture.named import STANDARD_INPUT
 from scapy_mpa.system.names import printable
 from scapy_mpa.system.whole import whole_file
 

@@ -44,9 +44,9 @@ def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -
         warn_of_nothing(reading.filters)
     page = page_of(
         report,
-        words=(*reading.told, "--", *reading.captures)
-        if any(one.startswith("-") for one in reading.captures)
-        else (*reading.told, *reading.captures),
+        words=(*reading.told, "--", *reading.named)
+        if any(one.startswith("-") for one in reading.named)
+        else (*reading.told, *reading.named),
         told=reading.told,
         left_out=[*_left_out(reading, judging)],
         directions=reading.directions,

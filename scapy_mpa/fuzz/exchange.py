@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.capture.index import rewind
+from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.fuzz.units import Way
 from scapy_mpa.report.analysis import analyze

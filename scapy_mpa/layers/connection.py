@@ -31,7 +31,7 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.layers.mpa import fpdu_packet
 
 if TYPE_CHECKING:
-    from scapy_mpa.capture.files import CaptureSource
+    from scapy_mpa.capture.named import CaptureSource
 
 _NANOSECONDS = 1_000_000_000
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TypeAlias, cast
 
-from scapy_mpa.capture.files import CaptureSource
+from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.dialect import decode_spoken
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, decode_fpdu

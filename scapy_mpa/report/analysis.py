@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from scapy_mpa.capture.files import Captures, CaptureSource
+from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.joining import Joining, sources_of
+from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.notes import Note
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
@@ -63,11 +65,12 @@ def analyze(
     assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
+    joining: Joining = "auto",
 ) -> Report:
-    """Analyse a capture, or several merged by time.
+    """Analyse a capture, or several as one.
 
     Args:
-        capture: A path or an open binary file, or a list of them.
+        capture: A path or an open binary file, or a list of them; also a folder, or a pattern such as ``day/*.pcapng``.
         fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each); without,
             counts and findings only.
         selection: What is looked at.
@@ -75,10 +78,13 @@ def analyze(
         limits: How much is held back.
         jobs: How many processes divide the connections among them, each within the limits; with more than one,
             captures must be named files.
+        joining: How several captures become one: ``follow`` reads one after the other, ``merge`` by time, ``auto``
+            follows files whose times follow one another, and merges those that overlap.
 
     Raises:
         CaptureError: Nothing of a capture can be read.
     """
+    capture = sources_of(capture, joining, limits)
     read = partial(_part, capture, fpdus, selection, assumptions, limits)
     if jobs == 1:
         found = [read(None)]
@@ -86,7 +92,7 @@ def analyze(
         from scapy_mpa.report.shares import parts
 
         found = parts(capture, jobs, read)
-    return _report(found, FrameIndex(capture, limits=limits))
+    return _report(found, FrameIndex(capture, limits=limits, begins=found[0].begins))
 
 
 def _part(
@@ -112,7 +118,9 @@ def read_into(
     Its connections are in the order of those that the receiver has then. ``see`` is shown the segments of each block
     before the receiver is.
     """
-    return _report([_read(receiver, capture, selection, None, see)], FrameIndex(capture, limits=receiver.limits))
+    capture = sources_of(capture, limits=receiver.limits)
+    part = _read(receiver, capture, selection, None, see)
+    return _report([part], FrameIndex(capture, limits=receiver.limits, begins=part.begins))
 
 
 def _read(
@@ -143,6 +151,7 @@ def _read(
         receiver.findings.sorted(),
         captures.notes,
         captures.damage,
+        captures.begins,
     )
 
 
@@ -189,7 +198,9 @@ class PlacedFPDUs:
         selection: Selection = EVERYTHING,
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
+        joining: Joining = "auto",
     ) -> None:
+        capture = sources_of(capture, joining, limits)
         self._captures = Captures(capture, limits=limits)
         self._index = FrameIndex(capture, limits=limits)
         self._contexts: dict[FullOperation, HalfContext] = {}
@@ -213,6 +224,7 @@ class PlacedFPDUs:
                     yield from self._until(lag[0])
                 lag.append(captures.packets)
         receiver.finish()
+        self._index.begins = captures.begins
         yield from self._until(captures.packets)
         connections = [Connection(mpa, self._index, self._assumptions) for mpa in receiver.connections]
         report_unfinished(connections, receiver.findings)
@@ -262,8 +274,9 @@ def iter_fpdus(
     selection: Selection = EVERYTHING,
     assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
+    joining: Joining = "auto",
 ) -> Iterator[FPDURecord]:
-    """Yield the FPDUs of a capture, or of several merged by time, in the order of placement.
+    """Yield the FPDUs of a capture, or of several as one, in the order of placement.
 
     Memory is bounded whatever the size of the capture. A record says what is known when it is yielded:
     ``delivered_frame`` is None if it is delivered later, and a bad CRC before it that shows later is not in
@@ -276,8 +289,9 @@ def iter_fpdus(
         selection: What is looked at.
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
+        joining: As :func:`analyze` takes it.
 
     Raises:
         CaptureError: Nothing of a capture can be read.
     """
-    return iter(PlacedFPDUs(capture, selection, assumptions, limits))
+    return iter(PlacedFPDUs(capture, selection, assumptions, limits, joining))

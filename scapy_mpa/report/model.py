@@ -41,6 +41,8 @@ class Report:
         #: Whether the file of a frame can be told.
         self._knows_files = index is not None and len(captures) > 1
         self.captures = captures
+        #: How several captures became one, None if there is one.
+        self.joined = None if index is None else index.joined
         self.packets = packets
         self.tcp_connections = tcp_connections
         self.connections = connections
@@ -168,6 +170,7 @@ class Report:
         return {
             "schema": SCHEMA_VERSION,
             "captures": self.captures,
+            **({} if self.joined is None else {"joined": self.joined}),
             "packets": self.packets,
             "tcp_connections": self.tcp_connections,
             "summary": summary_of(self).as_dict(),

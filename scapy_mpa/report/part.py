@@ -10,7 +10,10 @@ from scapy_mpa.rules.findings import Finding
 
 
 class ReportPart(NamedTuple):
-    """What one process found: the connections with the frames that they are numbered by, findings of none of them."""
+    """What one process found: the connections with the frames that they are numbered by, findings of none of them.
+
+    ``begins`` are those of :class:`~scapy_mpa.capture.files.Captures`.
+    """
 
     captures: list[str]
     packets: int
@@ -19,3 +22,4 @@ class ReportPart(NamedTuple):
     findings: list[Finding]
     notes: list[Note]
     damage: list[str]
+    begins: list[tuple[int, int]] | None = None

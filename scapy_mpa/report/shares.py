@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from scapy_mpa.capture.files import STANDARD_INPUT, CaptureSource, name_of
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, name_of
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.framing.crc import crc32c
 from scapy_mpa.report.part import ReportPart

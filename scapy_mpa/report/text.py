@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from scapy_mpa.capture.named import Joined
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, Summary, summary_line, summary_of
@@ -29,6 +30,13 @@ ENDED_WORDS = {
     "rst": "by RST",
     "fin": "by FIN",
     "open": "open",
+}
+
+#: How several captures became one, in words.
+JOINED_WORDS: dict[Joined, str] = {
+    "follow": "one after the other",
+    "merge": "merged by time",
+    "both": "one after the other, merged by time where they overlap",
 }
 
 
@@ -63,6 +71,8 @@ def report_lines(
     yield summary_line(report)
     if summary_only or len(report.connections) > 1:
         yield from _summary_lines(summary_of(report), style)
+    if report.joined is not None:
+        yield f"  {len(report.captures)} files, {JOINED_WORDS[report.joined]}"
     told = sum(1 + like_others.get(one.number, 0) for one in shown)
     if not summary_only and told < len(report.connections):
         yield f"  {_left_out(report, told)}"

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from scapy_mpa.capture.files import STANDARD_INPUT
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.capture.named import STANDARD_INPUT
 from scapy_mpa.capture.source import EXPANSION
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.startup import StartupFrame

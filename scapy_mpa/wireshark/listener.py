@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from scapy_mpa.capture.files import CaptureSource
 from scapy_mpa.capture.index import rewind
+from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from scapy_mpa.capture.files import CaptureSource
+from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.dialect import Dialect, read_fpdu
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation

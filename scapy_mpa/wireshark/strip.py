@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import BinaryIO, NamedTuple
 
-from scapy_mpa.capture.files import Captures, CaptureSource
+from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.link import RAW
+from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.framing.sequence import seq_add, seq_diff

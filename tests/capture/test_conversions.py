@@ -35,6 +35,7 @@ def said(*files: bytes | Path) -> dict[str, Any]:
     assert report.damage == []
     told = report.as_dict()
     del told["captures"]
+    told.pop("joined", None)
     for one in (*told["connections"], *told["findings"], *(f for c in told["connections"] for f in c["findings"])):
         for name in ("capture", "capture_frame"):
             one.pop(name, None)

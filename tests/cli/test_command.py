@@ -62,7 +62,8 @@ def test_exit_status_says_whether_there_are_errors(arguments: tuple[str, ...], s
         ("analyze", "no-such.pcap"),
         ("analyze", "README.md"),
         ("fpdus", "pyproject.toml", "--order", "placed"),
-        ("analyze", str(PCAPS)),
+        ("analyze", str(PCAPS.parent / "docs")),
+        ("analyze", "pcaps/*.nothing"),
         ("analyze", REORDERED, "no-such.pcap"),
     ],
 )

@@ -1,0 +1,242 @@
+"""Which files are captures, and how these become one: a rotation is followed, taps that overlap are merged.
+
+In: names of files, of folders, and patterns. Out: :class:`~scapy_mpa.capture.named.Sources`, the captures by name, in
+groups. What a file holds is seen by its first and last records: those of a pcap or pcapng file are found at its ends,
+what is compressed is read through.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from itertools import chain, islice
+from pathlib import Path
+from struct import Struct
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from scapy_mpa.capture.files import reader_of
+from scapy_mpa.capture.fragments import Fragments
+from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Sources
+from scapy_mpa.capture.notes import Notes
+from scapy_mpa.capture.pcap import FILE_HEADER_LENGTH, RECORD_HEADER_LENGTH, PcapReader
+from scapy_mpa.capture.pcapng import ENHANCED_PACKET, FIXED_LENGTHS, LONGEST_BLOCK, SHORTEST_BLOCK, PcapngReader
+from scapy_mpa.capture.reader import MAX_CAPTURED_LENGTH, NANOSECONDS, Reader
+from scapy_mpa.capture.source import MAGIC_LENGTH, is_compressed
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.system.names import printable
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+
+#: What somebody asks for: to see by the times in the files, or one of the two for all of them.
+Joining: TypeAlias = Literal["auto", "follow", "merge"]
+JOININGS: Final[tuple[Joining, ...]] = ("auto", "follow", "merge")
+
+#: The files of a folder that are captures.
+PATTERN: Final = "*.pcap*"
+#: Files of a rotation may overlap so much (nanoseconds): queues of an interface do not keep the order of their packets.
+_JITTER: Final = NANOSECONDS // 10
+#: Octets at the end of a file in which its last record is looked for, and blocks.
+_TAIL: Final = 1 << 18
+_LAST_BLOCKS: Final = 64
+
+
+class Ends(NamedTuple):
+    """The times of the first and of the last record of a capture, in nanoseconds since the epoch."""
+
+    first: int
+    last: int
+
+
+def sources_of(
+    given: CaptureSource | Sequence[CaptureSource], joining: Joining = "auto", limits: Limits = DEFAULT_LIMITS
+) -> Sources:
+    """The captures that are named.
+
+    Args:
+        given: files, folders (with all folders in them) and patterns such as ``day/*.pcapng``; or open files.
+        joining: how several become one. ``auto``: files whose times follow one another do so, in that order; those
+            that overlap are merged.  ``follow``: one after the other as they are named, those of a folder by their
+            names; ``merge``: all by time.
+        limits: those of decompression hold.
+
+    Raises:
+        CaptureError: a folder or pattern has no capture, or none that can be read.
+    """
+    if isinstance(given, Sources):
+        return given
+    named = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    found = [(source, is_found) for one in named for source, is_found in _expanded(one)]
+    lenient = any(is_found for _, is_found in found)
+    if len(found) < 2 and not lenient:
+        return Sources(source for source, _ in found)
+    captures: list[CaptureSource] = []
+    ends: list[Ends | None] = []
+    skipped: list[str] = []
+    for source, is_found in found:
+        try:
+            ends.append(_ends_of(source, limits) if joining != "follow" or is_found else None)
+            captures.append(source)
+        except CaptureError as error:
+            if is_found:
+                skipped.append(f"{error}; skipped")
+            else:
+                ends.append(None)
+                captures.append(source)  # opening it raises this once more
+    if not captures:
+        raise CaptureError(f"no capture can be read: {skipped[0].removesuffix('; skipped')}")
+    groups = _groups(captures, ends, joining)
+    return Sources(captures, groups, [one and one.first for one in ends], lenient=lenient, skipped=skipped)
+
+
+def _expanded(source: CaptureSource) -> Iterator[tuple[CaptureSource, bool]]:
+    """The files that a name stands for, and whether they were found in a folder or by a pattern."""
+    if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)):
+        yield source, False
+        return
+    name = os.fspath(source)
+    if os.path.isdir(name):
+        found = [os.fspath(path) for path in Path(name).rglob(PATTERN)]
+        what = f"there is no file {PATTERN} in this folder"
+    elif not os.path.lexists(name) and glob.has_magic(name):
+        found, what = glob.glob(name, recursive=True), "no file has such a name"
+    else:
+        yield source, False
+        return
+    # Standing by the name alone, what is no file would have to be opened to be seen: a pipe would wait for ever.
+    files = sorted((path for path in found if os.path.isfile(path)), key=_natural)
+    if not files:
+        raise CaptureError(f"{printable(name)}: {what}")
+    for path in files:
+        yield path, True
+
+
+def _natural(name: str) -> list[tuple[int, int | str]]:
+    """What sorts names as people do: x.pcap2 before x.pcap10."""
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"([0-9]+)", name) if part]
+
+
+def _groups(captures: Sequence[CaptureSource], ends: Sequence[Ends | None], joining: Joining) -> list[list[int]]:
+    every = list(range(len(captures)))
+    if joining == "follow":
+        return [[index] for index in every]
+    empty = [index for index in every if ends[index] is None]
+    if joining == "merge" or any(not _is_file(captures[index]) for index in empty):
+        return [every]
+    groups: list[list[int]] = []
+    last = 0
+    for index in sorted((index for index in every if ends[index] is not None), key=lambda index: ends[index] or (0, 0)):
+        one = ends[index]
+        assert one is not None
+        if groups and one.first + _JITTER < last:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+        last = max(last, one.last)
+    return [[index] for index in empty] + [sorted(group) for group in groups]
+
+
+def _is_file(source: CaptureSource) -> bool:
+    try:
+        return isinstance(source, (str, os.PathLike)) and stat.S_ISREG(os.stat(source).st_mode)
+    except OSError:
+        return True  # opening it will tell
+
+
+def _ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
+    """When a file begins and ends, None if it has no packet or can be read only once.
+
+    Raises :class:`~scapy_mpa.errors.CaptureError` if it is no capture.
+    """
+    if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)) or not _is_file(source):
+        return None
+    try:
+        with open(source, "rb", buffering=0) as file:
+            return _ends_in(file, reader_of(file, os.fspath(source), Fragments(limits, Notes()), limits))
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _ends_in(file: FileIO, reader: Reader) -> Ends | None:
+    """The same of an open file, of which the reader has read the head."""
+    descriptor = file.fileno()
+    positions = reader.positions()
+    if not is_compressed(os.pread(descriptor, MAGIC_LENGTH, 0)):
+        size = os.fstat(descriptor).st_size
+        if isinstance(reader, PcapReader):
+            ends = _ends_of_pcap(descriptor, size, reader)
+            if ends is not None:
+                return ends
+        elif isinstance(reader, PcapngReader):
+            # Up to the first packet, interfaces are described.
+            begin = next(positions, None)
+            if begin is None:
+                return None
+            last = _last_of_pcapng(descriptor, size, reader)
+            if last is not None:
+                return Ends(begin[0], max(begin[0], last))
+            positions = chain([begin], positions)
+    times = [time for time, _ in islice(positions, 1)]
+    if not times:
+        return None
+    first = last = times[0]
+    for time, _ in positions:
+        last = max(last, time)
+    return Ends(first, last)
+
+
+def _ends_of_pcap(descriptor: int, size: int, reader: PcapReader) -> Ends | None:
+    """By the first record, and those at the end: None if none are found there that end with the file."""
+    record = Struct(reader.order + "4I")
+    head = os.pread(descriptor, RECORD_HEADER_LENGTH, FILE_HEADER_LENGTH)
+    if len(head) < RECORD_HEADER_LENGTH:
+        return None
+    seconds, fraction, _, _ = record.unpack(head)
+    at = max(FILE_HEADER_LENGTH, size - _TAIL)
+    tail = os.pread(descriptor, _TAIL, at)
+    if at == FILE_HEADER_LENGTH:
+        last = _last_from(tail, 0, record, reader.resolution)
+    else:
+        # A record begins with its time, and the upper half of that changes each 18 hours.
+        upper = Struct(reader.order + "H").pack(seconds >> 16)
+        before = 2 if reader.order == "<" else 0
+        last, found = None, tail.find(upper, before)
+        while last is None and found >= 0:
+            last = _last_from(tail, found - before, record, reader.resolution)
+            found = tail.find(upper, found + 1)
+    if last is None:
+        return None
+    first = seconds * NANOSECONDS + fraction * reader.resolution
+    return Ends(first, max(first, last))
+
+
+def _last_from(octets: bytes, at: int, record: Struct, resolution: int) -> int | None:
+    """The latest time of the records from a place on, None if these do not end where the octets do."""
+    latest, size = 0, len(octets)
+    while size - at >= RECORD_HEADER_LENGTH:
+        seconds, fraction, captured, wire = record.unpack_from(octets, at)
+        if captured > MAX_CAPTURED_LENGTH or captured > wire or fraction * resolution >= NANOSECONDS:
+            return None
+        latest = max(latest, seconds * NANOSECONDS + fraction * resolution)
+        at += RECORD_HEADER_LENGTH + captured
+    return latest if at == size and latest else None
+
+
+def _last_of_pcapng(descriptor: int, size: int, reader: PcapngReader) -> int | None:
+    """The time of the last packet, found from the end: each block has its length there too."""
+    length_field = Struct(reader.order + "I")
+    end = size
+    for _ in range(_LAST_BLOCKS):
+        field = os.pread(descriptor, 4, end - 4) if end >= SHORTEST_BLOCK else b""
+        if len(field) < 4:
+            return None
+        (length,) = length_field.unpack(field)
+        if not SHORTEST_BLOCK <= length <= min(end, LONGEST_BLOCK):
+            return None
+        end -= length
+        time = reader.time_in(os.pread(descriptor, FIXED_LENGTHS[ENHANCED_PACKET], end), length)
+        if time is not None:
+            return time
+    return None
