@@ -117,7 +117,7 @@ sanitize: $(INSTALLED_TEST) ## 100,000 mutated captures under ASAN and UBSAN (SA
 	@for folder in scripts tests pcaps; do ln -sfn $(CURDIR)/$$folder $(SANITIZED)/lib/$$folder; done
 	cd $(SANITIZED)/lib && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
 		PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(abspath $(BIN))/python -m scripts.fuzz_captures $(SANITIZE_ARGS)
+		$(abspath $(BIN))/python -m scripts.fuzz_captures --untimed $(SANITIZE_ARGS)
 
 clean: ## remove what was made
 	rm -rf .venv build dist *.egg-info htmlcov .coverage .coverage.* .hypothesis fuzz

@@ -89,10 +89,18 @@ def run(seed: int, number: int, *, timed: bool = True) -> Tally:
 @click.option("--first", type=click.IntRange(0), default=0, help="The number of the first.")
 @click.option("--number", type=click.IntRange(0), help="Only this one.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--untimed", is_flag=True, help="However long each takes: for what makes everything slower.")
 @click.option("--keep", type=click.Path(path_type=Path), help="A folder for the captures that fail.")
 @click.option("--write", type=click.Path(path_type=Path), help="Write the capture of --number to this file.")
 def main(
-    count: int, seed: int, first: int, number: int | None, jobs: int, keep: Path | None, write: Path | None
+    count: int,
+    seed: int,
+    first: int,
+    number: int | None,
+    jobs: int,
+    untimed: bool,
+    keep: Path | None,
+    write: Path | None,
 ) -> None:
     """Hand mutated captures to the analysis."""
     numbers = range(first, first + count) if number is None else range(number, number + 1)
@@ -100,7 +108,8 @@ def main(
         click.echo(case(seed, number), err=True)
         if write is not None:
             write.write_bytes(captures_of(seed, number)[0].octets)
-    sys.exit(hunt(partial(run, seed), numbers, jobs, {"seed": seed}, lambda failure: _report(seed, failure, keep)))
+    examined = partial(run, seed, timed=not untimed)
+    sys.exit(hunt(examined, numbers, jobs, {"seed": seed}, lambda failure: _report(seed, failure, keep)))
 
 
 def _report(seed: int, failure: Failure, keep: Path | None) -> None:

@@ -271,7 +271,7 @@ class FullOperation:
     @property
     def may_have_dropped(self) -> bool:
         """Whether its receiver may have dropped a segment without a word (RFC 5044 §8)."""
-        return self._any_order.may_have_dropped
+        return not self.is_over and self._any_order.may_have_dropped
 
     def is_before(self, seg: Segment) -> bool:
         """Whether a segment has octets of the Startup Phase."""

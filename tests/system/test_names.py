@@ -41,6 +41,6 @@ def test_whatever_a_file_is_called(octets: bytes) -> None:
     assert len(shown.splitlines()) <= 1
     for text in (shown, encodable(name)):
         text.encode()
-        assert json.loads(json.dumps(text)) == text and "\\ud" not in json.dumps(text)[1:-1].replace("\\\\", "")
+        assert json.loads(json.dumps(text)) == text
     if octets.isascii() and shown == name:
         assert os.fsencode(encodable(name)) == octets
