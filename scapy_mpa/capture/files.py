@@ -41,10 +41,10 @@ _MERGED_OCTETS = 1 << 24
 class Captures:
     """One or more captures, to be read once, each by one of ``readers``.
 
-    ``names`` are as given, as far as JSON can hold them; ``packets`` counts the records read so far; ``damage``
-    collects one line for each capture that could only be read in part, ``notes`` are what the report is to say of the
-    packets. ``fragments`` puts IP datagrams together, across captures, within ``limits``. Use as a context manager:
-    files it opened are closed at its end.
+    ``names`` are as given, as far as JSON can hold them; ``packets`` counts the records read so far, ``octets`` those
+    of the blocks that their segments lie in; ``damage`` collects one line for each capture that could only be read in
+    part, ``notes`` are what the report is to say of the packets. ``fragments`` puts IP datagrams together, across
+    captures, within ``limits``. Use as a context manager: files it opened are closed at its end.
     """
 
     def __init__(self, sources: CaptureSource | Sequence[CaptureSource], *, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -56,6 +56,8 @@ class Captures:
         self.fragments = Fragments(limits, self._notes)
         #: Frames of the groups that were read.
         self._before = 0
+        #: Octets of the blocks that were handed on.
+        self.octets = 0
         self._files = OpenFiles()
         with ExitStack() as stack:
             stack.callback(self._files.close)
@@ -122,7 +124,9 @@ class Captures:
             if len(group) == 1:
                 reader = self.readers[group[0]]
                 reader.begin_at(self._before)
-                yield from _readable(reader, every_record=False)
+                for batch in _readable(reader, every_record=False):
+                    self.octets += len(batch[0].buffer) if batch else 0
+                    yield batch
             else:
                 yield from self._merged(group)
             self._end(group)
@@ -194,9 +198,11 @@ class Captures:
                     blocks.add(block)
                     held += len(found.buffer)
                 if len(batch) == _MERGED_BATCH or held > most:
+                    self.octets += max(held, BLOCK_SIZE)
                     yield batch
                     batch, held = [], 0
                     blocks.clear()
+        self.octets += held
         yield batch
 
 

@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.capture.files import Captures
-from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.index import FrameIndex, is_pipe
 from scapy_mpa.capture.joining import Joining, sources_of
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.notes import Note
+from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.connection import Connection
@@ -51,8 +52,10 @@ class Selection(NamedTuple):
         return segments
 
 
-#: Blocks of the capture that are read before what was placed in the first of them is yielded.
-_LAG = 8
+#: So many octets of a capture are read before the receiver lets go of those before.
+_BLOCK = BLOCK_SIZE // 2
+#: So many are read before what was placed at the first of them is yielded.
+_LAG = 8 * BLOCK_SIZE
 
 EVERYTHING = Selection()
 
@@ -131,6 +134,7 @@ def _read(
     see: Callable[[Sequence[Segment]], None] | None = None,
 ) -> ReportPart:
     with Captures(capture, limits=receiver.limits) as captures:
+        released = 0
         for segments in captures.batches():
             selected = segments if selection is EVERYTHING else selection.of(segments)
             if see is not None:
@@ -140,7 +144,12 @@ def _read(
             else:
                 receiver.feed(share.of(selected))
                 receiver.pass_time(selected[-1:])
-            receiver.release()
+            # Small files and pipes come in small blocks: what is at hand must not depend on that.
+            if captures.octets - released >= _BLOCK:
+                receiver.release()
+                released = captures.octets
+    if captures.octets > released:
+        receiver.release()
     receiver.finish()
     index = FrameIndex(capture, limits=receiver.limits)
     return ReportPart(
@@ -215,14 +224,24 @@ class PlacedFPDUs:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
         receiver = Receiver(sink=self._sink, assumptions=self._assumptions, limits=self._limits)
         # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
-        lag: deque[int] = deque(maxlen=_LAG)
+        lag: deque[tuple[int, int]] = deque()
+        # Who listens to a pipe wants each FPDU now.
+        most = 0 if any(map(is_pipe, self._captures.sources)) else _LAG
         with self._captures as captures:
+            released = 0
             for segments in captures.batches():
                 receiver.feed(self._selection.of(segments))
-                receiver.release()
-                if len(lag) == _LAG:
-                    yield from self._until(lag[0])
-                lag.append(captures.packets)
+                if captures.octets - released >= _BLOCK:
+                    receiver.release()
+                    released = captures.octets
+                lag.append((captures.octets, captures.packets))
+                last = 0
+                while lag and captures.octets - lag[0][0] >= most:
+                    last = lag.popleft()[1]
+                if last:
+                    yield from self._until(last)
+        if captures.octets > released:
+            receiver.release()
         receiver.finish()
         self._index.begins = captures.begins
         yield from self._until(captures.packets)
