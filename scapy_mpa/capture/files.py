@@ -13,18 +13,19 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from heapq import heapify, heappop, heapreplace
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, as_sources, name_of
 from scapy_mpa.capture.notes import Note, Notes
-from scapy_mpa.capture.opened import OnDemandFile, OpenFiles
+from scapy_mpa.capture.opened import AsItComes, OnDemandFile, OpenFiles
 from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, segment_of_fragment
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
-from scapy_mpa.capture.source import Expansion, octets_of
+from scapy_mpa.capture.source import Expansion, Octets, octets_of
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -68,21 +69,24 @@ class Captures:
 
     def _open(self, index: int, source: CaptureSource, stack: ExitStack) -> Reader:
         if source == STANDARD_INPUT:
-            return self._reader(sys.stdin.buffer, STANDARD_INPUT)
+            file = sys.stdin.buffer
+            if isinstance(file, BufferedReader) and not file.seekable():
+                return self._reader(AsItComes(file), STANDARD_INPUT)
+            return self._reader(file, STANDARD_INPUT)
         if not isinstance(source, (str, os.PathLike)):
             return self._reader(source, name_of(source))
         path = Path(source)
-        file: BinaryIO | OnDemandFile
+        opened: BinaryIO | Octets
         try:
             if stat.S_ISREG(path.stat().st_mode):
-                file = self._on_demand[index] = self._files.file(path)
+                opened = self._on_demand[index] = self._files.file(path)
             else:
-                file = stack.enter_context(path.open("rb", buffering=0))
+                opened = stack.enter_context(path.open("rb", buffering=0))
         except (OSError, ValueError) as error:
             raise CaptureError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from error
-        return self._reader(file, name_of(source))
+        return self._reader(opened, name_of(source))
 
-    def _reader(self, file: BinaryIO | OnDemandFile, name: str) -> Reader:
+    def _reader(self, file: BinaryIO | Octets, name: str) -> Reader:
         """A reader for what the first octets say."""
         try:
             return reader_of(file, name, self.fragments, self._limits)
@@ -206,7 +210,7 @@ class Captures:
         yield batch
 
 
-def reader_of(file: BinaryIO | OnDemandFile, name: str, fragments: Fragments, limits: Limits) -> Reader:
+def reader_of(file: BinaryIO | Octets, name: str, fragments: Fragments, limits: Limits) -> Reader:
     """A reader for what the first octets of a file say.
 
     Raises OSError, and :class:`~scapy_mpa.errors.CaptureError` for what is no capture.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Final
 
@@ -88,3 +88,24 @@ class OnDemandFile:
     def rest(self) -> None:
         """Be open no longer, until somebody reads on."""
         self._files.close_one(self)
+
+
+class AsItComes:
+    """A pipe that somebody else has opened with a buffer: what is there is read, without waiting for more.
+
+    Args:
+        file: the pipe.
+    """
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        """So many octets, or fewer: one at least, none at the end. Raises OSError."""
+        return self._file.read1(size)
+
+    def seek(self, place: int, /) -> int:
+        """Raises OSError."""
+        return self._file.seek(place)

@@ -7,6 +7,7 @@ from typing import BinaryIO, Literal
 
 import click
 
+from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import PARQUET, write_text, written
@@ -30,8 +31,9 @@ from scapy_mpa.values.records import FPDURecord
 def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed"], jobs: int) -> int:
     """List every FPDU of the captures, one line each.
 
-    Several captures are merged by time; - is standard input. Findings are not
-    listed; the exit status tells of them.
+    - is standard input. What comes through a pipe is listed as it comes, with --order placed:
+    tcpdump -U -w - | scapy-mpa fpdus --order placed -. Findings are not listed; the exit status says whether there are
+    some.
     """
     reading, output_format = rows.reading, rows.output_format
     if order == "placed" and jobs > 1:
@@ -55,7 +57,9 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
         placed = reading.placed_fpdus()
         with written(rows.output) as file:
             wanted = (record for record in placed if reading.is_shown(record.connection, record.direction))
-            _write(counted.of(rows.fpdus(wanted)), output_format, file)
+            # Somebody may wait for what comes through a pipe.
+            at_once = any(map(is_pipe, reading.captures))
+            _write(counted.of(rows.fpdus(wanted)), output_format, file, at_once=at_once)
         report = placed.report
         reading.select(report)
     if not counted.count:
@@ -65,13 +69,13 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
     return judging.status(report)
 
 
-def _write(records: Iterable[FPDURecord], output_format: str, file: BinaryIO) -> None:
+def _write(records: Iterable[FPDURecord], output_format: str, file: BinaryIO, *, at_once: bool = False) -> None:
     if output_format == PARQUET:
         from scapy_mpa.report.parquet import write_fpdus
 
         write_fpdus(records, file)
     else:
-        write_text(lines(STYLES[output_format], records), file)
+        write_text(lines(STYLES[output_format], records), file, at_once=at_once)
 
 
 class _Counted:

@@ -74,11 +74,13 @@ def written(output: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def write_text(texts: Iterable[str], file: BinaryIO) -> None:
-    """Write texts, many at a time."""
+def write_text(texts: Iterable[str], file: BinaryIO, *, at_once: bool = False) -> None:
+    """Write texts, many at a time, or each ``at_once``."""
     left = iter(texts)
-    while some := "".join(islice(left, _TEXTS)):
+    while some := "".join(islice(left, 1 if at_once else _TEXTS)):
         file.write(some.encode())
+        if at_once:
+            file.flush()
 
 
 def tell_written(output: str, what: str) -> None:

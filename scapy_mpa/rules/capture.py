@@ -41,8 +41,8 @@ CAPTURE_RULES = (
     ),
     Rule(
         "limit", "note", "", None, "",
-        "what is held back stays within the limits of the analysis",
+        "what is held back stays within the limits of the analysis (--limit NAME=NUMBER sets another)",
         "The limits keep a hostile capture from taking all memory. Where one bit, something of the capture was not "
-        "looked at; --limit sets another.",
+        "looked at; the finding names it.",
     ),
 )  # fmt: skip

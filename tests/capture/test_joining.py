@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import random
+import select
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,9 +74,7 @@ def test_a_folder_is_its_captures_and_those_below(tmp_path: Path) -> None:
         path.write_bytes(gzip.compress(timed(1)) if name.endswith("gz") else timed(1))
     (tmp_path / "pipe.pcap").mkdir()
     os.mkfifo(tmp_path / "wait.pcap")
-    found = [
-        os.path.relpath(os.fspath(one), tmp_path) for one in sources_of(tmp_path) if not isinstance(one, io.IOBase)
-    ]
+    found = [os.path.relpath(str(one), tmp_path) for one in sources_of(tmp_path)]
     assert found == ["a.pcapng", "b.pcap", "sub/c.pcap2", "sub/c.pcap10", "sub/deep/d.pcap.gz"]
 
 
@@ -355,3 +356,44 @@ def test_a_stream_is_not_begun_before_it_is_due() -> None:
     assert next(found) == (0, (1, "a")) and begun == ["a"]
     assert next(found) == (0, (2, "a")) and begun == ["a"]
     assert next(found) == (2, (3, "c")) and begun == ["a", "c"]
+
+
+# --- what comes through a pipe ---
+
+
+@pytest.mark.parametrize("name", ["siw-crc-rping", "siw-terminate", "markers-packed"])
+@pytest.mark.parametrize("by", ["-", "fifo"])
+def test_an_fpdu_is_listed_before_the_next_packet_comes(tmp_path: Path, name: str, by: str) -> None:
+    path = PCAPS / f"{name}.pcap"
+    octets = path.read_bytes()
+    placed: dict[int, int] = {}
+    for record in PlacedFPDUs(path):
+        assert record.placed_frame is not None
+        placed[record.placed_frame] = placed.get(record.placed_frame, 0) + 1
+    pipe = "-"
+    if by == "fifo":
+        pipe = str(tmp_path / "fifo")
+        os.mkfifo(pipe)
+    command = [sys.executable, "-m", "scapy_mpa", "fpdus", "--order", "placed", "--format", "jsonl", pipe]
+    reading, writing = os.pipe()
+    # Without buffers, so that what select() sees is all that there is.
+    process = subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE, bufsize=0)
+    os.close(reading)
+    assert process.stdout is not None
+    if by == "fifo":
+        os.close(writing)
+        writing = os.open(pipe, os.O_WRONLY)
+    with open(writing, "wb", buffering=0) as into, process.stdout:
+        into.write(octets[:24])
+        at, frame = 24, 0
+        while at < len(octets):
+            end = at + 16 + int.from_bytes(octets[at + 8 : at + 12], "little")
+            into.write(octets[at:end])
+            at, frame = end, frame + 1
+            for _ in range(placed.pop(frame, 0)):
+                assert select.select([process.stdout], [], [], 30)[0], f"nothing is listed after frame {frame}"
+                assert json.loads(process.stdout.readline())["placed_frame"] == frame
+        into.close()
+        assert process.stdout.read() == b""
+    assert process.wait(30) in (0, 1)
+    assert not placed
