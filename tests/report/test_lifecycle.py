@@ -273,7 +273,8 @@ def test_ends_are_counted() -> None:
     lines = [*report_lines(report)]
     assert lines[1] == "  ended: 1 by Terminate, 1 rejected, 1 by FIN"
     assert "  warning terminate: 1 time, 1 connection" in lines
-    assert [*report_lines(report, summary_only=True)] == lines[: 2 + len(summary["rules"])]
+    assert "  2 files, one after the other" in lines
+    assert [*report_lines(report, summary_only=True)] == lines[: 3 + len(summary["rules"])]
 
 
 def test_files_are_named() -> None:
