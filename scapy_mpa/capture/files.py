@@ -25,7 +25,7 @@ from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, 
 from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
-from scapy_mpa.capture.source import Expansion, Octets, octets_of
+from scapy_mpa.capture.source import Expansion, Octets, octets_of, what_else
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -221,7 +221,7 @@ def reader_of(file: BinaryIO | Octets, name: str, fragments: Fragments, limits: 
         return PcapReader(octets, name, fragments)
     if magic == PCAPNG_MAGIC:
         return PcapngReader(octets, name, fragments)
-    raise CaptureError(f"{name}: {'not a pcap file' if magic else 'the file is empty'}")
+    raise CaptureError(f"{name}: {what_else(magic) if magic else 'the file is empty'}")
 
 
 def merged(

@@ -28,6 +28,20 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 #: Octets of a file that tell what it is.
 MAGIC_LENGTH = 4
+#: Files that are not read, by their first octets, and what makes of them one that is.
+_OTHERS = {
+    b"snoo": "a snoop file; editcap -F pcap FILE out.pcap converts it",
+    b"GMBU": "a Network Monitor file; editcap -F pcap FILE out.pcap converts it",
+    b"RTSS": "a Network Monitor file; editcap -F pcap FILE out.pcap converts it",
+    b"TRSN": "a NetXRay or Sniffer file; editcap -F pcap FILE out.pcap converts it",
+    b"\xfd7zX": "compressed with xz; xz -dc FILE | scapy-mpa ... - reads it",
+    b"BZh": "compressed with bzip2; bzip2 -dc FILE | scapy-mpa ... - reads it",
+    b"\x04\x22\x4d\x18": "compressed with lz4; lz4 -dc FILE | scapy-mpa ... - reads it",
+    b"PK\x03\x04": "a zip archive; unzip -p FILE | scapy-mpa ... - reads it",
+    b"7z\xbc\xaf": "a 7z archive; 7z x -so FILE | scapy-mpa ... - reads it",
+}
+#: An ETL file begins with a buffer header, whose first field is its size, mostly 64 KiB.
+_ETL_SIZES = frozenset(size.to_bytes(4, "little") for size in (1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 17))
 
 _GZIP_WINDOW = 31
 #: Compressed octets taken at a time. A zstd block of 4 octets may stand for 128 KiB, so this many for 16 MiB.
@@ -71,6 +85,16 @@ def octets_of(file: BinaryIO | Octets, name: str, stretch: int = DEFAULT_LIMITS.
         raise CaptureError(f"{name}: compressed twice; decompress it once first")
     decompressed.unread(head)
     return head, decompressed
+
+
+def what_else(magic: bytes) -> str:
+    """What a file is that is no capture we read, by its first octets, and how it becomes one."""
+    for begin, what in _OTHERS.items():
+        if magic.startswith(begin):
+            return what
+    if magic in _ETL_SIZES:
+        return "not a pcap file; if it is an ETL trace, etl2pcapng FILE out.pcapng converts it"
+    return "not a pcap file"
 
 
 def read_exactly(file: BinaryIO | Octets, octets: int) -> bytes:

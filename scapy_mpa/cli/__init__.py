@@ -10,76 +10,23 @@ import atexit
 import gc
 import os
 import sys
-from importlib import import_module
 
 import click
 
 from scapy_mpa import __version__
+from scapy_mpa.cli.group import COMMANDS, Commands
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.ending import ends_orderly
 from scapy_mpa.system.names import printable
 
-#: Each is ``NAME_command`` of the module ``scapy_mpa.cli.NAME``, imported when it is asked for.
-COMMANDS = (
-    "analyze",
-    "annotate",
-    "connect",
-    "craft",
-    "crosscheck",
-    "export",
-    "extract",
-    "fpdus",
-    "fuzz",
-    "listen",
-    "malform",
-    "messages",
-    "plot",
-    "probe",
-    "report",
-    "rules",
-    "shell",
-    "show",
-    "startup",
-)
-
-#: Commands of earlier versions, and what has taken their place.
-_REPLACED = {"ulpdus": "messages (its octets: --payload, --directory)"}
+__all__ = ["COMMANDS", "cli", "main"]
 
 #: Octets; never touched, so that they take no memory.
 _FREED_ONCE = 1 << 24
 
 
-class _Commands(click.Group):
+class _Commands(Commands):
     """The commands; click calls a closed stdout a failure, here whoever read has seen enough."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names."""
-        return [*COMMANDS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(f"scapy_mpa.cli.{cmd_name}"), f"{cmd_name}_command")
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command, its name and its arguments; refuses an option given twice that counts once."""
-        if args and args[0] in _REPLACED:
-            raise click.UsageError(f"there is no {args[0]} any more: use {_REPLACED[args[0]]}", ctx)
-        name, command, rest = super().resolve_command(ctx, args)
-        if command is not None and not ctx.resilient_parsing:
-            within = click.Context(command, info_name=name, parent=ctx)
-            _, _, given = command.make_parser(within).parse_args(args=[*rest])
-            for option in given:
-                counts_once = isinstance(option, click.Option) and not (
-                    option.multiple or option.is_flag or option.count
-                )
-                if counts_once and given.count(option) > 1:
-                    raise click.UsageError(f"{option.opts[-1]} is given twice, and takes one value", within)
-        return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command that was asked for."""
@@ -104,9 +51,10 @@ def _version(ctx: click.Context, _option: click.Parameter, is_wanted: bool) -> N
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
 )
 def cli() -> None:
-    """Analyse MPA (iWARP) traffic: every connection, every FPDU, and what is wrong.
+    """Read, check, make and break MPA traffic (RFC 5044): the framing that carries iWARP over TCP.
 
-    Exit status: 0 no error found in the traffic, 1 some, 2 the input or the arguments cannot be used.
+    Exit status: 0 no error in the traffic, 1 some, 2 the input or the arguments cannot be used. COMMAND --help explains
+    each.
     """
 
 

@@ -11,6 +11,7 @@ import click
 from scapy_mpa.cli.colours import style
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.jsontext import pieces
 from scapy_mpa.report.text import report_lines
@@ -20,12 +21,12 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 @click.command("analyze")
 @reads_captures
 @divides_work
-@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 @click.option("--summary", "summary_only", is_flag=True, help="Only what the report comes to, no connections.")
 @click.option("--all", "every", is_flag=True, help="Every connection, however many there are.")
 @click.option(
     "--severity",
-    type=click.Choice(SEVERITIES),
+    type=Word(SEVERITIES),
     help="Only findings of this severity, or graver, and the connections that have some.",
 )
 @click.option(

@@ -1,7 +1,7 @@
 """Colours on a terminal: of severities, and of what octets are.
 
-None where stdout is no terminal, where the terminal is dumb (``TERM=dumb``), and where ``NO_COLOR`` is set to anything
-(https://no-color.org).
+``--color`` says whether there are some. By itself there are none where stdout is no terminal, where the terminal is
+dumb (``TERM=dumb``), and where ``NO_COLOR`` is set to anything (https://no-color.org).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import click
 from scapy_mpa.rules.table import Severity
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from scapy_mpa.report.fields import Kind
 
 _SEVERITIES: dict[str, str] = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -21,9 +23,34 @@ _SEVERITIES: dict[str, str] = {"error": "red", "warning": "yellow", "note": "cya
 _KINDS: dict[Kind, str] = {"header": "bright_blue", "marker": "magenta", "pad": "cyan", "crc": "green"}
 
 
+#: What ``--color`` takes, and what click makes of it.
+_COLOURS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
+COLOUR_WORDS = tuple(_COLOURS)
+
+
+def choose_colours(ctx: click.Context, _option: click.Parameter, word: str) -> None:
+    """Have ``click.echo`` keep colours or take them out, as ``--color`` says."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    ctx.color = False if word == "auto" and is_plain else _COLOURS[word]
+
+
 def allows_colours() -> bool:
-    """Whether whoever runs the command wants colours; where stdout is no terminal, ``click.echo`` takes them out."""
+    """Whether there may be colours; where stdout is no terminal, ``click.echo`` takes them out unless all want them."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and ctx.color is not None:
+        return ctx.color
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def console_for(width: int | None = None) -> Console:
+    """What tables are printed by, in colour or not as :func:`allows_colours` has it."""
+    from rich.console import Console
+
+    ctx = click.get_current_context(silent=True)
+    is_forced = True if ctx is not None and ctx.color else None
+    return Console(
+        highlight=False, markup=False, width=width, force_terminal=is_forced, no_color=not allows_colours() or None
+    )
 
 
 def style(severity: Severity | str, text: str) -> str:

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.talking import Talking, talks
+from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.driver import LiveSession, NobodyListens
 from scapy_mpa.live.script import Script, said_again
@@ -18,7 +19,7 @@ from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.tcp.half import Direction
 
 
-@click.command("connect", epilog="docs/live.md shows conversations, step by step.")
+@click.command("connect", epilog="live.md in the documentation shows conversations, step by step.")
 @click.argument("where", metavar="HOST PORT", nargs=-1, required=True)
 @talks("initiator")
 @click.option(
@@ -44,9 +45,7 @@ from scapy_mpa.tcp.half import Direction
     help="Wait so long after the Reply before the first FPDU: a slow peer may miss one that comes at once.",
 )
 @click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which one of the capture.")
-@click.option(
-    "--direction", type=click.Choice(DIRECTIONS), default="initiator", show_default=True, help="Which side of it."
-)
+@click.option("--direction", type=Word(DIRECTIONS), default="initiator", show_default=True, help="Which side of it.")
 def connect_command(
     talking: Talking,
     where: tuple[str, ...],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from scapy_mpa.cli.output import check_output, is_stdout, tell_written, written
+from scapy_mpa.cli.types import Word, with_file
 from scapy_mpa.report.words import plural
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 
 
-@click.command("craft", epilog="docs/crafting.md tells what scenarios, steps and impairments there are.")
+@click.command(
+    "craft", epilog="crafting.md in the documentation describes what scenarios, steps and impairments there are."
+)
 @click.argument("scenario", required=False)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The capture to write; - is stdout.")
 @click.option(
@@ -40,11 +43,15 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     help="A parameter of every connection, its value as in a scenario file: m=[1,0], mtu=9000. May be repeated.",
 )
 @click.option(
-    "--say", "steps", multiple=True, metavar="STEP", help="A step of every connection, at its end. May be repeated."
+    "--say",
+    "steps",
+    multiple=True,
+    metavar="STEP",
+    help="A step of every connection, at its end; 'initiator send @FILE' sends the octets of a file. May be repeated.",
 )
 @click.option("--connection", type=click.IntRange(0), help="Only this one of the scenario's connections.")
 @click.option(
-    "--format", "output_format", type=click.Choice(_FORMATS), help="Of the capture. Default: as FILE ends, else pcap."
+    "--format", "output_format", type=Word(_FORMATS), help="Of the capture. Default: as FILE ends, else pcap."
 )
 @click.option(
     "--list",
@@ -75,6 +82,7 @@ def craft_command(
         return 0
     if output is None:
         raise click.UsageError("where to? -o FILE names the capture to write")
+    steps = tuple(map(with_file, steps))
     if scenario is None and not steps:
         raise click.UsageError("a SCENARIO is wanted, or --say; --list names those that are shipped")
     check_output((), output)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from scapy_mpa.cli.colours import console_for
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.types import Word
 from scapy_mpa.report.analysis import EVERYTHING
 from scapy_mpa.system.names import printable
 
@@ -24,7 +26,7 @@ _SECONDS = 0.5
 
 @click.command("crosscheck")
 @reads_captures
-@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def crosscheck_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
     """Compare every startup frame and FPDU with what Wireshark finds.
 
@@ -77,9 +79,7 @@ class _Progress:
 
 def _table(result: CrossCheck) -> str:
     """What people read; it is not rich that prints it, since that ends with status 1 when stdout is closed."""
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
+    console = console_for()
     with console.capture() as printed:
         _print(result, console)
     return printed.get()

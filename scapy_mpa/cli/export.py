@@ -8,6 +8,7 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import check_output, tell_written, written
+from scapy_mpa.cli.types import Word
 from scapy_mpa.report.words import plural
 
 
@@ -16,7 +17,7 @@ from scapy_mpa.report.words import plural
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
     "--order",
-    type=click.Choice(("delivered", "placed")),
+    type=Word(("delivered", "placed")),
     default="delivered",
     show_default=True,
     help="Of the ULPDUs: as they are delivered, which is the order of the stream, or as they are placed.",

@@ -12,6 +12,7 @@ from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import PARQUET, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
+from scapy_mpa.cli.types import Word
 from scapy_mpa.report.fpdus import STYLES, lines, log_lines
 from scapy_mpa.values.records import FPDURecord
 
@@ -22,7 +23,7 @@ from scapy_mpa.values.records import FPDURecord
 @divides_work
 @click.option(
     "--order",
-    type=click.Choice(("stream", "placed")),
+    type=Word(("stream", "placed")),
     default="stream",
     show_default=True,
     help="By connection, direction and place in the stream; or as they are placed, while the capture is read.",

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 _DEFAULT_COUNT = 100
 
 
-@click.command("fuzz", epilog="docs/breaking.md tells what is mutated, and how others' fuzzers take the messages.")
+@click.command(
+    "fuzz",
+    epilog="breaking.md in the documentation describes what is mutated, and how others' fuzzers take the messages.",
+)
 @click.option(
     "-o", "--output", metavar="FILE_OR_DIR", type=click.Path(), help="Captures and a log go there; with --case a file."
 )

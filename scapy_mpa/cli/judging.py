@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import click
 
 from scapy_mpa.cli.options import Reading
+from scapy_mpa.cli.types import Word
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.choice import UnknownRule, chosen
 from scapy_mpa.rules.table import RULES, SEVERITIES, Severity
@@ -74,7 +75,7 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
             ),
             click.option(
                 "--fail-on",
-                type=click.Choice((*SEVERITIES, "never")),
+                type=Word((*SEVERITIES, "never")),
                 default="error",
                 show_default=True,
                 help="The severity of a finding, or graver, with which the exit status is 1.",

@@ -14,7 +14,7 @@ from scapy_mpa.live.driver import LiveSession
 _LOOPBACK = "127.0.0.1"
 
 
-@click.command("listen", epilog="docs/live.md shows conversations, step by step.")
+@click.command("listen", epilog="live.md in the documentation shows conversations, step by step.")
 @click.argument("where", metavar="[HOST] PORT", nargs=-1, required=True)
 @talks("responder")
 @click.option("--reject", is_flag=True, help="Answer each Request by a Reply with R.")

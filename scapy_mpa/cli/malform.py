@@ -19,6 +19,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
+from scapy_mpa.cli.types import Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
@@ -39,7 +40,9 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     return [name for name in CASES if name.startswith(incomplete)]
 
 
-@click.command("malform", epilog="docs/catalogue.md has all cases, docs/breaking.md tells how they are used.")
+@click.command(
+    "malform", epilog="catalogue.md in the documentation has all cases, breaking.md describes how they are used."
+)
 @click.argument("names", metavar="[CASE]...", nargs=-1, shell_complete=complete_case)
 @click.option("--all", "everything", is_flag=True, help="All cases.")
 @click.option("--list", "only_list", is_flag=True, help="Tell of the cases, make nothing.")
@@ -69,15 +72,15 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 )
 @click.option(
     "--crc",
-    type=click.Choice(_REPAIRS),
+    type=Word(_REPAIRS),
     default="repaired",
     show_default=True,
     help="CRC fields: made right again after the change, or left, where a case has the choice.",
 )
 @click.option(
-    "--lengths", type=click.Choice(_REPAIRS), default="repaired", show_default=True, help="The same for length fields."
+    "--lengths", type=Word(_REPAIRS), default="repaired", show_default=True, help="The same for length fields."
 )
-@click.option("--format", "output_format", type=click.Choice(_FORMATS), help="Of the list. [default: text]")
+@click.option("--format", "output_format", type=Word(_FORMATS), help="Of the list. [default: text]")
 def malform_command(
     names: tuple[str, ...],
     everything: bool,

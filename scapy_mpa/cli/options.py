@@ -11,6 +11,7 @@ import click
 
 from scapy_mpa.capture.joining import JOININGS, Joining, sources_of
 from scapy_mpa.capture.named import Sources, name_of
+from scapy_mpa.cli.types import Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
@@ -279,7 +280,7 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
                 type=click.IntRange(0),
                 help="Only the connection with this number. May be repeated.",
             ),
-            click.option("--direction", type=click.Choice(DIRECTIONS), help="Only what this side sent."),
+            click.option("-d", "--direction", type=Word(DIRECTIONS), help="Only what this side sent."),
             click.option(
                 "--port",
                 "ports",
@@ -305,13 +306,13 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
                 "--ulp",
                 "protocols",
                 multiple=True,
-                type=click.Choice((*PROTOCOLS, UNKNOWN), case_sensitive=False),
+                type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
                 help="Only connections of this upper layer. May be repeated.",
             ),
             click.option(
                 "--join",
                 "joining",
-                type=click.Choice(JOININGS),
+                type=Word(JOININGS),
                 default="auto",
                 help="How several captures become one: follow reads one after the other, merge by time. auto follows "
                 "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
@@ -319,7 +320,7 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
             click.option(
                 "--profile",
-                type=click.Choice(tuple(PROFILES)),
+                type=Word(tuple(PROFILES)),
                 help="The specification that the connections follow, whatever their startup frames say.",
             ),
             click.option(

@@ -8,6 +8,7 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
+from scapy_mpa.cli.types import Word
 from scapy_mpa.plot.kinds import KINDS
 from scapy_mpa.plot.look import ENDINGS, check_matplotlib, write_figure
 from scapy_mpa.report.connection import Connection
@@ -27,14 +28,14 @@ from scapy_mpa.system.names import printable
 )
 @click.option(
     "--kind",
-    type=click.Choice(KINDS),
+    type=Word(KINDS),
     default="lanes",
     show_default=True,
     help="lanes: segments, FPDUs and messages beside each other; sequence: time and sequence; reads: RDMA Reads under "
     "way; held: octets waiting for order; sizes; throughput.",
 )
 @click.option(
-    "--axis", type=click.Choice(("octets", "time")), default="octets", show_default=True, help="What lanes lie along."
+    "--axis", type=Word(("octets", "time")), default="octets", show_default=True, help="What lanes lie along."
 )
 @click.option("--dark", is_flag=True, help="On a dark background.")
 def plot_command(reading: Reading, output: str, kind: str, axis: str, dark: bool) -> int:

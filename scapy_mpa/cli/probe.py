@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from scapy_mpa.cli.colours import console_for
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
-from scapy_mpa.cli.types import BufferType, OctetsType
+from scapy_mpa.cli.types import BufferType, OctetsType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
@@ -43,7 +44,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     return [name for name in all_cases() if name.startswith(incomplete)]
 
 
-@click.command("probe", epilog="docs/probe.md shows how it is used, and how a result is read.")
+@click.command("probe", epilog="probe.md in the documentation shows how it is used, and how a result is read.")
 @click.argument("where", metavar="[HOST PORT]", nargs=-1)
 @click.option("--listen", "listens", metavar="[HOST:]PORT", help="Test an Initiator, which connects to this port.")
 @click.option(
@@ -85,7 +86,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option(
     "--expected", metavar="FILE", type=click.Path(dir_okay=False), help="Known failures: the name of a case a line."
 )
-@click.option("--format", "output_format", type=click.Choice(_FORMATS), default="text", show_default=True)
+@click.option("--format", "output_format", type=Word(_FORMATS), default="text", show_default=True)
 @click.option("--all", "everything", is_flag=True, help="List the cases that pass or are not supported, too.")
 @click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML, for CI systems.")
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False), help="Write a page for a browser.")
@@ -93,7 +94,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--write", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
     help="Write a capture of each case that fails.",
 )  # fmt: skip
-@click.option("--ulp", type=click.Choice(_ULPS), default="none", show_default=True, help="The peer's upper layer.")
+@click.option("--ulp", type=Word(_ULPS), default="none", show_default=True, help="The peer's upper layer.")
 @click.option(
     "--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="Memory of the peer that may be written to."
 )
@@ -101,7 +102,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Begin by RFC 6581, with this IRD.")
 @click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="The same, with this ORD.")
 @click.option("--peer-to-peer", is_flag=True, help="The same, with a ready-to-receive message.")
-@click.option("--rtr", multiple=True, type=click.Choice(RTR_TYPES), help="Which one. May be repeated. [default: all]")
+@click.option("--rtr", multiple=True, type=Word(RTR_TYPES), help="Which one. May be repeated. [default: all]")
 def probe_command(
     where: tuple[str, ...],
     listens: str | None,
@@ -349,11 +350,9 @@ class _Telling:
 
     def _table(self) -> str:
         """It is not rich that prints it, since that ends with status 1 when stdout is closed."""
-        from rich.console import Console
-
         from scapy_mpa.probe.told import print_table
 
-        console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDTH)
+        console = console_for(None if sys.stdout.isatty() else _WIDTH)
         with console.capture() as printed:
             print_table(self.results, console, everything=self._everything)
         return printed.get()

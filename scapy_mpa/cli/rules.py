@@ -8,13 +8,14 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.judging import complete_rule
+from scapy_mpa.cli.types import Word
 from scapy_mpa.rules.choice import named
 from scapy_mpa.rules.table import RULES
 
 
 @click.command("rules")
 @click.argument("rule_id", metavar="[ID]", required=False, shell_complete=complete_rule)
-@click.option("--format", "output_format", type=click.Choice(("text", "json", "md")), default="text", show_default=True)
+@click.option("--format", "output_format", type=Word(("text", "json", "md")), default="text", show_default=True)
 def rules_command(rule_id: str | None, output_format: Literal["text", "json", "md"]) -> int:
     """List the rules that traffic is judged by, or explain the one with this ID; of its beginning, list the rules.
 

@@ -11,6 +11,7 @@ import click
 from scapy_mpa.cli.colours import paint, style
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_read_twice
+from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.tcp.half import Direction
 
@@ -53,7 +54,7 @@ class _FPDUType(click.ParamType[FPDUNumber]):
     "connection C.",
 )
 @click.option("--full", is_flag=True, help="Print every octet of long payloads.")
-@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def show_command(
     reading: Reading,
     frame: int | None,

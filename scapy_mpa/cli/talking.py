@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
-from scapy_mpa.cli.types import BufferType, OctetsType
+from scapy_mpa.cli.types import BufferType, OctetsType, Word
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.turns import Step
@@ -402,7 +402,7 @@ def _endpoint(
 
 _SECONDS = click.FloatRange(0, 1_000_000)
 _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
-    click.option("--ulp", type=click.Choice(ULPS), default="none", show_default=True, help="The upper layer."),
+    click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The upper layer."),
     click.option(
         "--count", type=click.IntRange(0), help="Of connect: iterations of rping, messages of echo. [default: no end] "
         "Of listen: connections, after which it ends."
@@ -428,8 +428,8 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("-m", "--markers/--no-markers", "m", default=False, help="M: we require Markers in what we receive."),
     click.option("--crc/--no-crc", "c", default=True, show_default=True, help="C: we prefer CRCs."),
     click.option("--rev", type=click.IntRange(0, 255), help="Of our startup frame. [default: as others say]"),
-    click.option("--profile", type=click.Choice(tuple(PROFILES)), help="The specification that we implement."),
-    click.option("--kind", type=click.Choice(RNIC_KINDS), default="ietf", show_default=True,
+    click.option("--profile", type=Word(tuple(PROFILES)), help="The specification that we implement."),
+    click.option("--kind", type=Word(RNIC_KINDS), default="ietf", show_default=True,
                  help="Of RNIC (RFC 5044 appendix C.1)."),
     click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS",
                  help="A text, hex:00ff, or @FILE: at most 512 octets."),
@@ -438,7 +438,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED),
                  help="RDMA Reads of ours at a time (RFC 6581). [default: the same]"),
     click.option("--peer-to-peer", is_flag=True, help="A: the Initiator begins with a ready-to-receive message."),
-    click.option("--rtr", multiple=True, type=click.Choice(RTR_TYPES),
+    click.option("--rtr", multiple=True, type=Word(RTR_TYPES),
                  help="Which, in the order of preference. May be repeated. [default: all]"),
     click.option("--require-ord", "requires_ord", is_flag=True,
                  help="As Responder, reject whose IRD is below our ORD."),

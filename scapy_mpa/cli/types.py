@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,18 @@ from scapy_mpa.system.names import printable
 
 #: Octets of the largest buffer that is registered.
 _MOST_BUFFER = 1 << 30
+
+
+class Word(click.Choice[str]):
+    """One of some words; so much of it is enough as begins no other."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The whole word."""
+        if isinstance(value, str) and value and value not in self.choices:
+            like = [one for one in self.choices if one.lower().startswith(value.lower())]
+            if len(like) == 1:
+                return like[0]
+        return super().convert(value, param, ctx)
 
 
 class STagType(click.ParamType[int]):
@@ -69,3 +82,18 @@ class OctetsType(click.ParamType[bytes]):
             self.fail(f"{printable(value[1:])}: {error.strerror or error}", param, ctx)
         except ValueError:
             self.fail(f"{value!r} is no text, no hex:00ff and no @FILE", param, ctx)
+
+
+def with_file(step: str) -> str:
+    """A step of a conversation in which ``@FILE`` stands for the octets of a file.
+
+    Raises :class:`click.UsageError` if that cannot be read.
+    """
+    parsed = re.fullmatch(r"(\s*\S+\s+\S+\s+)@(\S+)(.*)", step, re.DOTALL)
+    if parsed is None:
+        return step
+    try:
+        octets = Path(parsed[2]).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{printable(parsed[2])}: {error.strerror or error}") from None
+    return f"{parsed[1]}hex:{octets.hex()}{parsed[3]}"

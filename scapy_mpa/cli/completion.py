@@ -1,0 +1,27 @@
+"""``scapy-mpa completion``."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+#: The shells that have it.
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> int:
+    """Print a script that has a shell complete commands, options and their values.
+
+    \b
+    bash: scapy-mpa completion bash >> ~/.bashrc
+    zsh:  scapy-mpa completion zsh >> ~/.zshrc
+    fish: scapy-mpa completion fish > ~/.config/fish/completions/scapy-mpa.fish
+    """
+    from scapy_mpa.cli import cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(cli, {}, "scapy-mpa", "_SCAPY_MPA_COMPLETE").source())
+    return 0
