@@ -287,12 +287,12 @@ class FullOperation:
 
     def repeats(self, seg: Segment) -> bool:
         """Whether a segment brings only octets that were captured before, as far as is known, or came damaged."""
+        self._stop_waiting()
         return is_repeat(self.reassembly, seg)
 
     def drop_damaged(self) -> bool:
         """Drop octets of an FPDU that is not complete, and whose TCP checksum is wrong; False if there are none."""
-        reassembly = self.reassembly
-        if reassembly.base >= reassembly.next or not reassembly.damaged(reassembly.base, reassembly.next):
+        if not self.reassembly.has_damaged_next:
             return False
         self._stop_waiting()
         self.in_order.leave()

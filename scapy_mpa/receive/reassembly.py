@@ -16,7 +16,6 @@ order quick to read.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -191,16 +190,6 @@ class Reassembly:
             found.append((at, end))
         return found
 
-    def captured_within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The parts of [start, end) captured already, in order; nothing may change before the last one is taken."""
-        if start < min(self.next, end):
-            yield start, min(self.next, end)
-        for index in range(bisect_right(self.beyond, start, key=_end_of), len(self.beyond)):
-            first, last = self.beyond[index]
-            if first >= end:
-                return
-            yield max(first, start), min(last, end)
-
     def commit(self, seg: Segment, start: int, end: int) -> list[tuple[int, int]]:
         """Hold what [start, end) of ``seg``, whose first octet is at ``start``, brings that is new.
 
@@ -331,6 +320,11 @@ class Reassembly:
     def damaged(self, start: int, end: int) -> list[Segment]:
         """The segments that hold octets of [start, end) and whose TCP checksum is wrong; all must be held."""
         return list({id(seg): seg for _, _, seg in self.damaged_within(start, end)}.values())
+
+    @property
+    def has_damaged_next(self) -> bool:
+        """Whether octets that are held in order came in a segment whose TCP checksum is wrong."""
+        return self.base < self.next and bool(self.damaged(self.base, self.next))
 
     def damaged_within(self, start: int, end: int) -> list[tuple[int, int, Segment]]:
         """The same, each with octets of [start, end) that it holds; one may come several times."""

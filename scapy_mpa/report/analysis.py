@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, is_pipe
 from scapy_mpa.capture.joining import Joining, sources_of
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.notes import Note
-from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.connection import Connection
@@ -52,10 +52,8 @@ class Selection(NamedTuple):
         return segments
 
 
-#: So many octets of a capture are read before the receiver lets go of those before.
-_BLOCK = BLOCK_SIZE // 2
-#: So many are read before what was placed at the first of them is yielded.
-_LAG = 8 * BLOCK_SIZE
+#: So many blocks are read before what was placed in the first of them is yielded.
+_LAG = 8
 
 EVERYTHING = Selection()
 
@@ -145,7 +143,7 @@ def _read(
                 receiver.feed(share.of(selected))
                 receiver.pass_time(selected[-1:])
             # Small files and pipes come in small blocks: what is at hand must not depend on that.
-            if captures.octets - released >= _BLOCK:
+            if captures.octets - released >= reader.BLOCK_SIZE // 2:
                 receiver.release()
                 released = captures.octets
     if captures.octets > released:
@@ -226,12 +224,12 @@ class PlacedFPDUs:
         # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
         lag: deque[tuple[int, int]] = deque()
         # Who listens to a pipe wants each FPDU now.
-        most = 0 if any(map(is_pipe, self._captures.sources)) else _LAG
+        most = 0 if any(map(is_pipe, self._captures.sources)) else _LAG * reader.BLOCK_SIZE
         with self._captures as captures:
             released = 0
             for segments in captures.batches():
                 receiver.feed(self._selection.of(segments))
-                if captures.octets - released >= _BLOCK:
+                if captures.octets - released >= reader.BLOCK_SIZE // 2:
                     receiver.release()
                     released = captures.octets
                 lag.append((captures.octets, captures.packets))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -145,7 +146,7 @@ def is_repeat(reassembly: Reassembly, seg: Segment) -> bool:
 def _differing_runs(reassembly: Reassembly, seg: Segment, start: int, low: int, end: int) -> Iterator[_Run]:
     """Where [low, end) of a segment that begins at ``start`` differs from what is held, in order."""
     octets = bytes(seg.buffer[seg.start + low - start : seg.end])
-    for number, (first, last) in enumerate(reassembly.captured_within(low, end)):
+    for number, (first, last) in enumerate(_captured(reassembly, low, end)):
         if number == _FEW_RANGES and _is_held(reassembly, octets[first - low :], first, end):
             # A damaged segment may come over many islands, again and again, and differ from the last of them.
             return
@@ -159,6 +160,18 @@ def _differing_runs(reassembly: Reassembly, seg: Segment, start: int, low: int, 
             held, mine = reassembly.read(max(a, first), min(b, last)), octets[max(a, first) - low : min(b, last) - low]
             if mine != held:
                 yield _Run(max(a, first), mine, held)
+
+
+def _captured(reassembly: Reassembly, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts of [start, end) captured already, in order; nothing may change before the last one is taken."""
+    if start < min(reassembly.next, end):
+        yield start, min(reassembly.next, end)
+    beyond = reassembly.beyond
+    for index in range(bisect_right(beyond, start, key=itemgetter(1)), len(beyond)):
+        first, last = beyond[index]
+        if first >= end:
+            return
+        yield max(first, start), min(last, end)
 
 
 def _is_held(reassembly: Reassembly, octets: bytes, start: int, end: int) -> bool:

@@ -32,7 +32,7 @@ class Flood(NamedTuple):
 
 
 #: What most floods take.
-_LITTLE = 1_500_000
+_LITTLE = 1_700_000
 #: What connections take that come and go within a block.
 MANY_CONNECTIONS = 8_000_000
 

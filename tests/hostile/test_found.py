@@ -14,6 +14,7 @@ from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.values.limits import DEFAULT_LIMITS
+from scripts.fuzz_captures import captures_of
 from tests.hostile.examine import TIGHT, examine
 from tests.hostile.flow import Flow, file_of
 from tests.laying import lay_dialect, lay_stream
@@ -217,3 +218,10 @@ def test_two_fpdus_without_crc_do_not_show_two_deviations() -> None:
     flow.bring("b", bytes.fromhex(request + terminate), [(0, 52), (52, 96)])
     flow.say("b", flags=FIN | ACK)
     assert not examine([file_of(flow.frames)]).deviations
+
+
+@pytest.mark.parametrize("number", [11198, 27000, 35829])
+def test_a_repeat_of_what_was_postponed_with_an_older_timestamp(number: int) -> None:
+    """Whoever reads octets beyond a hole at once, and whoever puts them off, see the same repeat."""
+    for one in captures_of(1, number):
+        examine([one.octets])
