@@ -100,12 +100,8 @@ class Commands(click.Group):
 def _check_words(command: click.Command, within: click.Context, rest: Sequence[str]) -> None:
     values, _, given = command.make_parser(within).parse_args(args=[*rest])
     words = [param for param in command.params if isinstance(param, click.Argument)]
-    if (
-        len(words) > 1
-        and words[0].nargs < 0
-        and not values.get(words[0].name or "")
-        and values.get(words[-1].name or "")
-    ):
+    first, last = (values.get(words[at].name or "") if words else None for at in (0, -1))
+    if len(words) > 1 and words[0].nargs < 0 and not isinstance(first, tuple) and isinstance(last, str):
         # click takes the last word first, and would miss the captures.
         raise click.UsageError(f"Missing argument '{words[-1].make_metavar(within)}'.", within)
     for option in given:
