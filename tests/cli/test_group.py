@@ -29,7 +29,7 @@ def test_there_are_few_commands_and_all_are_in_a_group() -> None:
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_fits_the_terminal(command: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ([command] if command else []) + ["--help"]
-    words = set(invoke(*arguments).stdout.split())
+    words = {"python", "-m", "scapy_mpa", *invoke(*arguments).stdout.split()}
     monkeypatch.setenv("COLUMNS", str(width))
     said = run(*arguments).stdout
     assert said
