@@ -23,6 +23,7 @@ from scapy_mpa.system.names import printable
 COMMANDS = (
     "analyze",
     "annotate",
+    "compare",
     "connect",
     "craft",
     "crosscheck",
