@@ -172,9 +172,7 @@ def located(changes: Sequence[Change], sender: HalfConnection, receiver: HalfCon
     if receiver is None or receiver.seq_start is None:
         return found
     verdicts = _verdicts(found, receiver, sender)
-    return [
-        one if one.fpdu is None else one._replace(crc_after=verdicts.get(one.fpdu)) for one in found
-    ]
+    return [one if one.fpdu is None else one._replace(crc_after=verdicts.get(one.fpdu)) for one in found]
 
 
 def _verdicts(changes: Sequence[Change], receiver: HalfConnection, sender: HalfConnection) -> dict[int, str]:

@@ -233,9 +233,9 @@ def _clock(
     if not any(ways):
         return None, 0
     if not all(ways):
-        fastest = min(min(way) for way in ways if way)
-        return Clock(fastest, 0, False), 0
+        # What the first tap's side sends is fastest where the difference is least, what it receives where it is most.
+        return Clock(min(ways[0]) if ways[0] else max(ways[1]), 0, False), 0
     # By the clocks, what the nearer one sends seems to take longer, whatever these say.
     nearer = 0 if middle(ways[0]) >= middle(ways[1]) else 1
-    there, back = min(ways[0]), min(ways[1])
+    there, back = min(ways[nearer]), max(ways[1 - nearer])
     return Clock((there + back) // 2, abs(there - back) // 2, True), nearer

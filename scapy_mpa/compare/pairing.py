@@ -118,7 +118,8 @@ def _with(
 
 def _agree(other: Connection, ends: tuple[tuple[bytes, bytes | None], tuple[bytes, bytes | None]]) -> bool:
     return all(
-        port is None or port == there for (_, port), (_, there) in zip(ends, endpoints_of(other.initiator.key), strict=True)
+        port is None or port == there
+        for (_, port), (_, there) in zip(ends, endpoints_of(other.initiator.key), strict=True)
     )
 
 

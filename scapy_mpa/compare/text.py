@@ -11,6 +11,8 @@ from scapy_mpa.report.words import plural
 
 #: Events of each kind that are listed, without --all.
 _FEW = 3
+#: Frames of an event that the text names.
+_FRAMES = 4
 _TAPS = ("SENDER", "RECEIVER")
 
 
@@ -55,14 +57,17 @@ def _half_lines(half: ComparedHalf, every: bool) -> Iterator[str]:
             continue
         if kind == "changed":
             yield f"    {plural(half.changed_octets, 'octet')} changed on the way, in {plural(count, 'place')}"
-            some = [_change_line(one) for one in half.changes]
+            some = [_change_lines(one) for one in half.changes]
         else:
-            yield f"    {plural(count, 'segment')} {words}" if kind not in ("joined", "recut") else (
-                f"    {plural(count, 'group')} of segments {words}"
+            yield (
+                f"    {plural(count, 'segment')} {words}"
+                if kind not in ("joined", "recut")
+                else (f"    {plural(count, 'group')} of segments {words}")
             )
-            some = [_event_line(one) for one in half.events if one.kind == kind]
+            some = [_event_lines(one) for one in half.events if one.kind == kind]
         listed = some if every else some[:_FEW]
-        yield from (f"      {line}" for line in listed)
+        for lines in listed:
+            yield from (f"      {line}" for line in lines)
         if len(listed) < count:
             yield f"      and {count - len(listed)} more" + ("" if every else " (--all)")
     if half.missing_octets:
@@ -71,21 +76,26 @@ def _half_lines(half: ComparedHalf, every: bool) -> Iterator[str]:
         yield f"    {plural(half.unknown_octets, 'octet')} at {receiver} alone"
 
 
-def _change_line(one: Change) -> str:
+def _change_lines(one: Change) -> list[str]:
     where = f" of FPDU {one.fpdu}" if one.fpdu is not None else ""
+    more = "..." if one.octets > len(one.before) else ""
     crc = ""
     if one.crc_before is not None:
-        crc = f"; CRC {one.crc_before} before" + (f", {one.crc_after} after" if one.crc_after is not None else "")
-    shows = "; TCP checksum shows it" if one.checksum_shows else "; TCP checksum does not show it"
-    more = "..." if one.octets > len(one.before) else ""
-    return (
-        f"frame {one.sent_frame} > {one.received_frame}, offset {one.offset}: {one.part}{where}, "
-        f"{one.before.hex()}{more} became {one.after.hex()}{more}{crc}{shows}"
-    )
+        crc = f"CRC {one.crc_before} before" + (f", {one.crc_after} after" if one.crc_after is not None else "") + "; "
+    shows = "the TCP checksum shows it" if one.checksum_shows else "the TCP checksum does not show it"
+    return [
+        f"frame {one.sent_frame} > {one.received_frame}, offset {one.offset}: {one.part}{where}",
+        f"  {one.before.hex()}{more} became {one.after.hex()}{more}",
+        f"  {crc}{shows}",
+    ]
 
 
-def _event_line(one: Event) -> str:
-    sent = ", ".join(map(str, one.sent_frames)) or "-"
-    received = ", ".join(map(str, one.received_frames)) or "-"
+def _event_lines(one: Event) -> list[str]:
+    sent, received = (_frames(frames) for frames in (one.sent_frames, one.received_frames))
     took = f", {1e3 * one.delay:.3f} ms" if one.delay is not None else ""
-    return f"frame {sent} > {received}, offset {one.offset}, {plural(one.octets, 'octet')}{took}"
+    return [f"frame {sent} > {received}, offset {one.offset}, {plural(one.octets, 'octet')}{took}"]
+
+
+def _frames(frames: tuple[int, ...]) -> str:
+    """Numbers of frames, the first few of many."""
+    return ", ".join(map(str, frames[:_FRAMES])) + (", ..." if len(frames) > _FRAMES else "") or "-"

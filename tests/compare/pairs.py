@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from pathlib import Path
 from typing import NamedTuple
@@ -18,13 +18,18 @@ WAY, AHEAD = 1_000_000, 5_000_000_000
 
 
 class Truth(NamedTuple):
-    """What the network did to the segments of one direction."""
+    """What the network did to the segments of one direction, as far as two taps can tell.
+
+    Copies of the same octets are interchangeable: one that is lost while another is repeated leaves no trace.
+    """
 
     lost: int
     repeated: int
     reordered: int
     #: Offsets from the beginning of Full Operation.
     changed: set[int]
+    #: Whether something was sent in several copies, of which nobody knows which came first.
+    has_copies: bool
 
 
 class Taps(NamedTuple):
@@ -53,7 +58,7 @@ def taps(made: Conversation, impairments: Iterable[object], folder: Path, seed: 
     for place, role in enumerate(("initiator", "responder")):
         arrived = [one for one in impaired if one.half.role == role]
         # What is sent again was captured where it was sent.
-        sent = [one for one in plain if one.half.role == role] + [one for one in arrived if one.is_again]
+        sent = [one for one in plain if one.half.role == role] + [*_again(arrived)]
         sent.sort(key=_time)
         ahead, behind = ends[place], ends[1 - place]
         ahead += sent
@@ -65,6 +70,15 @@ def taps(made: Conversation, impairments: Iterable[object], folder: Path, seed: 
         with path.open("wb") as file:
             PcapWriter(file).write((one.time + clock, octets_of(one)) for one in packets)
     return Taps(*paths, truth)
+
+
+def _again(arrived: list[TcpPacket]) -> Iterator[TcpPacket]:
+    """Yield what was sent again, each packet once and as it was sent."""
+    seen = set()
+    for one in arrived:
+        if one.is_again and _name(one) not in seen:
+            seen.add(_name(one))
+            yield one._replace(damage=(), checksum="right", piece=None)
 
 
 def _time(packet: TcpPacket) -> int:
@@ -82,7 +96,7 @@ def _counts(packet: TcpPacket) -> bool:
 
 def _truth(sent: list[TcpPacket], arrived: list[TcpPacket]) -> Truth:
     """By the names that packets have: their IP identification."""
-    ours, theirs = (Counter(_name(one) for one in some if _counts(one)) for some in (sent, arrived))
+    ours, theirs = (Counter((one.start, len(one.payload)) for one in some if _counts(one)) for some in (sent, arrived))
     places = {_name(one): number for number, one in enumerate(sent) if one.payload}
     latest, late, seen = -1, 0, set()
     for one in arrived:
@@ -92,9 +106,7 @@ def _truth(sent: list[TcpPacket], arrived: list[TcpPacket]) -> Truth:
         seen.add(name)
         late += places[name] < latest
         latest = max(latest, places[name])
-    changed = {
-        one.start + index - (one.half.origin or 0) for one in arrived for index, _ in one.damage
-    }
+    changed = {one.start + index - (one.half.origin or 0) for one in arrived for index, _ in one.damage}
     return Truth(
-        sum((ours - theirs).values()), sum((theirs - ours).values()), late, changed
+        sum((ours - theirs).values()), sum((theirs - ours).values()), late, changed, max(ours.values(), default=0) > 1
     )
