@@ -4,8 +4,8 @@
 python -m scripts.appendix_b [--connections 100 1000] [--picture appendix-b.svg]
 
 Connections are crafted with the segmentations of ``craft``, and read by the receiver of ``analyze --buffers``. All is
-seeded: the same figures come of it everywhere. Each line ends in ``holds`` or ``does not hold``, by the tolerance that it
-names; the exit status is 1 if a claim does not hold.
+seeded: the same figures come of it everywhere. Each line ends in ``holds`` or ``does not hold``, by the tolerance that
+it names; the exit status is 1 if a claim does not hold.
 """
 
 from __future__ import annotations
@@ -221,7 +221,8 @@ def segment_claims() -> list[Claim]:
     return [
         Claim("B.2.2", "FPDUs of EMSS/2+1 take about 2 times the segments (1 %)", f"{ratio(worst, 5000):.3f}",
               abs(ratio(worst, 5000) - 2) <= 0.02),
-        Claim("B.2.2", "no FPDU size takes more than 2 times (0)", f"{most:.3f} at most, {mean:.3f} on average", most <= 2),
+        Claim("B.2.2", "no FPDU size takes more than 2 times (0)", f"{most:.3f} at most, {mean:.3f} on average",
+              most <= 2),
         Claim("B.2.2", "large messages take full advantage of EMSS (1 %)", f"{large:.3f}", large <= 1.01),
         Claim("B.2.2", "small messages do so by packing (5 %)", f"{small:.3f}", small <= 1.05),
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
@@ -11,7 +11,7 @@ from scapy_mpa.compare.tap import TapHalf
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.values.segment import addresses_of
+from scapy_mpa.values.segment import addresses_of, reverse_key
 
 #: An address and a port, as octets.
 Endpoint: TypeAlias = tuple[bytes, bytes]
@@ -85,42 +85,50 @@ class Pair(NamedTuple):
 
 def paired(first: Sequence[Connection], second: Sequence[Connection], mapping: Mapping) -> list[Pair]:
     """The connections of both taps, side by side, in the order of the first; then those of the second alone."""
-    left: dict[tuple[bytes, bytes], list[Connection]] = {}
+    by_key: dict[bytes, list[Connection]] = {}
+    by_hosts: dict[tuple[bytes, bytes], list[Connection]] = {}
     for one in second:
-        source, destination = endpoints_of(one.initiator.key)
-        left.setdefault((source[0], destination[0]), []).append(one)
+        by_key.setdefault(one.initiator.key, []).append(one)
+        by_hosts.setdefault(addresses_of(one.initiator.key), []).append(one)
+    taken: set[int] = set()
     pairs: list[Pair] = []
     for one in first:
-        source, destination = (mapping.of(end) for end in endpoints_of(one.initiator.key))
+        here = endpoints_of(one.initiator.key)
+        ends = mapping.of(here[0]), mapping.of(here[1])
+        key = _key(ends, here)
         found, turned = None, False
         # Who began is not known of a connection that was captured from the middle on.
-        for is_turned, ends in ((False, (source, destination)), (True, (destination, source))):
-            there = left.get((ends[0][0], ends[1][0]), [])
-            found = _best(one, [other for other in there if _agree(other, ends)], is_turned)
+        for is_turned, way in ((False, ends), (True, ends[::-1])):
+            if None in (ends[0][1], ends[1][1]):
+                near = by_hosts.get((way[0][0], way[1][0]), [])
+            else:
+                near = by_key.get(reverse_key(key) if is_turned else key, [])
+            free = [other for other in near if id(other) not in taken and _agree(other, way)]
+            found, turned = _best(one, free, is_turned), is_turned
             if found is not None:
-                there.remove(found)
-                turned = is_turned
                 break
-        if found is not None:
-            key = found.responder.key if turned else found.initiator.key
-            pairs.append(Pair((one, found), (one.initiator.key, key)))
+        if found is None:
+            pairs.append(Pair((one, None), (one.initiator.key, key)))
         else:
-            ports = [given if given is not None else end[1] for (_, given), end in _with(source, destination, one)]
-            pairs.append(Pair((one, None), (one.initiator.key, source[0] + destination[0] + b"".join(ports))))
+            taken.add(id(found))
+            there = found.responder.key if turned else found.initiator.key
+            pairs.append(Pair((one, found), (one.initiator.key, there)))
     return pairs
 
 
-def _with(
-    source: tuple[bytes, bytes | None], destination: tuple[bytes, bytes | None], one: Connection
-) -> Iterator[tuple[tuple[bytes, bytes | None], Endpoint]]:
-    yield from zip((source, destination), endpoints_of(one.initiator.key), strict=True)
+#: An endpoint as a mapping leaves it: its port may be any.
+_Mapped: TypeAlias = tuple[bytes, "bytes | None"]
 
 
-def _agree(other: Connection, ends: tuple[tuple[bytes, bytes | None], tuple[bytes, bytes | None]]) -> bool:
-    return all(
-        port is None or port == there
-        for (_, port), (_, there) in zip(ends, endpoints_of(other.initiator.key), strict=True)
-    )
+def _key(ends: tuple[_Mapped, _Mapped], here: tuple[Endpoint, Endpoint]) -> bytes:
+    """The key of mapped endpoints; a port that may be any is left as it is."""
+    ports = [port if port is not None else old for (_, port), (_, old) in zip(ends, here, strict=True)]
+    return ends[0][0] + ends[1][0] + b"".join(ports)
+
+
+def _agree(other: Connection, ends: tuple[_Mapped, _Mapped]) -> bool:
+    there = endpoints_of(other.initiator.key)
+    return all(port is None or port == own for (_, port), (_, own) in zip(ends, there, strict=True))
 
 
 def _best(one: Connection, others: Sequence[Connection], turned: bool) -> Connection | None:

@@ -14,9 +14,8 @@ from typing import IO
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.sequence import seq_diff, unwrap
 from scapy_mpa.system.temporary import temporary_file
-from scapy_mpa.values.checksums import checksum_is_wrong
 from scapy_mpa.values.options import Announced, announced
-from scapy_mpa.values.segment import ACK_FLAG, RST, SYN, Segment, detached
+from scapy_mpa.values.segment import ACK_FLAG, RST, SYN, Segment, checksum_is_wrong, detached
 
 #: Octets that are written to the temporary file at a time.
 _CHUNK = 1 << 20

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 
 from scapy_mpa.compare.comparison import Comparison
 from scapy_mpa.compare.half import KINDS, Kind
-from scapy_mpa.plot.look import DARK, GREEN, LIGHT, ORANGE, PURPLE, SKY, VERMILION, YELLOW, figure_of, settings
-from scapy_mpa.plot.look import number_axis
+from scapy_mpa.plot.look import (
+    DARK,
+    GREEN,
+    LIGHT,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    YELLOW,
+    figure_of,
+    number_axis,
+    settings,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

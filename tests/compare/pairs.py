@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from heapq import merge
 from pathlib import Path
 from typing import NamedTuple
 
-from scapy_mpa.craft.impairments import Pipeline
 from scapy_mpa.craft.conversation import Conversation
+from scapy_mpa.craft.impairments import Pipeline
 from scapy_mpa.craft.pcapfile import PcapWriter
-from scapy_mpa.craft.tcppacket import Role, TcpPacket, octets_of
+from scapy_mpa.craft.tcppacket import ROLES, Role, TcpPacket, octets_of
 
 #: Nanoseconds that each packet takes, and that the clock of the second tap is ahead.
 WAY, AHEAD = 1_000_000, 5_000_000_000
@@ -41,7 +40,7 @@ class Taps(NamedTuple):
 
 
 def conversation(**setup: object) -> Conversation:
-    made = Conversation(**{"seed": 5, "delay": 0.0001, **setup})  # type: ignore[arg-type]
+    made = Conversation(**{"seed": 5, "delay": 0.0001, **setup})
     made.start()
     for number in range(12):
         made.send("initiator", bytes([number + 1]) * 5000)
@@ -55,7 +54,7 @@ def taps(made: Conversation, impairments: Iterable[object], folder: Path, seed: 
     impaired = [*Pipeline(impairments, seed).apply(made.sending(0).packets())]
     ends: list[list[TcpPacket]] = [[], []]
     truth: dict[Role, Truth] = {}
-    for place, role in enumerate(("initiator", "responder")):
+    for place, role in enumerate(ROLES):
         arrived = [one for one in impaired if one.half.role == role]
         # What is sent again was captured where it was sent.
         sent = [one for one in plain if one.half.role == role] + [*_again(arrived)]

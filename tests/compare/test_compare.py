@@ -230,6 +230,16 @@ def test_rewritten_sequence_numbers_without_syns(tmp_path: Path) -> None:
     assert (half.seq_shift, set(half.counts)) == (REWRITTEN, set())
 
 
+def test_removed_markers_are_said(tmp_path: Path) -> None:
+    paths = tmp_path / "first.pcap", tmp_path / "second.pcap"
+    for path, m in zip(paths, ((0, 1), (0, 0)), strict=True):
+        with path.open("wb") as file:
+            PcapWriter(file).write((one.time, octets_of(one)) for one in conversation(m=m).sending(0).packets())
+    half = initiator(paths)
+    assert (half.is_compared, half.markers) == (False, (True, False))
+    assert [*half.remarks()] == ["Markers are removed on the way: octets and segments are not compared"]
+
+
 def test_the_other_order_gives_the_same(tmp_path: Path) -> None:
     pair = taps(conversation(), ["lose:probability=0.2", "corrupt:repaired=true"], tmp_path)
     one = compare(str(pair.first), str(pair.second)).connections[0].halves["initiator"]
