@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from scapy_mpa.compare.matching import Column
+from scapy_mpa.compare.matching import Passed
 from scapy_mpa.compare.tap import TapHalf
 from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
@@ -252,7 +252,7 @@ def _marker_octets(offset: int) -> int:
     return offset // MARKER_INTERVAL * MARKER_LENGTH + min(offset % MARKER_INTERVAL, MARKER_LENGTH)
 
 
-def column(half: TapHalf, shift: int = 0) -> Column:
+def column(half: TapHalf, shift: int = 0) -> Passed:
     """The segments of a half connection for matching; ``shift`` is added to their offsets."""
     starts = [start + shift for start in half.starts] if shift else half.starts
-    return Column(starts, half.lengths, half.times)
+    return Passed(starts, half.lengths, half.times)

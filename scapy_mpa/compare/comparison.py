@@ -30,7 +30,7 @@ _SECOND = 1_000_000_000
 LATE = 0.01
 
 
-class Clock(NamedTuple):
+class ClockOffset(NamedTuple):
     """How the clocks of both taps differ, in nanoseconds.
 
     Attributes:
@@ -85,7 +85,7 @@ class Comparison(NamedTuple):
     """What two captures show of the same connections."""
 
     captures: tuple[list[str], list[str]]
-    clock: Clock | None
+    clock: ClockOffset | None
     connections: list[ComparedConnection]
     #: MPA connections of which one of the captures has no segment: "initiator > responder".
     only_first: list[str]
@@ -176,7 +176,7 @@ def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, t
 
 
 def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple[Tap, Tap], late: float) -> Comparison:
-    found: list[tuple[ComparedConnection, Clock | None]] = []
+    found: list[tuple[ComparedConnection, ClockOffset | None]] = []
     only: tuple[list[str], list[str]] = ([], [])
     for number, pair in enumerate(pairs):
         ends = taps[0].pairs[number], taps[1].pairs[number]
@@ -220,7 +220,7 @@ def _half(pair: Pair, which: int, place: int) -> HalfConnection | None:
 
 def _clock(
     ends: tuple[tuple[TapHalf, TapHalf], tuple[TapHalf, TapHalf]], shifts: Sequence[int | None]
-) -> tuple[Clock | None, int]:
+) -> tuple[ClockOffset | None, int]:
     """How the clocks differ, as one connection says, and which tap is the nearer to its Initiator."""
     ways: list[list[int]] = []
     for place, shift in enumerate(shifts):
@@ -234,8 +234,8 @@ def _clock(
         return None, 0
     if not all(ways):
         # What the first tap's side sends is fastest where the difference is least, what it receives where it is most.
-        return Clock(min(ways[0]) if ways[0] else max(ways[1]), 0, False), 0
+        return ClockOffset(min(ways[0]) if ways[0] else max(ways[1]), 0, False), 0
     # By the clocks, what the nearer one sends seems to take longer, whatever these say.
     nearer = 0 if middle(ways[0]) >= middle(ways[1]) else 1
     there, back = min(ways[nearer]), max(ways[1 - nearer])
-    return Clock((there + back) // 2, abs(there - back) // 2, True), nearer
+    return ClockOffset((there + back) // 2, abs(there - back) // 2, True), nearer

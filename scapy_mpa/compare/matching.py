@@ -19,7 +19,7 @@ _LONGEST = 1 << 17
 Way: TypeAlias = Literal["cut", "joined", "recut"]
 
 
-class Column(NamedTuple):
+class Passed(NamedTuple):
     """Segments of a half connection at one tap, in the order of capture: offset, length (octets) and time (ns)."""
 
     starts: Sequence[int]
@@ -57,7 +57,7 @@ class Matches(NamedTuple):
     extra: list[int]
 
 
-def unique_delays(sent: Column, received: Column) -> list[int]:
+def unique_delays(sent: Passed, received: Passed) -> list[int]:
     """Nanoseconds from one tap to the other, by their clocks, of segments that each tap has once."""
     return [
         received.times[there[0]] - sent.times[here[0]]
@@ -66,7 +66,7 @@ def unique_delays(sent: Column, received: Column) -> list[int]:
     ]
 
 
-def match(sent: Column, received: Column, usual: int) -> Matches:
+def match(sent: Passed, received: Passed, usual: int) -> Matches:
     """Find what became of segments; ``usual`` is the delay between the taps, in nanoseconds by their clocks."""
     pairs: list[tuple[int, int]] = []
     left_here: list[int] = []
@@ -106,7 +106,7 @@ def reordered(pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         latest = max(latest, here)
 
 
-def covered(column: Column) -> list[tuple[int, int]]:
+def covered(column: Passed) -> list[tuple[int, int]]:
     """The ranges of the stream that segments hold, ascending and apart from each other."""
     return _covered(column, range(len(column.starts)))
 
@@ -129,7 +129,7 @@ def without(ranges: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]
     return found
 
 
-def _alike(sent: Column, received: Column) -> Iterator[tuple[list[int], list[int]]]:
+def _alike(sent: Passed, received: Passed) -> Iterator[tuple[list[int], list[int]]]:
     """Yield the segments of each range, here and there, in the order of capture."""
     ahead = (_by_range(column) for column in (sent, received))
     here_all, there_all = ahead
@@ -147,7 +147,7 @@ def _alike(sent: Column, received: Column) -> Iterator[tuple[list[int], list[int
             here, there = next(here_all, None), next(there_all, None)
 
 
-def _by_range(column: Column) -> Iterator[tuple[int, list[int]]]:
+def _by_range(column: Passed) -> Iterator[tuple[int, list[int]]]:
     keys = [start * _LONGEST + length for start, length in zip(column.starts, column.lengths, strict=True)]
     order = sorted(range(len(keys)), key=keys.__getitem__)
     at = 0
@@ -177,7 +177,7 @@ def _others(indices: Sequence[int], taken: Sequence[int]) -> list[int]:
     return [index for place, index in enumerate(indices) if place not in gone]
 
 
-def _covered(column: Column, indices: Sequence[int]) -> list[tuple[int, int]]:
+def _covered(column: Passed, indices: Sequence[int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for start, end in sorted((column.starts[one], column.starts[one] + column.lengths[one]) for one in indices):
         if found and start <= found[-1][1]:
@@ -187,7 +187,7 @@ def _covered(column: Column, indices: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _is_within(column: Column, index: int, ranges: Sequence[tuple[int, int]]) -> bool:
+def _is_within(column: Passed, index: int, ranges: Sequence[tuple[int, int]]) -> bool:
     from bisect import bisect_right
 
     start = column.starts[index]
@@ -195,7 +195,7 @@ def _is_within(column: Column, index: int, ranges: Sequence[tuple[int, int]]) ->
     return at >= 0 and ranges[at][1] >= start + column.lengths[index]
 
 
-def _groups(sent: Column, received: Column, here: Sequence[int], there: Sequence[int]) -> Iterator[Group]:
+def _groups(sent: Passed, received: Passed, here: Sequence[int], there: Sequence[int]) -> Iterator[Group]:
     """Yield those of some segments whose octets overlap, or whose own neighbour's do."""
     ranges = [(sent.starts[one], sent.starts[one] + sent.lengths[one], 0, one) for one in here]
     ranges += [(received.starts[one], received.starts[one] + received.lengths[one], 1, one) for one in there]

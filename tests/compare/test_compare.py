@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scapy_mpa.cli import cli
 from scapy_mpa.compare.comparison import Comparison, compare
-from scapy_mpa.compare.half import ComparedHalf
+from scapy_mpa.compare.half import ComparedHalf, Kind
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
 from scapy_mpa.plot.taps import taps_figure
@@ -40,7 +40,7 @@ IMPAIRMENTS = [
     ["reorder", "duplicate", "lose", "corrupt:repaired=true"],
 ]
 #: Cut, joined and unknown: no impairment of these does that.
-NEVER = ("cut", "joined", "recut", "unknown")
+NEVER: tuple[Kind, ...] = ("cut", "joined", "recut", "unknown")
 
 
 def changed(half: ComparedHalf) -> set[int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.compare.matching import Column, covered, match, reordered, without
+from scapy_mpa.compare.matching import Passed, covered, match, reordered, without
 
 RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=12)
 
 
-def column(*segments: tuple[int, int, int]) -> Column:
+def column(*segments: tuple[int, int, int]) -> Passed:
     """Segments as offset, length, time."""
-    return Column(*(list(values) for values in zip(*segments, strict=True))) if segments else Column([], [], [])
+    return Passed(*(list(values) for values in zip(*segments, strict=True))) if segments else Passed([], [], [])
 
 
 def test_the_copy_of_the_nearest_delay_is_the_one() -> None:
