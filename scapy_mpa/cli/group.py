@@ -20,6 +20,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "messages": ("List the RDMAP messages, with their answers.", "messages a.pcap --opcode Write"),
         "show": ("Explain one frame or FPDU, octet by octet.", "show a.pcap --fpdu 0/initiator/3"),
         "startup": ("Compare MPA Request and Reply: offered, agreed.", "startup a.pcap"),
+        "compare": ("Compare captures of two taps: what the way between did.", "compare sent.pcap received.pcap"),
         "rules": ("List the rules, or explain one.", "rules fpdu-crc"),
     },
     "Pictures": {

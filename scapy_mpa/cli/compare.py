@@ -1,0 +1,92 @@
+"""``scapy-mpa compare``."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Literal
+
+import click
+
+from scapy_mpa.cli.options import warn_of_damage
+from scapy_mpa.cli.output import check_output, check_read_twice, tell_written, written
+from scapy_mpa.errors import MPAError
+from scapy_mpa.system.names import printable
+
+
+@click.command("compare")
+@click.argument("sender", metavar="SENDER", type=click.Path())
+@click.argument("receiver", metavar="RECEIVER", type=click.Path())
+@click.option(
+    "--map",
+    "mapping",
+    multiple=True,
+    metavar="A=B",
+    help="Through a NAT: address A of SENDER is B in RECEIVER; with ports or without. May be repeated.",
+)
+@click.option(
+    "--late",
+    type=click.FloatRange(0),
+    default=0.01,
+    show_default=True,
+    metavar="SECONDS",
+    help="Segments that took so much more than the median are listed as delayed.",
+)
+@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--all", "every", is_flag=True, help="List every event, not the first of each kind.")
+@click.option(
+    "--picture",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Also draw what happened along the stream: SVG, PNG or PDF by the ending.",
+)
+def compare_command(
+    sender: str,
+    receiver: str,
+    mapping: tuple[str, ...],
+    late: float,
+    output_format: Literal["text", "json"],
+    every: bool,
+    picture: str | None,
+) -> int:
+    """Compare captures of the same connections at two places: what happened on the way.
+
+    Reports octets that changed, and in which FPDU; segments cut, joined, lost, repeated, reordered or delayed;
+    Markers removed, MSS changed. Exit status 1 if octets changed and the TCP checksum does not show it.
+    """
+    from scapy_mpa.compare.comparison import compare
+    from scapy_mpa.compare.text import comparison_lines
+
+    ending = ""
+    if picture is not None:
+        from scapy_mpa.plot.look import ENDINGS, check_matplotlib
+
+        ending = PurePath(picture).suffix.lower().removeprefix(".")
+        if ending not in ENDINGS:
+            raise click.UsageError(f"{printable(picture)}: a picture ends in {', '.join(f'.{one}' for one in ENDINGS)}")
+        check_matplotlib()
+        check_output((sender, receiver), picture)
+    check_read_twice((sender, receiver), "compare")
+    try:
+        found = compare(sender, receiver, mapping=mapping, late=late)
+    except MPAError as error:
+        raise click.UsageError(str(error)) from None
+    if output_format == "json":
+        import sys
+
+        from scapy_mpa.report.jsontext import pieces
+
+        sys.stdout.writelines(pieces(found.as_dict()))
+        click.echo()
+    else:
+        for line in comparison_lines(found, every=every):
+            click.echo(line)
+    if picture is not None:
+        from scapy_mpa.plot.look import write_figure
+        from scapy_mpa.plot.taps import taps_figure
+
+        with written(picture) as file:
+            write_figure(taps_figure(found), file, ending)
+        if output_format == "text":
+            tell_written(picture, "what happened between the taps")
+    warn_of_damage(found.damage)
+    return 1 if found.counts_changes else 0

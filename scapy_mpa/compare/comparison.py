@@ -1,0 +1,241 @@
+"""Two captures of the same connections, compared: what became of every segment and octet between two taps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.joining import sources_of
+from scapy_mpa.capture.named import CaptureSource
+from scapy_mpa.compare.changes import column
+from scapy_mpa.compare.half import ComparedHalf, HalfTaps
+from scapy_mpa.compare.matching import middle, unique_delays
+from scapy_mpa.compare.pairing import Mapping, Pair, paired, shift_of
+from scapy_mpa.compare.tap import Tap, TapHalf
+from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.sequence import seq_diff
+from scapy_mpa.report.analysis import analyze
+from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.model import Report
+from scapy_mpa.tcp.half import Direction
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import endpoints, reverse_key
+
+#: The version of the JSON.
+SCHEMA = 1
+_SECOND = 1_000_000_000
+#: Seconds above the median from which a segment is delayed.
+LATE = 0.01
+
+
+class ClockOffset(NamedTuple):
+    """How the clocks of both taps differ, in nanoseconds.
+
+    Attributes:
+        offset: by how much that of the second capture is ahead; half the way there and back is taken for each way.
+        error: by how much that may be wrong: half the fastest way there and back.
+        is_known: whether segments of both directions say it; if not, the fastest segment counts as taking no time.
+    """
+
+    offset: int
+    error: int
+    is_known: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return {
+            "offset": self.offset / _SECOND,
+            "error": self.error / _SECOND if self.is_known else None,
+            "known": self.is_known,
+        }
+
+
+class ComparedConnection:
+    """A connection at both taps.
+
+    Attributes:
+        pair: the connection as each of the captures shows it.
+        halves: its half connections, by direction as the first capture has it.
+    """
+
+    def __init__(self, number: int, pair: Pair, halves: dict[Direction, ComparedHalf]) -> None:
+        self.number = number
+        self.pair = pair
+        self.halves = halves
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Initiator and Responder, at each tap."""
+        first, second = (" > ".join(endpoints(key)) for key in self.pair.keys)
+        return first, second
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return {
+            "connection": self.number,
+            "names": [*self.name],
+            "numbers": [one.number if one is not None else None for one in self.pair.connections],
+            "halves": {direction: half.as_dict() for direction, half in self.halves.items()},
+        }
+
+
+class Comparison(NamedTuple):
+    """What two captures show of the same connections."""
+
+    captures: tuple[list[str], list[str]]
+    clock: ClockOffset | None
+    connections: list[ComparedConnection]
+    #: MPA connections of which one of the captures has no segment: "initiator > responder".
+    only_first: list[str]
+    only_second: list[str]
+    #: What of the captures could not be read.
+    damage: list[str]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing was found on the way."""
+        halves = (half for one in self.connections for half in one.halves.values())
+        return not any(half.counts or any(half.remarks()) or not half.is_compared for half in halves)
+
+    @property
+    def counts_changes(self) -> bool:
+        """Whether octets changed, and TCP's checksum did not show it."""
+        return any(
+            not change.checksum_shows
+            for one in self.connections
+            for half in one.halves.values()
+            for change in half.changes
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return {
+            "schema": SCHEMA,
+            "captures": {"sender": self.captures[0], "receiver": self.captures[1]},
+            "clock": self.clock.as_dict() if self.clock is not None else None,
+            "connections": [one.as_dict() for one in self.connections],
+            "only_sender": self.only_first,
+            "only_receiver": self.only_second,
+        }
+
+
+def compare(
+    sender: CaptureSource | Sequence[CaptureSource],
+    receiver: CaptureSource | Sequence[CaptureSource],
+    *,
+    mapping: Iterable[str] = (),
+    late: float = LATE,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Comparison:
+    """Compare two captures of the same connections, made at two places.
+
+    Each capture is read twice. Octets are kept in temporary files; memory follows the number of segments and FPDUs.
+
+    Args:
+        sender: The capture nearer to the Initiator, or to whoever sends most; times decide it where they can.
+        receiver: The other one.
+        mapping: What a NAT makes of addresses: ``A=B``, with ports or without, A as in ``sender``.
+        late: Seconds above the median from which a segment counts as delayed.
+        limits: How much is held back while the captures are analysed.
+
+    Raises:
+        CaptureError: Nothing of a capture can be read, or there is no room for its octets.
+        MPAError: A mapping is none.
+    """
+    mapped = Mapping(mapping)
+    sources = sources_of(sender, limits=limits), sources_of(receiver, limits=limits)
+    reports = analyze(sources[0], limits=limits), analyze(sources[1], limits=limits)
+    first, second = (report.connections for report in reports)
+    pairs = paired(first, second, mapped)
+    taken = {id(pair.connections[1]) for pair in pairs}
+    # A Mapping leads from the first capture to the second alone: what only the second shows as MPA has no name before
+    # a NAT, so it is looked for by its own.
+    for one in second:
+        if id(one) not in taken:
+            pairs.append(Pair((None, one), (one.initiator.key, one.initiator.key)))
+    with ExitStack() as stack:
+        taps = []
+        for which, source in enumerate(sources):
+            try:
+                tap = Tap(_wanted(pairs, which))
+                stack.callback(tap.close)
+                tap.read(FrameIndex(source, limits=limits))
+            except OSError as error:
+                raise CaptureError(f"no room for the octets of a capture: {error.strerror or error}") from None
+            taps.append(tap)
+        return _compared(reports, pairs, (taps[0], taps[1]), late)
+
+
+def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, tuple[int, int] | None]]:
+    for pair in pairs:
+        one, key = pair.connections[which], pair.keys[which]
+        extent = (one.lifecycle.first[0], one.lifecycle.last[0]) if one is not None else None
+        yield key, reverse_key(key), extent
+
+
+def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple[Tap, Tap], late: float) -> Comparison:
+    found: list[tuple[ComparedConnection, ClockOffset | None]] = []
+    only: tuple[list[str], list[str]] = ([], [])
+    for number, pair in enumerate(pairs):
+        ends = taps[0].pairs[number], taps[1].pairs[number]
+        if pair.connections[0] is None and not any(map(len, ends[0])):
+            only[1].append(" > ".join(endpoints(pair.keys[1])))
+            continue
+        if pair.connections[1] is None and not any(map(len, ends[1])):
+            only[0].append(" > ".join(endpoints(pair.keys[0])))
+            continue
+        shifts = [shift_of(one, other) for one, other in zip(*ends, strict=True)]
+        clock, nearer = _clock(ends, shifts)
+        halves: dict[Direction, ComparedHalf] = {}
+        for place, direction in enumerate(DIRECTIONS):
+            at = nearer if place == 0 else 1 - nearer
+            mine = [_half(pair, which, place) for which in (0, 1)]
+            way = HalfTaps(ends[at][place], ends[1 - at][place], mine[at], mine[1 - at])
+            shift = shifts[place]
+            if shift is not None and at:
+                shift = -shift
+            halves[direction] = ComparedHalf(direction, at, way, shift)
+        found.append((ComparedConnection(len(found), pair, halves), clock))
+    known = [clock for _, clock in found if clock is not None]
+    best = min(known, key=lambda one: (not one.is_known, one.error), default=None)
+    for one, _ in found:
+        for half in one.halves.values():
+            ahead = best.offset if best is not None else 0
+            half.compare(-ahead if half.sender_tap else ahead, late)
+    damage = [*reports[0].damage, *reports[1].damage]
+    names = [*map(str, reports[0].captures)], [*map(str, reports[1].captures)]
+    return Comparison(names, best, [one for one, _ in found], *only, damage)
+
+
+def _half(pair: Pair, which: int, place: int) -> HalfConnection | None:
+    """The half connection that one capture shows, whatever it takes for the Initiator."""
+    one = pair.connections[which]
+    if one is None:
+        return None
+    key = pair.keys[which] if place == 0 else reverse_key(pair.keys[which])
+    return one.initiator if one.initiator.key == key else one.responder
+
+
+def _clock(
+    ends: tuple[tuple[TapHalf, TapHalf], tuple[TapHalf, TapHalf]], shifts: Sequence[int | None]
+) -> tuple[ClockOffset | None, int]:
+    """How the clocks differ, as one connection says, and which tap is the nearer to its Initiator."""
+    ways: list[list[int]] = []
+    for place, shift in enumerate(shifts):
+        one, other = ends[0][place], ends[1][place]
+        if shift is None or one.base is None or other.base is None:
+            ways.append([])
+            continue
+        moved = seq_diff(other.base, (one.base + shift) & 0xFFFFFFFF)
+        ways.append(unique_delays(column(one), column(other, moved)))
+    if not any(ways):
+        return None, 0
+    if not all(ways):
+        # What the first tap's side sends is fastest where the difference is least, what it receives where it is most.
+        return ClockOffset(min(ways[0]) if ways[0] else max(ways[1]), 0, False), 0
+    # By the clocks, what the nearer one sends seems to take longer, whatever these say.
+    nearer = 0 if middle(ways[0]) >= middle(ways[1]) else 1
+    there, back = min(ways[nearer]), max(ways[1 - nearer])
+    return ClockOffset((there + back) // 2, abs(there - back) // 2, True), nearer

@@ -1,0 +1,242 @@
+"""What happened to one half connection between two taps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from scapy_mpa.compare.changes import Change, column, differences, located
+from scapy_mpa.compare.matching import covered, match, middle, reordered, unique_delays, without
+from scapy_mpa.compare.tap import TapHalf
+from scapy_mpa.framing.sequence import seq_add
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.tcp.half import Direction
+
+Kind: TypeAlias = Literal[
+    "changed", "cut", "joined", "recut", "lost", "not-captured", "repeated", "unknown", "reordered", "delayed"
+]
+#: What each kind of event is, in the order of the text.
+KINDS: dict[Kind, str] = {
+    "changed": "octets changed on the way",
+    "cut": "cut into several, or shortened",
+    "joined": "joined into one",
+    "recut": "cut anew",
+    "lost": "lost on the way",
+    "not-captured": "not captured at the receiver's tap, and acknowledged",
+    "repeated": "repeated on the way",
+    "unknown": "not captured at the sender's tap",
+    "reordered": "arrived after one that was sent later",
+    "delayed": "delayed",
+}
+#: Events of each kind that are kept; all are counted.
+LISTED = 1000
+_SECOND = 1_000_000_000
+
+
+class Event(NamedTuple):
+    """Something that happened to segments.
+
+    Attributes:
+        kind: of :data:`KINDS`.
+        offset: of the first octet, from the beginning of Full Operation at the sender's tap.
+        octets: that it is about.
+        sent_frames: frames at the sender's tap, at most 16 of them.
+        received_frames: frames at the receiver's tap, at most 16.
+        time: nanoseconds since the epoch, by the clock of the tap where the first of these was captured.
+        delay: seconds from tap to tap, by the sender's clock; None where there is none.
+    """
+
+    kind: Kind
+    offset: int
+    octets: int
+    sent_frames: tuple[int, ...]
+    received_frames: tuple[int, ...]
+    time: int
+    delay: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return self._asdict() | {
+            "sent_frames": [*self.sent_frames],
+            "received_frames": [*self.received_frames],
+            "time": self.time / _SECOND,
+        }
+
+
+class HalfTaps(NamedTuple):
+    """The two ends of the way of a half connection.
+
+    Attributes:
+        sent: what the tap nearer to its sender captured.
+        received: what the tap nearer to its receiver captured.
+        sender: the half connection as the first tap's capture shows it, None where that shows no MPA.
+        receiver: as the second tap's capture shows it.
+    """
+
+    sent: TapHalf
+    received: TapHalf
+    sender: HalfConnection | None
+    receiver: HalfConnection | None
+
+
+class ComparedHalf:
+    """One half connection, compared.
+
+    Attributes:
+        direction: whose stream it is.
+        sender_tap: 0 if the first capture is the nearer to its sender, 1 if the second is.
+        counts: of each kind of event.
+        events: of each kind the first 1,000.
+        changes: the octets that changed, the first 1,000 runs.
+        changed_octets: how many did.
+        segments: at the sender's tap and at the receiver's.
+        missing_octets: captured at the sender's tap alone.
+        unknown_octets: captured at the receiver's tap alone.
+        seq_shift: by how much sequence numbers are higher at the receiver's tap.
+        delays: seconds, least, median and most; None without segments that are the same at both.
+        mss: the MSS that its sender's SYN announced at each tap, None where the SYN was not captured.
+        markers: whether it carries Markers at each tap, None where that is not known.
+        resets: segments with RST at each tap.
+        is_compared: whether octets and segments could be compared.
+    """
+
+    def __init__(self, direction: Direction, sender_tap: int, taps: HalfTaps, shift: int | None) -> None:
+        self.direction: Direction = direction
+        self.sender_tap = sender_tap
+        self.counts: Counter[Kind] = Counter()
+        self.events: list[Event] = []
+        self.changes: list[Change] = []
+        self.changed_octets = self.missing_octets = self.unknown_octets = 0
+        self.segments = len(taps.sent), len(taps.received)
+        self.seq_shift = shift
+        self.delays: tuple[float, float, float] | None = None
+        self.mss = tuple(half.said.mss if half.said is not None else None for half in (taps.sent, taps.received))
+        self.markers = tuple(
+            # Of a sender that deviates each capture may show another guess.
+            half.markers if half is not None and half.seq_start is not None and half.deviation is None else None
+            for half in (taps.sender, taps.receiver)
+        )
+        self.resets = taps.sent.resets, taps.received.resets
+        # Where Markers were taken out the octets behind the first are others by number.
+        self.is_compared = shift is not None and (None in self.markers or self.markers[0] == self.markers[1])
+        self._taps = taps
+
+    def compare(self, clock: int, late: float) -> None:
+        """Find what happened; the clock of the receiver's tap is ahead by ``clock`` nanoseconds.
+
+        Segments that took ``late`` seconds more than the median are delayed.
+        """
+        sent, received, sender, receiver = self._taps
+        if not self.is_compared or sent.base is None or received.base is None:
+            return
+        assert self.seq_shift is not None
+        shift = -received.offset_of(seq_add(sent.base, self.seq_shift))
+        place = 0
+        if sender is not None and sender.seq_start is not None:
+            place = sent.offset_of(sender.seq_start)
+        elif receiver is not None and receiver.seq_start is not None:
+            place = received.offset_of(receiver.seq_start) + shift
+        here, there = column(sent), column(received, shift)
+        usual = middle(unique_delays(here, there))
+        found = match(here, there, usual)
+
+        def note(kind: Kind, of: list[int], at: list[int], delay: float | None = None) -> None:
+            self._note(kind, sent, received, of, at, shift, place, delay)
+
+        took = [received.times[two] - sent.times[one] - clock for two, one in found.pairs]
+        if took:
+            most_usual = middle(took)
+            self.delays = min(took) / _SECOND, most_usual / _SECOND, max(took) / _SECOND
+            for (two, one), delay in zip(found.pairs, took, strict=True):
+                if delay - most_usual > late * _SECOND:
+                    note("delayed", [one], [two], delay / _SECOND)
+        for two, one in reordered(found.pairs):
+            note("reordered", [one], [two])
+        for group in found.recut:
+            note(group.way, group.sent, group.received)
+        ours, theirs = covered(here), covered(there)
+        missing, unknown = without(ours, theirs), without(theirs, ours)
+        self.missing_octets = sum(end - start for start, end in missing)
+        self.unknown_octets = sum(end - start for start, end in unknown)
+        acknowledged = None if received.highest_ack is None else received.highest_ack + shift
+        for one in found.lost:
+            start, end = sent.starts[one], sent.starts[one] + sent.lengths[one]
+            is_missing = bool(without([(start, end)], theirs)) if missing else False
+            has_come = is_missing and acknowledged is not None and acknowledged >= end
+            note("not-captured" if has_come else "lost", [one], [])
+        for two in found.extra:
+            start = received.starts[two] + shift
+            is_unknown = bool(unknown) and bool(without([(start, start + received.lengths[two])], ours))
+            note("unknown" if is_unknown else "repeated", [], [two])
+        self._find_changes(shift, place, found.pairs)
+
+    def _find_changes(self, shift: int, place: int, pairs: list[tuple[int, int]]) -> None:
+        sent, received, sender, receiver = self._taps
+        for change in differences(sent, received, shift, place, pairs):
+            self.counts["changed"] += 1
+            self.changed_octets += change.octets
+            if len(self.changes) < LISTED:
+                self.changes.append(change)
+        layout = sender if sender is not None and sender.seq_start is not None else None
+        if layout is not None:
+            self.changes = located(self.changes, layout, receiver)
+        elif receiver is not None and receiver.seq_start is not None:
+            after = located(self.changes, receiver, receiver)
+            self.changes = [one._replace(crc_before=None) for one in after]
+
+    def _note(
+        self,
+        kind: Kind,
+        sent: TapHalf,
+        received: TapHalf,
+        of: list[int],
+        at: list[int],
+        shift: int,
+        place: int,
+        delay: float | None,
+    ) -> None:
+        self.counts[kind] += 1
+        if self.counts[kind] > LISTED:
+            return
+        ranges = [(sent.starts[one], sent.starts[one] + sent.lengths[one]) for one in of]
+        ranges += [(received.starts[two] + shift, received.starts[two] + shift + received.lengths[two]) for two in at]
+        start = min(first for first, _ in ranges)
+        octets = max(last for _, last in ranges) - start
+        time = sent.times[of[0]] if of else received.times[at[0]]
+        frames = tuple(sent.frames[one] for one in of[:16]), tuple(received.frames[two] for two in at[:16])
+        self.events.append(Event(kind, start - place, octets, *frames, time, delay))
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what middleboxes did to the connection as a whole."""
+        before, after = self.mss
+        if before is not None and after is not None and before != after:
+            yield f"MSS of its SYN changed from {before} to {after}"
+        if self.seq_shift:
+            yield f"sequence numbers are rewritten: {self.seq_shift:+} at the receiver's tap"
+        if None not in self.markers and self.markers[0] != self.markers[1]:
+            what = "removed" if self.markers[0] else "inserted"
+            yield f"Markers are {what} on the way: octets and segments are not compared"
+        if self.resets[0] != self.resets[1]:
+            yield f"{self.resets[0]} segments with RST at the sender's tap, {self.resets[1]} at the receiver's"
+        if self.seq_shift is None and all(self.segments):
+            yield "no octets are the same at both taps: they are not compared"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the JSON."""
+        return {
+            "sender_tap": ("sender", "receiver")[self.sender_tap],
+            "compared": self.is_compared,
+            "segments": [*self.segments],
+            "counts": {kind: self.counts[kind] for kind in KINDS},
+            "changed_octets": self.changed_octets,
+            "missing_octets": self.missing_octets,
+            "unknown_octets": self.unknown_octets,
+            "seq_shift": self.seq_shift,
+            "delays": [*self.delays] if self.delays is not None else None,
+            "mss": [*self.mss],
+            "markers": [*self.markers],
+            "resets": [*self.resets],
+            "changes": [one.as_dict() for one in self.changes],
+            "events": [one.as_dict() for one in self.events],
+        }
