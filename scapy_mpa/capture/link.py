@@ -7,7 +7,7 @@ network layer and where it begins, or None for what carries no IP.
 from __future__ import annotations
 
 NULL, ETHERNET, LOOP, RAW, SLL, IPV4, IPV6, SLL2 = 0, 1, 108, 101, 113, 228, 229, 276
-#: What Wireshark exports: tags, then octets of the protocol that they name.
+#: What Wireshark exports: :mod:`~scapy_mpa.capture.exported`.
 UPPER_PDU = 252
 PPP, PPP_HDLC, PPP_ETHER = 9, 50, 51
 #: Link types that give raw IP on some systems' old captures (DLT_RAW differs among them).
@@ -31,10 +31,6 @@ _PPP_PROTOCOLS = {
 }
 
 LINK_TYPES = frozenset((NULL, ETHERNET, PPP, PPP_HDLC, PPP_ETHER, LOOP, SLL, IPV4, IPV6, SLL2, UPPER_PDU)) | _RAW_TYPES
-
-#: Tags of exported PDUs, and the names that Wireshark's dissectors of IP have.
-_TAG_END, _TAG_DISSECTOR = 0, 12
-_EXPORTED_AS_IP = frozenset((b"ip", b"ipv6"))
 
 #: Where the network layer begins and a struct format that yields the EtherType before it, for the link types
 #: whose header has one length: what the reader's fast path is built from.
@@ -61,22 +57,6 @@ def network_layer(link_type: int, octets: memoryview, start: int, end: int) -> t
         return ip_below_ppp(octets, start, end)
     if link_type == PPP_ETHER:
         return ip_below(octets, _ETHERTYPE_PPPOE, start, end)
-    if link_type == UPPER_PDU:
-        return _below_tags(octets, start, end)
-    return None
-
-
-def _below_tags(octets: memoryview, at: int, end: int) -> tuple[int, int] | None:
-    """The IP packet in a PDU that Wireshark exported as "OSI layer 3": behind tags, one of which names the protocol."""
-    name = b""
-    while end - at >= 4:
-        kind, length = octets[at] << 8 | octets[at + 1], octets[at + 2] << 8 | octets[at + 3]
-        at += 4
-        if kind == _TAG_END:
-            return ip_by_version(octets, at, end) if name in _EXPORTED_AS_IP else None
-        if kind == _TAG_DISSECTOR:
-            name = bytes(octets[at : min(at + length, end)]).rstrip(b"\0")
-        at += length
     return None
 
 

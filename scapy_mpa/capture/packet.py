@@ -12,6 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from scapy_mpa.capture.exported import exported_in
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.icmp import path_mtu_in
 from scapy_mpa.capture.ip import (
@@ -25,7 +26,16 @@ from scapy_mpa.capture.ip import (
     ipv4,
     ipv6,
 )
-from scapy_mpa.capture.link import ETHER_TYPE_AT, ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
+from scapy_mpa.capture.link import (
+    ETHER_TYPE_AT,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    FIXED_HEADERS,
+    RAW,
+    UPPER_PDU,
+    ip_by_version,
+    network_layer,
+)
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.capture.sealed import note_without_keys, sealed_in
 from scapy_mpa.capture.tunnel import inner_packet
@@ -128,6 +138,15 @@ def segment_in(
     """
     layer = network_layer(link_type, octets, start, end)
     whole = Segment(frame, time, b"", link_type, 0, 0, octets, start, end, FRAGMENT, wire_end)
+    if layer is None and link_type == UPPER_PDU:
+        exported = exported_in(octets, start, end)
+        if exported is None:
+            if fragments is not None:
+                note_exported(fragments.notes, frame, time)
+            return None
+        if exported.addresses:
+            return _tcp_segment(frame, time, exported.addresses, octets, exported.at, end, wire_end)
+        layer = ip_by_version(octets, exported.at, end)
     layers = MAX_NESTING
     for _ in range(MAX_NESTING):
         if layer is None:
@@ -196,6 +215,11 @@ def _tcp_segment(
     key = addresses + bytes(octets[tcp : tcp + 4])
     # The capture may have cut the packet in TCP's options.
     return Segment(frame, time, key, seq, ack, flags, octets, min(start, end), end, tcp, wire_end - start)
+
+
+def note_exported(notes: Notes, frame: int, time: int) -> None:
+    """Have the report say that an exported PDU was not read."""
+    notes.add("link-type", frame, time, "exported PDUs are read of IP (OSI layer 3) and TCP, and this is neither")
 
 
 def note_unknown_link(notes: Notes, frame: int, time: int, link_type: int) -> None:

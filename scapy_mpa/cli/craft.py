@@ -45,7 +45,7 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 @click.option(
     "--esp",
     metavar="ALGORITHM[,WORD...]",
-    help="Put the packets under IPsec's ESP: aes-gcm, aes-cbc or null, with ,transport and ,udp. The same as --set esp.",
+    help="Put the packets under IPsec's ESP: aes-gcm, aes-cbc or null, with ,transport and ,udp. As --set esp.",
 )
 @click.option("--esp-keys", metavar="FILE", type=click.Path(), help="Write the keys, for --esp FILE and Wireshark.")
 @click.option("--connection", type=click.IntRange(0), help="Only this one of the scenario's connections.")
@@ -87,9 +87,7 @@ def craft_command(
         raise click.UsageError("a SCENARIO is wanted, or --say; --list names those that are shipped")
     check_output((), output)
     if _is_named_twice(scenario, output, truth, esp_keys):
-        raise click.UsageError(
-            "the scenario, the capture, the truth and the keys are files of their own: two have one name"
-        )
+        raise click.UsageError("scenario, capture, truth and keys are files of their own: two have one name")
     settings: dict[str, Any] = {}
     for text in parameters:
         name, equals, value = text.partition("=")
@@ -121,9 +119,8 @@ def _write(
     traffic = scenario.traffic(impairments, connection)
     keys = traffic.key_lines()
     if bool(keys) != (key_file is not None):
-        raise click.UsageError(
-            "--esp-keys FILE says where the keys go" if keys else "no packet is under ESP: see --esp"
-        )
+        told = "--esp-keys FILE says where the keys go" if keys else "--esp-keys: no packet is under ESP (see --esp)"
+        raise click.UsageError(told)
     truth = Truth() if truth_file is not None else None
     with ExitStack() as files:
         # Both are opened before anything is made: a name that cannot be written is told at once.

@@ -36,7 +36,7 @@ _IPV4_HEADER, _UDP_HEADER, _LONGEST = 20, 8, 0xFFFF
 _DONT_FRAGMENT = 0x4000
 
 
-class Way(NamedTuple):
+class SealedWay(NamedTuple):
     """How packets travel: the algorithm's name, through a tunnel or not, in UDP or not."""
 
     algorithm: str
@@ -44,15 +44,15 @@ class Way(NamedTuple):
     in_udp: bool
 
 
-def way_of(text: object) -> Way | None:
-    """What ``aes-gcm``, ``aes-cbc,transport`` or ``null,udp`` asks for; None for what asks for nothing that there is."""
+def way_of(text: object) -> SealedWay | None:
+    """What ``aes-gcm``, ``aes-cbc,transport`` or ``null,udp`` asks for; None for any other text."""
     if not isinstance(text, str):
         return None
     algorithm, *words = (word.strip() for word in text.split(","))
     is_known = algorithm in ALGORITHMS and {*words} <= {_TUNNEL, _TRANSPORT, _UDP} and len({*words}) == len(words)
     if not is_known or {_TUNNEL, _TRANSPORT} <= {*words}:
         return None
-    return Way(algorithm, _TRANSPORT not in words, _UDP in words)
+    return SealedWay(algorithm, _TRANSPORT not in words, _UDP in words)
 
 
 WAY: Final = Wanted(
@@ -72,7 +72,7 @@ class Sealing:
         side: 0 for the Initiator, 1 for the Responder.
     """
 
-    def __init__(self, way: Way, addresses: tuple[str, str], seed: int, number: int, side: int) -> None:
+    def __init__(self, way: SealedWay, addresses: tuple[str, str], seed: int, number: int, side: int) -> None:
         from scapy_mpa.ipsec.cipher import Cipher
 
         rng = random.Random(seed << 25 | number << 1 | side)

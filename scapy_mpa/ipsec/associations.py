@@ -27,7 +27,7 @@ _MOST: Final = 10_000
 #: Pairs of addresses and SPI of which the association is remembered.
 _MOST_REMEMBERED: Final = 4096
 _FIELDS, _FIELDS_WITH_ESN = 8, 10
-_NETWORKS: Final = {"IPv4": IPv4Network("0.0.0.0/0"), "IPv6": IPv6Network("::/0")}
+_NETWORKS: Final[dict[str, IPv4Network | IPv6Network]] = {"IPv4": IPv4Network("0.0.0.0/0"), "IPv6": IPv6Network("::/0")}
 _SEQUENCE_LENGTHS: Final = {"32-bit": False, "64-bit": True}
 
 

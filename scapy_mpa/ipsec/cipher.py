@@ -123,8 +123,9 @@ class Cipher:
 
 @cache
 def _scapy() -> Any:
+    from scapy.config import conf
     from scapy.layers import ipsec
 
-    if ipsec.algorithms is None:
+    if not conf.crypto_valid:
         raise MPAError("ESP needs cryptography: pip install 'scapy-mpa[ipsec]'")
     return ipsec
