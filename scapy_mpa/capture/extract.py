@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.fragments import Datagram, Fragment, Fragments
@@ -18,6 +18,9 @@ from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment, reverse_key
+
+if TYPE_CHECKING:
+    from scapy_mpa.capture.esp import Decryption
 
 
 class Syn(NamedTuple):
@@ -68,8 +71,8 @@ class _Remembering(Fragments):
     ``current`` is the frame at hand; when its fragment has completed a datagram, all frames of that.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        super().__init__(limits)
+    def __init__(self, limits: Limits, esp: Decryption | None) -> None:
+        super().__init__(limits, esp=esp)
         self.current: list[int] = []
         self._frames: dict[bytes, array[int]] = {}
         self._dropped = array("Q")
@@ -102,8 +105,8 @@ def conversation(
     peer = reverse_key(key)
     first, last = frames or (1, None)
     found = ConnectionFrames(array("Q"), {}, [])
-    fragments = _Remembering(limits)
     with Captures(sources, limits=limits) as captures:
+        fragments = _Remembering(limits, captures.fragments.esp)
         for seg in captures.records():
             frame, whole = seg.frame, seg
             if seg.tcp == FRAGMENT:

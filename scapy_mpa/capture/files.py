@@ -15,10 +15,10 @@ from contextlib import ExitStack
 from heapq import heapify, heappop, heapreplace
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from scapy_mpa.capture.fragments import Fragments
-from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, as_sources, name_of
+from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Sources, as_sources, name_of
 from scapy_mpa.capture.notes import Note, Notes
 from scapy_mpa.capture.opened import AsItComes, OnDemandFile, OpenFiles
 from scapy_mpa.capture.packet import FRAGMENT, UNKNOWN_LINK, note_unknown_link, segment_of_fragment
@@ -30,6 +30,9 @@ from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
+
+if TYPE_CHECKING:
+    from scapy_mpa.capture.esp import Decryption
 
 T = TypeVar("T")
 
@@ -54,7 +57,7 @@ class Captures:
         self.damage = [*self.sources.skipped]
         self._notes = Notes()
         self._limits = limits
-        self.fragments = Fragments(limits, self._notes)
+        self.fragments = Fragments(limits, self._notes, decryption(self.sources))
         #: Frames of the groups that were read.
         self._before = 0
         #: Octets of the blocks that were handed on.
@@ -208,6 +211,15 @@ class Captures:
                     blocks.clear()
         self.octets += held
         yield batch
+
+
+def decryption(sources: Sources, again: bool = False) -> Decryption | None:
+    """What opens the ESP packets of captures whose keys are given; ``again``: frames are read again, in any order."""
+    if sources.esp is None:
+        return None
+    from scapy_mpa.capture.esp import Decryption
+
+    return Decryption(sources.esp, again)
 
 
 def reader_of(file: BinaryIO | Octets, name: str, fragments: Fragments, limits: Limits) -> Reader:

@@ -8,10 +8,13 @@ its fragments that still come. What is held is bounded: the oldest datagram goes
 from __future__ import annotations
 
 from bisect import bisect
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.capture.notes import Notes
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from scapy_mpa.capture.esp import Decryption
 
 #: Nanoseconds after which the identification may be that of another datagram (Linux: 30 seconds).
 LIFETIME = 30_000_000_000
@@ -102,11 +105,14 @@ class Fragments:
     """The datagrams of a capture of which some fragments are missing.
 
     ``limits`` says how many of them, and how many octets, may wait (``datagrams``, ``fragment_octets``); ``notes``
-    takes those that are dropped.
+    takes those that are dropped; ``esp`` opens what ESP holds, where there are keys.
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None) -> None:
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, notes: Notes | None = None, esp: Decryption | None = None
+    ) -> None:
         self.notes = Notes() if notes is None else notes
+        self.esp = esp
         self._limits = limits
         self._incomplete: dict[bytes, _Incomplete] = {}
         self._weight = 0

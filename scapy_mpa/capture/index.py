@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.files import Captures, decryption
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Joined, Sources, as_sources, name_of
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
@@ -25,8 +25,11 @@ from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import SYN, Segment
 
-#: How many frames back the fragments of a datagram are looked for, in one step after the other.
-_LOOK_BACK = (32, 512, 8192, 131072)
+#: How many frames back the fragments of a datagram are looked for, in one step after the other; what ESP holds is in
+#: its own frame, mostly.
+_LOOK_BACK = (0, 32, 512, 8192, 131072)
+#: What is so near behind is put together by going on.
+_NEAR = 512
 #: So many frames that were read are kept.
 _RECENT = 16
 
@@ -65,7 +68,7 @@ class FrameIndex:
         self._recent: dict[int, Segment | None] = {}
         self._whole: dict[int, Segment | None] = {}
         #: The fragments put together last, and the frame up to which they were.
-        self._fragments = Fragments()
+        self._fragments = self._fresh()
         self._put_together = 0
 
     def __len__(self) -> int:
@@ -168,7 +171,7 @@ class FrameIndex:
                 take_out(missing, start, end)
                 if not missing:
                     return self.pieces(frames, seq, length)[1]
-            until, at_once = first - 1, min(2 * at_once, _LOOK_BACK[1])
+            until, at_once = first - 1, min(2 * at_once, _NEAR)
         return []
 
     def origin_of(self, frame: int) -> tuple[int, int]:
@@ -208,20 +211,23 @@ class FrameIndex:
         None if it completes none. Raises :class:`~scapy_mpa.errors.CaptureError` if it may complete one whose
         fragments are too far apart.
         """
-        if 0 < self._put_together < last <= self._put_together + _LOOK_BACK[1]:
+        if 0 < self._put_together < last <= self._put_together + _NEAR:
             # What comes a little later than what was asked for last is asked for next, mostly.
             found = self._put_together_up_to(last)
             if found is not None and found.key:
                 return found
         for back in _LOOK_BACK:
             first = max(1, last - back)
-            self._fragments, self._put_together = Fragments(), first - 1
+            self._fragments, self._put_together = self._fresh(), first - 1
             found = self._put_together_up_to(last)
             if found is not None and found.key:
                 return found
             if first == 1:
                 return None
         raise CaptureError(f"the IP fragments that frame {last} may complete are not in the {back} frames before it")
+
+    def _fresh(self) -> Fragments:
+        return Fragments(esp=decryption(self._sources, again=True))
 
     def _put_together_up_to(self, last: int) -> Segment | None:
         """The segment that the last of these fragments completes."""

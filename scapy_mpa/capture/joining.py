@@ -16,7 +16,7 @@ from io import FileIO
 from itertools import chain, islice
 from pathlib import Path
 from struct import Struct
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import reader_of
 from scapy_mpa.capture.fragments import Fragments
@@ -29,6 +29,9 @@ from scapy_mpa.capture.source import MAGIC_LENGTH, is_compressed
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
 
 #: What somebody asks for: to see by the times in the files, or one of the two for all of them.
 Joining: TypeAlias = Literal["auto", "follow", "merge"]
@@ -51,7 +54,10 @@ class Ends(NamedTuple):
 
 
 def sources_of(
-    given: CaptureSource | Sequence[CaptureSource], joining: Joining = "auto", limits: Limits = DEFAULT_LIMITS
+    given: CaptureSource | Sequence[CaptureSource],
+    joining: Joining = "auto",
+    limits: Limits = DEFAULT_LIMITS,
+    esp: Associations | None = None,
 ) -> Sources:
     """The captures that are named.
 
@@ -61,6 +67,7 @@ def sources_of(
             that overlap are merged.  ``follow``: one after the other as they are named, those of a folder by their
             names; ``merge``: all by time.
         limits: those of decompression hold.
+        esp: the keys of what travels under ESP.
 
     Raises:
         CaptureError: a folder or pattern has no capture, or none that can be read.
@@ -71,7 +78,7 @@ def sources_of(
     found = [(source, is_found) for one in named for source, is_found in _expanded(one)]
     lenient = any(is_found for _, is_found in found)
     if len(found) < 2 and not lenient:
-        return Sources(source for source, _ in found)
+        return Sources((source for source, _ in found), esp=esp)
     captures: list[CaptureSource] = []
     ends: list[Ends | None] = []
     skipped: list[str] = []
@@ -88,7 +95,7 @@ def sources_of(
     if not captures:
         raise CaptureError(f"no capture can be read: {skipped[0].removesuffix('; skipped')}")
     groups = _groups(captures, ends, joining)
-    return Sources(captures, groups, [one and one.first for one in ends], lenient=lenient, skipped=skipped)
+    return Sources(captures, groups, [one and one.first for one in ends], lenient=lenient, skipped=skipped, esp=esp)
 
 
 def _expanded(source: CaptureSource) -> Iterator[tuple[CaptureSource, bool]]:

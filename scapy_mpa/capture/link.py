@@ -7,6 +7,8 @@ network layer and where it begins, or None for what carries no IP.
 from __future__ import annotations
 
 NULL, ETHERNET, LOOP, RAW, SLL, IPV4, IPV6, SLL2 = 0, 1, 108, 101, 113, 228, 229, 276
+#: What Wireshark exports: :mod:`~scapy_mpa.capture.exported`.
+UPPER_PDU = 252
 PPP, PPP_HDLC, PPP_ETHER = 9, 50, 51
 #: Link types that give raw IP on some systems' old captures (DLT_RAW differs among them).
 _RAW_TYPES = frozenset((RAW, 12, 14))
@@ -28,7 +30,7 @@ _PPP_PROTOCOLS = {
     0x0283: _ETHERTYPE_MPLS_UPSTREAM,
 }
 
-LINK_TYPES = frozenset((NULL, ETHERNET, PPP, PPP_HDLC, PPP_ETHER, LOOP, SLL, IPV4, IPV6, SLL2)) | _RAW_TYPES
+LINK_TYPES = frozenset((NULL, ETHERNET, PPP, PPP_HDLC, PPP_ETHER, LOOP, SLL, IPV4, IPV6, SLL2, UPPER_PDU)) | _RAW_TYPES
 
 #: Where the network layer begins and a struct format that yields the EtherType before it, for the link types
 #: whose header has one length: what the reader's fast path is built from.

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import BinaryIO, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
 
 #: What names a capture: a path, ``-`` for standard input, or an open binary file.
 CaptureSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
@@ -28,6 +31,7 @@ class Sources(list[CaptureSource]):
         begins: the time of the first record of each, in nanoseconds since the epoch; None if it is not known.
         lenient: whether what cannot be read of one is reported, and the rest is read.
         skipped: a line for each file that was found and cannot be read.
+        esp: the keys of what travels under ESP, if somebody gave them.
     """
 
     def __init__(
@@ -38,12 +42,14 @@ class Sources(list[CaptureSource]):
         *,
         lenient: bool = False,
         skipped: Sequence[str] = (),
+        esp: Associations | None = None,
     ) -> None:
         super().__init__(captures)
         self.groups = [[*range(len(self))]] if groups is None else [[*group] for group in groups]
         self.begins = [None] * len(self) if begins is None else [*begins]
         self.lenient = lenient
         self.skipped = [*skipped]
+        self.esp = esp
 
     @property
     def joined(self) -> Joined | None:

@@ -10,15 +10,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from scapy_mpa.capture.exported import exported_in
 from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.icmp import path_mtu_in
-from scapy_mpa.capture.ip import PROTOCOL_ICMP, PROTOCOL_ICMPV6, PROTOCOL_TCP, below_ipv6, ipv4, ipv6
-from scapy_mpa.capture.link import ETHER_TYPE_AT, ETHERTYPE_IPV4, ETHERTYPE_IPV6, FIXED_HEADERS, RAW, network_layer
+from scapy_mpa.capture.ip import (
+    PROTOCOL_ESP,
+    PROTOCOL_ICMP,
+    PROTOCOL_ICMPV6,
+    PROTOCOL_TCP,
+    PROTOCOL_UDP,
+    Packet,
+    below_ipv6,
+    ipv4,
+    ipv6,
+)
+from scapy_mpa.capture.link import (
+    ETHER_TYPE_AT,
+    ETHERTYPE_IPV4,
+    ETHERTYPE_IPV6,
+    FIXED_HEADERS,
+    RAW,
+    UPPER_PDU,
+    ip_by_version,
+    network_layer,
+)
 from scapy_mpa.capture.notes import Notes
+from scapy_mpa.capture.sealed import note_without_keys, sealed_in
 from scapy_mpa.capture.tunnel import inner_packet
 from scapy_mpa.values.segment import Segment
+
+if TYPE_CHECKING:
+    from scapy_mpa.ipsec.cipher import Opened
 
 #: IP packets in one another, and fragments of fragments, that are looked into.
 MAX_NESTING = 8
@@ -28,6 +52,7 @@ MAX_NESTING = 8
 NO_SEGMENT, FRAGMENT, UNKNOWN_LINK = -1, -2, -3
 
 _ICMP = frozenset((PROTOCOL_ICMP, PROTOCOL_ICMPV6))
+_MAY_BE_SEALED = frozenset((PROTOCOL_ESP, PROTOCOL_UDP))
 _TCP = Struct(">IIBB").unpack_from
 _new_segment = tuple.__new__
 
@@ -108,24 +133,46 @@ def segment_in(
 ) -> Segment | None:
     """The TCP segment in the frame ``octets[start:end]``, or None if there is none.
 
-    ``wire_end`` is where the frame ended before the capture cut it. Without ``fragments``, a frame with a fragment
-    gives a segment with an empty key that stands for it, for :func:`segment_of_fragment`.
+    ``wire_end`` is where the frame ended before the capture cut it. Without ``fragments``, a frame with a fragment, or
+    with ESP, gives a segment with an empty key that stands for it, for :func:`segment_of_fragment`.
     """
     layer = network_layer(link_type, octets, start, end)
     whole = Segment(frame, time, b"", link_type, 0, 0, octets, start, end, FRAGMENT, wire_end)
+    if layer is None and link_type == UPPER_PDU:
+        exported = exported_in(octets, start, end)
+        if exported is None:
+            if fragments is not None:
+                note_exported(fragments.notes, frame, time)
+            return None
+        if exported.addresses:
+            return _tcp_segment(frame, time, exported.addresses, octets, exported.at, end, wire_end)
+        layer = ip_by_version(octets, exported.at, end)
+    layers = MAX_NESTING
     for _ in range(MAX_NESTING):
         if layer is None:
             return None
         ether_type, at = layer
         packet = (ipv4 if ether_type == ETHERTYPE_IPV4 else ipv6)(octets, at, end, wire_end)
-        while packet is not None and packet.fragment is not None:
-            if fragments is None:
-                return whole
-            datagram = fragments.add(packet.fragment, frame, time)
-            if datagram is None:
-                return None
-            octets, end, wire_end = memoryview(datagram.octets), len(datagram.octets), datagram.length
-            packet = below_ipv6(packet.addresses, datagram.protocol, octets, 0, end, wire_end)
+        while packet is not None:
+            if packet.fragment is not None:
+                if fragments is None:
+                    return whole
+                datagram = fragments.add(packet.fragment, frame, time)
+                if datagram is None:
+                    return None
+                protocol, octets, wire_end = datagram.protocol, memoryview(datagram.octets), datagram.length
+            elif packet.protocol in _MAY_BE_SEALED and (place := sealed_in(packet, octets, min(end, packet.wire_end))):
+                if fragments is None:
+                    return whole
+                opened = _opened(frame, time, packet, octets, place, fragments) if layers else None
+                if opened is None:
+                    return None
+                layers -= 1
+                protocol, octets, wire_end = opened.protocol, memoryview(opened.octets), len(opened.octets)
+            else:
+                break
+            end = len(octets)
+            packet = below_ipv6(packet.addresses, protocol, octets, 0, end, wire_end)
         if packet is None:
             return None
         wire_end = packet.wire_end
@@ -139,8 +186,20 @@ def segment_in(
     return None
 
 
+def _opened(
+    frame: int, time: int, packet: Packet, octets: memoryview, place: tuple[int, int, int], fragments: Fragments
+) -> Opened | None:
+    """What ESP holds from the first of these places to the next, if there are keys."""
+    if fragments.esp is None:
+        note_without_keys(fragments.notes, frame, time)
+        return None
+    start, end, wire_end = place
+    sealed = octets[start : max(start, end)]
+    return fragments.esp.open(frame, time, packet.addresses, sealed, end == wire_end, fragments.notes)
+
+
 def segment_of_fragment(seg: Segment, fragments: Fragments) -> Segment | None:
-    """The TCP segment that a fragment completes, which :func:`segment_in` had left undone."""
+    """The TCP segment that a fragment completes, or that ESP holds, which :func:`segment_in` had left undone."""
     return segment_in(seg.frame, seg.time, seg.seq, seg.buffer, seg.start, seg.end, seg.length, fragments)
 
 
@@ -156,6 +215,11 @@ def _tcp_segment(
     key = addresses + bytes(octets[tcp : tcp + 4])
     # The capture may have cut the packet in TCP's options.
     return Segment(frame, time, key, seq, ack, flags, octets, min(start, end), end, tcp, wire_end - start)
+
+
+def note_exported(notes: Notes, frame: int, time: int) -> None:
+    """Have the report say that an exported PDU was not read."""
+    notes.add("link-type", frame, time, "exported PDUs are read of IP (OSI layer 3) and TCP, and this is neither")
 
 
 def note_unknown_link(notes: Notes, frame: int, time: int, link_type: int) -> None:

@@ -32,11 +32,11 @@ def annotate_command(reading: Reading, output: str) -> int:
         raise click.UsageError("annotate reads the capture twice: name the file")
     check_output(reading.captures, output, again="annotate")
     with CaptureNotes(
-        capture, selection=reading.selection, assumptions=reading.assumptions, limits=reading.limits
+        reading.sources, selection=reading.selection, assumptions=reading.assumptions, limits=reading.limits
     ) as notes:
         reading.select(notes.report)
         with written(output) as file:
-            packets, comments, no_room = annotate(capture, notes, file, reading.limits)
+            packets, comments, no_room = annotate(capture, notes, file, reading.limits, reading.sources.esp)
     tell_written(output, f"{plural(packets, 'packet')}, {plural(comments, 'comment')}")
     if no_room:
         click.echo(

@@ -49,6 +49,12 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     metavar="STEP",
     help="A step of every connection, at its end; 'initiator send @FILE' sends the octets of a file. May be repeated.",
 )
+@click.option(
+    "--esp",
+    metavar="ALGORITHM[,WORD...]",
+    help="Put the packets under IPsec's ESP: aes-gcm, aes-cbc or null, with ,transport and ,udp. As --set esp.",
+)
+@click.option("--esp-keys", metavar="FILE", type=click.Path(), help="Write the keys, for --esp FILE and Wireshark.")
 @click.option("--connection", type=click.IntRange(0), help="Only this one of the scenario's connections.")
 @click.option(
     "--format", "output_format", type=Word(_FORMATS), help="Of the capture. Default: as FILE ends, else pcap."
@@ -67,6 +73,8 @@ def craft_command(
     impairments: tuple[str, ...],
     parameters: tuple[str, ...],
     steps: tuple[str, ...],
+    esp: str | None,
+    esp_keys: str | None,
     connection: int | None,
     output_format: Literal["pcap", "pcapng"] | None,
     only_list: bool,
@@ -86,19 +94,21 @@ def craft_command(
     if scenario is None and not steps:
         raise click.UsageError("a SCENARIO is wanted, or --say; --list names those that are shipped")
     check_output((), output)
-    if _is_named_twice(scenario, output, truth):
-        raise click.UsageError("the scenario, the capture and the truth are files of their own: two have one name")
+    if _is_named_twice(scenario, output, truth, esp_keys):
+        raise click.UsageError("scenario, capture, truth and keys are files of their own: two have one name")
     settings: dict[str, Any] = {}
     for text in parameters:
         name, equals, value = text.partition("=")
         if not equals:
             raise click.UsageError(f"--set {text!r} is not NAME=VALUE")
         settings[name.strip()] = toml_value(value.strip())
+    if esp is not None:
+        settings["esp"] = esp
     if scenario is None:
         found = parse("", "options", seed=seed, parameters=settings, steps=steps)
     else:
         found = load(scenario, seed=seed, parameters=settings, steps=steps)
-    _write(found, output, truth, impairments, connection, output_format)
+    _write(found, output, truth, esp_keys, impairments, connection, output_format)
     return 0
 
 
@@ -106,6 +116,7 @@ def _write(
     scenario: Scenario,
     output: str,
     truth_file: str | None,
+    key_file: str | None,
     impairments: tuple[str, ...],
     connection: int | None,
     output_format: Literal["pcap", "pcapng"] | None,
@@ -114,11 +125,17 @@ def _write(
     from scapy_mpa.craft.truth import Truth
 
     traffic = scenario.traffic(impairments, connection)
+    keys = traffic.key_lines()
+    if bool(keys) != (key_file is not None):
+        told = "--esp-keys FILE says where the keys go" if keys else "--esp-keys: no packet is under ESP (see --esp)"
+        raise click.UsageError(told)
     truth = Truth() if truth_file is not None else None
     with ExitStack() as files:
         # Both are opened before anything is made: a name that cannot be written is told at once.
         file = files.enter_context(written(output))
         lines = files.enter_context(written(truth_file)) if truth_file is not None else None
+        if key_file is not None:
+            files.enter_context(written(key_file)).write(keys.encode())
         packets = traffic.write(file, output_format or ("pcapng" if output.endswith(".pcapng") else "pcap"), truth)
         if truth is not None and lines is not None:
             lines.writelines(line.encode() for line in truth_lines(truth.records()))

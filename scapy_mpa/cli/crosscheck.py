@@ -45,6 +45,7 @@ def crosscheck_command(reading: Reading, output_format: Literal["text", "json"])
         capture,
         assumptions=reading.assumptions,
         limits=reading.limits,
+        esp=reading.sources.esp,
         progress=None if progress is None else progress.told,
     )
     if progress is not None:

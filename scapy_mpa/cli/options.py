@@ -25,6 +25,7 @@ from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 
 if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
     from scapy_mpa.messages.reading import CapturedMessages
     from scapy_mpa.wireshark.found import FoundFPDUs, Order
 
@@ -234,13 +235,14 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
         assume: tuple[str, ...],
         limit: tuple[str, ...],
         joining: Joining,
+        esp: str | None,
         **others: Any,
     ) -> int:
         try:
             assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
         except MPAError as error:
             raise click.UsageError(str(error)) from None
-        sources = sources_of(captures, joining, limits)
+        sources = sources_of(captures, joining, limits, _keys(esp))
         selects = ports or hosts or frames is not None
         selection = Selection(frames, ports or None, hosts or None) if selects else EVERYTHING
         shown = DIRECTIONS if direction is None else (direction,)
@@ -264,6 +266,7 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             *(word for one in assume for word in ("--assume", one)),
             *(word for one in limit for word in ("--limit", one)),
             *(("--join", joining) if joining != "auto" else ()),
+            *(("--esp", esp) if esp is not None else ()),
         )
         return command(
             Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
@@ -317,6 +320,12 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
                 help="How several captures become one: follow reads one after the other, merge by time. auto follows "
                 "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
             ),
+            click.option(
+                "--esp",
+                metavar="FILE",
+                type=click.Path(),
+                help="Keys of what travels under IPsec's ESP: the esp_sa file of Wireshark. Needs cryptography.",
+            ),
             click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
             click.option(
                 "--profile",
@@ -340,6 +349,15 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
     ):
         decorated = decorate(decorated)
     return decorated
+
+
+def _keys(path: str | None) -> Associations | None:
+    """The security associations of a file; raises MPAError as reading them does."""
+    if path is None:
+        return None
+    from scapy_mpa.ipsec.associations import Associations
+
+    return Associations.load(path)
 
 
 def divides_work(command: Callable[..., int]) -> Callable[..., int]:

@@ -198,6 +198,7 @@ class Sending:
             frames = FrameMaker(ends[role], ends[peer], setup.vlan)
             half = SentHalf(number, role, frames, setup.sequence_number(role, rng))
             half.markers, half.crc = setup.has_markers(role), setup.crc
+            half.sealing = setup.sealing(role, number)
             made.append(half)
         self.halves = made[0], made[1]
         made[0].peer, made[1].peer = made[1], made[0]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
+from scapy_mpa.craft.sealing import WAY, Sealing, way_of
 from scapy_mpa.craft.segmentation import Segmentation, segmentation
 from scapy_mpa.craft.stream import Alter
 from scapy_mpa.craft.tcppacket import ROLES, Role
@@ -109,6 +110,8 @@ class Setup:
     closes: Role = "initiator"
     #: Decides about all that is random.
     seed: int = 0
+    #: How packets travel under IPsec's ESP, as in ``aes-gcm,transport,udp``; empty: they do not.
+    esp: str = ""
     #: Rules that may be broken, by their names in ``conversation.RULES``.
     allow: str | tuple[str, ...] = ()
 
@@ -184,6 +187,14 @@ class Setup:
         """The initial sequence number of this side."""
         chosen, given = rng.getrandbits(32), self.isn[ROLES.index(role)]
         return chosen if given is None else given
+
+    def sealing(self, role: Role, number: int) -> Sealing | None:
+        """What puts the packets of this side under ESP in the connection with this number; None if nothing does."""
+        way, side = way_of(self.esp), ROLES.index(role)
+        if way is None:
+            return None
+        addresses = self.initiator, self.responder
+        return Sealing(way, addresses[::-1] if side else addresses, self.seed, number, side)
 
     # --- what follows of the parameters ---
 
@@ -360,6 +371,7 @@ _SINGLE = {
     "delay": SECONDS,
     "close": one_of(*CLOSES),
     "closes": one_of(*ROLES),
+    "esp": WAY,
     "seed": Wanted("a whole number", is_number),
 }
 

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from scapy_mpa.craft.fragments import ip_fragment
 from scapy_mpa.craft.packets import ACK, FrameMaker, pseudo_header_sum
+from scapy_mpa.craft.sealing import Sealing
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing.sequence import wrap
 
@@ -55,6 +56,8 @@ class SentHalf:
         self.crc = True
         self.laid: list[LaidFPDU] = []
         self.opcodes: list[int | None] = []
+        #: What puts its packets under ESP.
+        self.sealing: Sealing | None = None
         self.peer = self
 
     def fpdus_from(self, offset: int) -> Iterator[LaidFPDU]:
@@ -143,7 +146,13 @@ def damaged(payload: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
 
 
 def octets_of(packet: TcpPacket) -> bytes:
-    """The frame on the wire."""
+    """The frame on the wire; under ESP, where its half says so, each time with the next sequence number."""
+    frame = _plain_octets_of(packet)
+    sealing = packet.half.sealing
+    return frame if sealing is None else sealing.seal(frame, packet.half.frames, packet.piece is not None)
+
+
+def _plain_octets_of(packet: TcpPacket) -> bytes:
     half, payload = packet.half, packet.payload
     if packet.damage and packet.checksum != "before":
         payload = damaged(payload, packet.damage)

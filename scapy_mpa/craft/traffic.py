@@ -15,7 +15,8 @@ from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.impairments import Pipeline
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
-from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
+from scapy_mpa.craft.sealing import key_lines
+from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.errors import MPAError
 
@@ -43,6 +44,8 @@ class Traffic:
     def write(self, file: BinaryIO, format: Format = "pcap", truth: Truth | None = None) -> int:
         """Write a capture to a binary file, and note in ``truth`` what is in it; return the number of packets."""
         snaplen = self.pipeline.snaplen
+        if snaplen is not None and any(one.setup.esp for one in self.conversations):
+            raise MPAError("what is cut by a snap length cannot be decrypted: esp and snaplen do not go together")
         writer = (PcapWriter if format == "pcap" else PcapngWriter)(file, snaplen=snaplen or SNAPLEN)
 
         def frames() -> Iterator[Packet]:
@@ -54,6 +57,15 @@ class Traffic:
                 yield packet.time, octets_of(packet)
 
         return writer.write(frames())
+
+    def key_lines(self) -> str:
+        """The keys of what travels under ESP, as Wireshark's esp_sa has them; empty if nothing does."""
+        sealings = (
+            conversation.setup.sealing(role, number)
+            for number, conversation in enumerate(self.conversations)
+            for role in ROLES
+        )
+        return key_lines(one for one in sealings if one is not None)
 
 
 def truth_lines(records: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 from scapy_mpa.values.segment import Segment, addresses_of
 
 if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
     from scapy_mpa.report.shares import Share
 
 
@@ -67,6 +69,7 @@ def analyze(
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     joining: Joining = "auto",
+    esp: Associations | str | os.PathLike[str] | None = None,
 ) -> Report:
     """Analyse a capture, or several as one.
 
@@ -81,11 +84,13 @@ def analyze(
             captures must be named files.
         joining: How several captures become one: ``follow`` reads one after the other, ``merge`` by time, ``auto``
             follows files whose times follow one another, and merges those that overlap.
+        esp: The keys of what travels under ESP: the file in which Wireshark keeps security associations (esp_sa).
 
     Raises:
         CaptureError: Nothing of a capture can be read.
+        MPAError: The file of keys cannot be used, or what decrypts is not installed.
     """
-    capture = sources_of(capture, joining, limits)
+    capture = sources_of(capture, joining, limits, _associations(esp))
     read = partial(_part, capture, fpdus, selection, assumptions, limits)
     if jobs == 1:
         found = [read(None)]
@@ -94,6 +99,14 @@ def analyze(
 
         found = parts(capture, jobs, read)
     return _report(found, FrameIndex(capture, limits=limits, begins=found[0].begins))
+
+
+def _associations(esp: Associations | str | os.PathLike[str] | None) -> Associations | None:
+    if esp is None:
+        return None
+    from scapy_mpa.ipsec.associations import as_associations
+
+    return as_associations(esp)
 
 
 def _part(
@@ -206,8 +219,9 @@ class PlacedFPDUs:
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
         joining: Joining = "auto",
+        esp: Associations | str | os.PathLike[str] | None = None,
     ) -> None:
-        capture = sources_of(capture, joining, limits)
+        capture = sources_of(capture, joining, limits, _associations(esp))
         self._captures = Captures(capture, limits=limits)
         self._index = FrameIndex(capture, limits=limits)
         self._contexts: dict[FullOperation, HalfContext] = {}
@@ -292,6 +306,7 @@ def iter_fpdus(
     assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
     joining: Joining = "auto",
+    esp: Associations | str | os.PathLike[str] | None = None,
 ) -> Iterator[FPDURecord]:
     """Yield the FPDUs of a capture, or of several as one, in the order of placement.
 
@@ -307,8 +322,9 @@ def iter_fpdus(
         assumptions: What cannot be known from the capture.
         limits: How much is held back.
         joining: As :func:`analyze` takes it.
+        esp: As :func:`analyze` takes it.
 
     Raises:
         CaptureError: Nothing of a capture can be read.
     """
-    return iter(PlacedFPDUs(capture, selection, assumptions, limits, joining))
+    return iter(PlacedFPDUs(capture, selection, assumptions, limits, joining, esp))

@@ -35,6 +35,36 @@ CAPTURE_RULES = (
         "The others are not looked into.",
     ),
     Rule(
+        "esp", "note", "", None, "",
+        "the keys of what travels under ESP are given",
+        "Without them, whatever MPA there is under ESP is not seen. --esp names a file of security associations.",
+        clause="RFC 5044 §9.3",
+    ),
+    Rule(
+        "esp-sa", "note", "", None, "",
+        "there is a security association for each ESP packet",
+        "No key that was given is for its addresses and SPI, so the packet is not looked into.",
+        clause="RFC 4303 §3.4.2",
+    ),
+    Rule(
+        "esp-integrity", "warning", "", None, "",
+        "the Integrity Check Value of an ESP packet is right",
+        "The key is wrong, or the packet was changed on its way. A receiver drops it, and so does the analysis.",
+        clause="RFC 4303 §3.4.4.1",
+    ),
+    Rule(
+        "esp-payload", "warning", "", None, "",
+        "an ESP packet holds what its algorithm and its padding say, and is captured whole",
+        "The key or the algorithm is wrong, or the capture cut the packet: there is no more to be seen of it.",
+        clause="RFC 4303 §2.4",
+    ),
+    Rule(
+        "esp-replay", "note", "", None, "",
+        "the sequence number of an ESP packet was not there before",
+        "A receiver drops what comes twice, and so does the analysis. A capture may also hold a packet twice.",
+        clause="RFC 4303 §3.4.3",
+    ),
+    Rule(
         "assumption", "note", "", None, "",
         "what is told of a connection fits the capture",
         "A sequence number that was told as the start of Full Operation, and is not in the capture, changes nothing.",

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.named import Sources
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.passthrough import blocks, with_comment
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.wireshark.comments import comment
 from scapy_mpa.wireshark.notes import CaptureNotes, FrameNotes
+
+if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
 
 
 class Annotated(NamedTuple):
@@ -27,7 +31,11 @@ class Annotated(NamedTuple):
 
 
 def annotate(
-    path: str | os.PathLike[str], notes: CaptureNotes, file: BinaryIO, limits: Limits = DEFAULT_LIMITS
+    path: str | os.PathLike[str],
+    notes: CaptureNotes,
+    file: BinaryIO,
+    limits: Limits = DEFAULT_LIMITS,
+    esp: Associations | None = None,
 ) -> Annotated:
     """Write a capture as pcapng with comments on the frames of which there are notes.
 
@@ -38,7 +46,7 @@ def annotate(
     packets = comments = no_room = 0
     there: Iterator[FrameNotes] = iter(notes)
     waiting = next(there, None)
-    with Captures(path, limits=limits) as captures:
+    with Captures(Sources([path], esp=esp), limits=limits) as captures:
         records = captures.records()
         for block in blocks(path, limits):
             octets = block.octets

@@ -11,10 +11,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.capture.index import is_pipe
-from scapy_mpa.capture.named import STANDARD_INPUT
+from scapy_mpa.capture.named import STANDARD_INPUT, Sources
 from scapy_mpa.capture.source import EXPANSION
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.startup import StartupFrame
@@ -38,6 +38,9 @@ from scapy_mpa.wireshark.limits import (
 )
 from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 from scapy_mpa.wireshark.tshark import ToolMissing, Tshark, find_tshark
+
+if TYPE_CHECKING:
+    from scapy_mpa.ipsec.associations import Associations
 
 SCHEMA_VERSION = 1
 
@@ -165,6 +168,7 @@ def crosscheck(
     *,
     assumptions: Assumptions = NOTHING,
     limits: Limits = DEFAULT_LIMITS,
+    esp: Associations | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> CrossCheck:
     """Compare what we find in a capture file with what Wireshark does.
@@ -179,11 +183,11 @@ def crosscheck(
     tshark = find_tshark()
     if not tshark.fields.issuperset(NEEDED):
         raise ToolMissing(f"tshark {tshark.version_text} does not dissect MPA: it has no field {', '.join(NEEDED)}")
-    with FoundFPDUs(os.fspath(capture), assumptions=assumptions, limits=limits) as found:
+    with FoundFPDUs(Sources([os.fspath(capture)], esp=esp), assumptions=assumptions, limits=limits) as found:
         fpdus = OurFPDUs(found)
     # Wireshark has no limits: what was not read here might take it hours.
     is_limited = any(EXPANSION in line for line in found.report.damage)
-    dissection = Dissection(capture, tshark, found.report.packets if is_limited else None)
+    dissection = Dissection(capture, tshark, found.report.packets if is_limited else None, esp)
     try:
         missing = [what for name, what in OPTIONAL.items() if name not in tshark.fields]
         result = CrossCheck(os.fspath(capture), tshark.version_text, found.report, missing, ours=len(fpdus))

@@ -21,6 +21,8 @@ from scapy_mpa.wireshark.tshark import DISABLED, HOW_TO_INSTALL, PREFERENCES, To
 if TYPE_CHECKING:
     from pyshark.packet.packet import Packet
 
+    from scapy_mpa.ipsec.associations import Associations
+
 _MPA, _DDP, _DATA = "iwarp_mpa", "iwarp_ddp_rdmap", "DATA"
 _PACKET_BEGIN, _PACKET_END = b"<packet>", b"</packet>"
 #: Octets read from tshark at a time.
@@ -74,12 +76,15 @@ class Dissection:
     ``failure`` says afterwards why it ended before the capture did, or is None.
     """
 
-    def __init__(self, path: str | os.PathLike[str], tshark: Tshark, packets: int | None = None) -> None:
-        """``packets``: how many of the capture's are read, if not all."""
+    def __init__(
+        self, path: str | os.PathLike[str], tshark: Tshark, packets: int | None = None, esp: Associations | None = None
+    ) -> None:
+        """``packets``: how many of the capture's are read, if not all; ``esp``: the keys of what travels under ESP."""
         self._packet_of = _packet_maker()
         self._path = os.fspath(path)
         self._tshark = tshark
         self._packets = packets
+        self._esp = esp
         self.failure: str | None = None
 
     def __iter__(self) -> Iterator[Dissected]:
@@ -102,6 +107,9 @@ class Dissection:
 
     def _command(self) -> list[str]:
         preferences = [word for name, value in PREFERENCES.items() for word in ("-o", f"{name}:{value}")]
+        if self._esp is not None:
+            preferences += ["-o", "esp.enable_encryption_decode:TRUE"]
+            preferences += [word for line in self._esp.lines for word in ("-o", f"uat:esp_sa:{line}")]
         disabled = [word for name in DISABLED for word in ("--disable-protocol", name)]
         count = [] if self._packets is None else ["-c", str(self._packets)]
         form = ["-n", "-l", "-T", "pdml", "-Y", _MPA]

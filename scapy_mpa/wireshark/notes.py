@@ -8,7 +8,7 @@ capture: what there is to say waits in temporary files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -146,7 +146,7 @@ class CaptureNotes(Listener):
 
     def __init__(
         self,
-        capture: CaptureSource,
+        capture: CaptureSource | Sequence[CaptureSource],
         *,
         selection: Selection = EVERYTHING,
         assumptions: Assumptions = NOTHING,

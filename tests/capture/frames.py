@@ -67,6 +67,9 @@ def linked(link_type: int, frame: bytes) -> bytes:
         return b"\xff\x03" + protocol + network
     if link_type == 51:
         return b"\x11\0\0\1" + struct.pack("!H", 2 + len(network)) + protocol + network
+    if link_type == 252:  # exported by Wireshark: tags
+        name = {b"\x08\x00": b"ip\0\0", b"\x86\xdd": b"ipv6"}.get(ether_type, b"tcp\0")
+        return struct.pack("!HH", 12, 4) + name + bytes(4) + network
     raise AssertionError(link_type)
 
 
