@@ -14,7 +14,7 @@ import sys
 import click
 
 from scapy_mpa import __version__
-from scapy_mpa.cli.group import COMMANDS, Commands
+from scapy_mpa.cli.group import COMMANDS, AllCommands
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.ending import ends_orderly
 from scapy_mpa.system.names import printable
@@ -25,7 +25,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 _FREED_ONCE = 1 << 24
 
 
-class _Commands(Commands):
+class _Commands(AllCommands):
     """The commands; click calls a closed stdout a failure, here whoever read has seen enough."""
 
     def invoke(self, ctx: click.Context) -> object:

@@ -56,7 +56,7 @@ COMMANDS: Final = tuple(sorted(name for group in GROUPS.values() for name in gro
 _REPLACED = {"ulpdus": "messages (its octets: --payload, --directory)"}
 
 
-class Commands(click.Group):
+class AllCommands(click.Group):
     """All commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 @click.option("--summary", "is_summary", is_flag=True, help="Sum up each connection and kind of message instead.")
 @click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")
 @click.option(
-    "-d",
     "--directory",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),

@@ -336,7 +336,7 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
                 "--assume",
                 multiple=True,
                 metavar="WHAT=VALUE,...",
-                help="What no startup frame says: markers=yes|no|initiator|responder, crc=yes|no, "
+                help="What no startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
                 "start=SEQ (where Full Operation begins). May be repeated.",
             ),
             click.option(

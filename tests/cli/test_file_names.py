@@ -34,8 +34,8 @@ COMMANDS = [
     "annotate {there} {none}/out",
     "export {there} {out}",
     "extract {there} -o {out}",
-    "messages {there} -d {out}",
-    "messages {there} -d {there}",
+    "messages {there} --directory {out}",
+    "messages {there} --directory {there}",
     "craft middlebox -o {out}",
     "craft {none}.toml -o {out}",
     "craft middlebox -o {none}/out",
@@ -81,7 +81,7 @@ def test_what_is_printed(command: str, name: bytes, tmp_path: Path) -> None:
         for line in text.splitlines():
             assert line != "scapy-mpa: all is well.pcap"
     assert done.returncode != 2 or len(done.stderr.splitlines()) == 1
-    is_in_words_of_click = command in ("messages {there} -d {there}", "malform {none}", "{none}")
+    is_in_words_of_click = command in ("messages {there} --directory {there}", "malform {none}", "{none}")
     is_named = not command.startswith(("fpdus", "show", "rules")) and not is_in_words_of_click
     assert NAMES[name] in (done.stdout + done.stderr).decode() or not is_named
 
@@ -106,7 +106,7 @@ def test_names_in_logs_are_text(name: bytes, tmp_path: Path) -> None:
     assert run("fuzz --from {there} --count 2 -o out", name, tmp_path).returncode == 0
     lines = (tmp_path / "out" / "cases.jsonl").read_text().splitlines()
     assert [json.loads(line)["baseline"] for line in lines] == [NAMES[name]] * 2
-    done = run("messages {there} --format jsonl -d {out}", name, tmp_path)
+    done = run("messages {there} --format jsonl --directory {out}", name, tmp_path)
     for line in done.stdout.splitlines():
         json.loads(line)["payload"].encode()
     assert done.stdout

@@ -29,7 +29,7 @@ COMMANDS = {
     "export": "export {capture} {out}/x.pcapng",
     "strip": "export --strip-markers {capture} {out}/x.pcapng",
     "extract": "extract {capture} -o {out}/x.pcap",
-    "messages": "messages {capture} -d {out}/made",
+    "messages": "messages {capture} --directory {out}/made",
     "parquet": "messages {capture} --format parquet -o {out}/x.parquet",
     "malform": "malform --area markers -o {out}/made",
     "fuzz": "fuzz --scenario middlebox --count 20 -o {out}/made",

@@ -86,7 +86,7 @@ def test_what_does_not_go_together() -> None:
         ("--summary", "--format", "csv"),
         ("--summary", "--payload"),
         ("--held", "5"),
-        ("--payload", "-d", "x"),
+        ("--payload", "--directory", "x"),
         ("-o", str(RPING)),
     ):
         with pytest.raises(UsageError):

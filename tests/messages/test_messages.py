@@ -194,11 +194,13 @@ def test_all_octets_of_the_truth_are_there_once(capture: Path) -> None:
 def test_files(tmp_path: Path) -> None:
     capture, folder = PCAPS / "siw-rping.pcap", tmp_path / "out"
     plain = [json.loads(line) for line in invoke(capture, "--format", "jsonl", "--payload").output.splitlines()]
-    rows = [json.loads(line) for line in invoke(capture, "--format", "jsonl", "-d", folder).output.splitlines()]
+    rows = [
+        json.loads(line) for line in invoke(capture, "--format", "jsonl", "--directory", folder).output.splitlines()
+    ]
     assert [Path(row["payload"]).read_bytes().hex() for row in rows] == [row["payload"] for row in plain]
     assert len([*folder.iterdir()]) == len(rows) == 35
     with pytest.raises(UsageError, match="there are files in it"):
-        invoke(capture, "-d", folder)
+        invoke(capture, "--directory", folder)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +209,9 @@ def test_files(tmp_path: Path) -> None:
 def test_no_directory_is_made_in_vain(arguments: tuple[object, ...], error: type[Exception], tmp_path: Path) -> None:
     words = (str(word).format(folder=tmp_path) for word in arguments)
     with pytest.raises(error):
-        invoke(*words, "-d", tmp_path / "out")
+        invoke(*words, "--directory", tmp_path / "out")
     with pytest.raises(UsageError, match="there is no folder"):
-        invoke(RPING, "-d", tmp_path / "none" / "out")
+        invoke(RPING, "--directory", tmp_path / "none" / "out")
     assert not [*tmp_path.iterdir()]
 
 
