@@ -46,7 +46,7 @@ NOT_RUN = re.compile(
     |   make(\ (demo|test|test-all|benchmark|cases|clean|help))?
     |   python3\ -m\ venv\ \S+
     |   (\.|source)\ \S+/bin/activate
-    |   (\S+/)?(python3?\ -m\ )?pip\ install\ .+
+    |   (\S+/)?(python3?\ -m\ )?pip\ (install|wheel)\ .+
     |   (pipx|uv\ tool)\ install\ .+
     |   (sudo\ )?apt-get\ (update|install\ .+)
     # What needs another host with an RDMA driver: addresses of RFC 5737.

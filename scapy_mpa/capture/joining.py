@@ -39,7 +39,7 @@ JOININGS: Final[tuple[Joining, ...]] = ("auto", "follow", "merge")
 
 #: The files of a folder that are captures.
 PATTERN: Final = "*.pcap*"
-#: Files of a rotation may overlap so much (nanoseconds): queues of an interface do not keep the order of their packets.
+#: Files of a rotation may overlap so much at most (nanoseconds): queues of an interface do not keep the order of their packets.
 _JITTER: Final = NANOSECONDS // 10
 #: Octets at the end of a file in which its last record is looked for, and blocks.
 _TAIL: Final = 1 << 18
@@ -133,16 +133,22 @@ def _groups(captures: Sequence[CaptureSource], ends: Sequence[Ends | None], join
     if joining == "merge" or any(not _is_file(captures[index]) for index in empty):
         return [every]
     groups: list[list[int]] = []
-    last = 0
+    before = Ends(0, 0)
     for index in sorted((index for index in every if ends[index] is not None), key=lambda index: ends[index] or (0, 0)):
         one = ends[index]
         assert one is not None
-        if groups and one.first + _JITTER < last:
+        if groups and one.first + _allowed(before, one) < before.last:
             groups[-1].append(index)
+            before = Ends(before.first, max(before.last, one.last))
         else:
             groups.append([index])
-        last = max(last, one.last)
+            before = one
     return [[index] for index in empty] + [sorted(group) for group in groups]
+
+
+def _allowed(one: Ends, other: Ends) -> int:
+    """Nanoseconds by which one may reach into the other and be followed by it all the same: little of either."""
+    return min(_JITTER, (one.last - one.first) // 4, (other.last - other.first) // 4)
 
 
 def _is_file(source: CaptureSource) -> bool:

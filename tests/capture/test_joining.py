@@ -134,6 +134,9 @@ TIMES: list[tuple[list[bytes], list[list[int]]]] = [
     ([timed(1, 2.5), timed(2, 3)], [[0, 1]]),
     ([timed(1, 2), timed(2, 3)], [[0], [1]]),
     ([timed(1), timed(1)], [[0], [1]]),
+    # Short captures of two taps.
+    ([timed(1, 1.02, 1.04), timed(1.01, 1.03, 1.05)], [[0, 1]]),
+    ([timed(1, 1.02), timed(1.01)], [[0, 1]]),
     # Within a file what is late is no reason to merge.
     ([timed(1, 3, 2), timed(3, 4)], [[0], [1]]),
 ]
