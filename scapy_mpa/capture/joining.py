@@ -39,7 +39,8 @@ JOININGS: Final[tuple[Joining, ...]] = ("auto", "follow", "merge")
 
 #: The files of a folder that are captures.
 PATTERN: Final = "*.pcap*"
-#: Files of a rotation may overlap so much at most (nanoseconds): queues of an interface do not keep the order of their packets.
+#: Files of a rotation may overlap so much at most (nanoseconds): an interface with several queues does not keep the
+#: order of its packets.
 _JITTER: Final = NANOSECONDS // 10
 #: Octets at the end of a file in which its last record is looked for, and blocks.
 _TAIL: Final = 1 << 18
