@@ -30,8 +30,10 @@ _SECONDS = 0.5
 def crosscheck_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
     """Compare every startup frame and FPDU with what Wireshark finds.
 
-    Each difference is told with the known limit of Wireshark that explains it. Exit status: 1 if there is one that
+    Each difference is listed with the known limit of Wireshark that explains it. Exit status: 1 if there is one that
     nothing explains. Needs tshark and pyshark.
+
+    In Python, scapy_mpa.enrich yields the packets of a pyshark.FileCapture, each with the FPDUs of its frame.
     """
     from scapy_mpa.wireshark.crosscheck import crosscheck
 
