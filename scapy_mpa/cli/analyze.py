@@ -29,7 +29,7 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 @click.option(
     "--severity",
     type=Word(SEVERITIES),
-    help="Only findings of this severity, or graver, and the connections that have some.",
+    help="Only findings of this severity or a higher one, and the connections that have some.",
 )
 @click.option(
     "--buffers",

@@ -237,7 +237,7 @@ class _Wanted:
             ),
             (
                 self.first > 0 and self.count is None and not has_output,
-                "--first is the number of the first case; --count says how many, or -o is wanted",
+                "--first is the number of the first case: give --count or -o too",
             ),
             (
                 per_file > 1 and (is_one or not has_output),

@@ -53,7 +53,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 )
 @click.argument("names", metavar="[CASE]...", nargs=-1, shell_complete=complete_case)
 @click.option("--all", "everything", is_flag=True, help="All cases.")
-@click.option("--list", "only_list", is_flag=True, help="Tell of the cases, make nothing.")
+@click.option("--list", "only_list", is_flag=True, help="List the cases, and make nothing.")
 @click.option(
     "--rule",
     "rules",
@@ -106,7 +106,7 @@ def malform_command(
 ) -> int:
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
-    With --list tell of them instead; with both --list and CASE, all about that one. With --to the case is given to a
+    --list lists them instead, and explains each CASE that is named. With --to the case is given to a
     live Responder over the kernel's TCP, and -o is a capture of that; exit status 1 if the peer fails it.
     """
     from scapy_mpa.catalogue.malformed import with_choice
