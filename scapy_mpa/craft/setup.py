@@ -154,9 +154,7 @@ class Setup:
         except ValueError as error:
             raise ConversationError(str(error)) from None
         if (ends[0].address, ends[0].port) == (ends[1].address, ends[1].port):
-            raise ConversationError(
-                f"{ends[0].address}, port {ends[0].port}, is given for both ends, which must differ"
-            )
+            raise ConversationError(f"{ends[0].address}, port {ends[0].port}, is both ends, which must differ")
 
     @property
     def specification(self) -> Profile:
