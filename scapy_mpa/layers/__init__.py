@@ -11,6 +11,7 @@ from scapy_mpa.layers.binding import FPDUs, bind_mpa, unbind_mpa
 from scapy_mpa.layers.connection import MPAConnection
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
 from scapy_mpa.layers.fpdu import FPDU, Marker
+from scapy_mpa.layers.listing import list_layers
 from scapy_mpa.layers.mpa import fpdu_packet, startup_packet
 from scapy_mpa.layers.mpasocket import MPASocket
 from scapy_mpa.layers.privatedata import (
@@ -67,3 +68,5 @@ __all__ = [
     "startup_packet",
     "unbind_mpa",
 ]
+
+list_layers()

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from scapy.fields import Field, PacketListField
+from scapy.fields import Field, PacketListField, StrFixedLenField
 from scapy.packet import Packet
 
 from scapy_mpa.framing import crc_field
 
 
-class OffWire(Field[Any, Any]):
+class KeyField(StrFixedLenField):
+    """The Key of a startup frame, which ``fuzz()`` leaves as it is: without it there is no startup frame."""
+
+    def randval(self) -> Any:
+        return None
+
+
+class NotOnWireField(Field[Any, Any]):
     """A value that puts no octets of its own on the wire, where the field stands."""
 
     def __init__(self, name: str, default: Any = None) -> None:
@@ -31,7 +38,7 @@ class OffWire(Field[Any, Any]):
         return None
 
 
-class TrailingOctets(OffWire):
+class TrailingOctets(NotOnWireField):
     """Octets that its layer puts behind its payload; None if computed."""
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
@@ -50,7 +57,7 @@ class CRCField(TrailingOctets):
         return crc_field(value) if isinstance(value, int) else bytes(value)
 
 
-class OffWireList(PacketListField):
+class NotOnWireListField(PacketListField):
     """A list of packets that its layer puts where they belong; None if computed."""
 
     def __init__(self, name: str, pkt_cls: type[Packet]) -> None:

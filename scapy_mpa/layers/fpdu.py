@@ -18,6 +18,7 @@ Octets alone do not tell where Markers stand, so ``FPDU(octets, marker_offset=..
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from scapy.config import conf
@@ -44,7 +45,7 @@ from scapy_mpa.framing import (
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.captured import _CapturedPacket
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged
-from scapy_mpa.layers.fields import CRCField, OffWire, OffWireList, TrailingOctets
+from scapy_mpa.layers.fields import CRCField, NotOnWireField, NotOnWireListField, TrailingOctets
 
 #: No FPDU begins inside a Marker, so the first Marker position after its first octet is no further away.
 LAST_MARKER_OFFSET = MARKER_INTERVAL - MARKER_LENGTH
@@ -88,10 +89,10 @@ class FPDU(_CapturedPacket):
         ShortField("ulpdu_length", None),
         TrailingOctets("pad"),
         CRCField("crc"),
-        OffWire("marker_offset"),
-        ConditionalField(OffWireList("markers", Marker), _with_markers),
-        ConditionalField(OffWire("origin", "header"), _with_markers),
-        ConditionalField(OffWire("crc_in_use"), lambda pkt: pkt.getfieldval("crc_in_use") is not None),
+        NotOnWireField("marker_offset"),
+        ConditionalField(NotOnWireListField("markers", Marker), _with_markers),
+        ConditionalField(NotOnWireField("origin", "header"), _with_markers),
+        ConditionalField(NotOnWireField("crc_in_use"), lambda pkt: pkt.getfieldval("crc_in_use") is not None),
     ]
     __slots__ = ["_following", "_told"]
 
@@ -243,6 +244,29 @@ class FPDU(_CapturedPacket):
         if crc is not None and (crc or self.getfieldval("crc_in_use")) and self.crc_good is False:
             text += ", CRC bad"
         return text, [TCP]
+
+    def _show_or_dump(self, *args: Any, **named: Any) -> Any:
+        """As Scapy has it; Markers that are computed are shown as they will be."""
+        if self.getfieldval("markers") is not None or not _with_markers(self):
+            return super()._show_or_dump(*args, **named)
+        self.fields["markers"] = self._computed_markers()
+        try:
+            return super()._show_or_dump(*args, **named)
+        finally:
+            del self.fields["markers"]
+
+    def _computed_markers(self) -> list[Marker]:
+        """The Markers that building puts into the FPDU; none, if it cannot be built."""
+        alone: Packet = self.copy()
+        below = alone
+        while below.payload and not isinstance(below.payload, FPDU):
+            below = below.payload
+        below.remove_payload()
+        try:
+            built = self._again(bytes(alone))
+        except (FramingError, ValueError, TypeError, struct.error):
+            return []
+        return list(built.getfieldval("markers") or ()) if isinstance(built, FPDU) else []
 
     def show2(self, dump: bool = False, indent: int = 3, lvl: str = "", label_lvl: str = "") -> Any:
         """Show the packet as it is after building, with what was computed."""

@@ -28,7 +28,7 @@ from scapy.packet import Packet, bind_bottom_up, bind_top_down
 from scapy_mpa.framing import LAYER_NAMES, decode_terminate, error_meaning
 from scapy_mpa.framing.ddp import header_length, is_tagged
 from scapy_mpa.layers.ddp import DDPTagged, DDPUntagged, raw_if_short
-from scapy_mpa.layers.fields import OffWire
+from scapy_mpa.layers.fields import NotOnWireField
 from scapy_mpa.layers.fpdu import FPDU
 
 #: Octets of an RDMA Read Request Header (RFC 5040 §4.4).
@@ -204,7 +204,7 @@ class RDMAPTerminate(Packet):
         _SegmentLength("ddp_segment_length", None),
         _TerminatedHeader("ddp_header", "d"),
         _TerminatedHeader("rdmap_header", "r"),
-        OffWire("layout", "rfc5040"),
+        NotOnWireField("layout", "rfc5040"),
     ]
     dispatch_hook = raw_if_short(TERMINATE_CONTROL_LENGTH)
 

@@ -2,15 +2,17 @@
 
 PD_Length left None is computed, and Rev: 2 if S is set, otherwise 1. In a frame with S, a Rev that knows it
 and a PD_Length that leaves room, the fields of RFC 6581's enhanced data stand in front of the Private Data,
-which is then the ULP's own. Its Control Flags are called enhanced_a to enhanced_d, for ``c`` is MPA's CRC flag.
+which is then the ULP's own. Its Control Flags A to D are ``peer_to_peer``, ``rtr_send``, ``rtr_write`` and
+``rtr_read``; ``enhanced_a`` to ``enhanced_d`` are other names of theirs (``c`` is MPA's CRC flag).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.config import conf
-from scapy.fields import AnyField, BitField, ByteField, ConditionalField, ShortField, StrFixedLenField, StrLenField
+from scapy.error import warning
+from scapy.fields import AnyField, BitField, ByteField, ConditionalField, ShortField, StrLenField
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, Padding
 
@@ -19,6 +21,7 @@ from scapy_mpa.framing import ENHANCED_DATA_LENGTH, KEY_LENGTH, REPLY_KEY, REQUE
 from scapy_mpa.framing.profiles import profile_of_revision
 from scapy_mpa.framing.startup import decode_startup_frame
 from scapy_mpa.layers.captured import _CapturedPacket
+from scapy_mpa.layers.fields import KeyField
 from scapy_mpa.layers.privatedata import private_data_packet
 
 _FLAGS, _REV, _PD_LENGTH = KEY_LENGTH, KEY_LENGTH + 1, KEY_LENGTH + 2
@@ -47,26 +50,61 @@ def _private_data_length(pkt: Packet) -> int:
 
 def _fields(key: bytes) -> list[AnyField]:
     return [
-        StrFixedLenField("key", key, KEY_LENGTH),
+        KeyField("key", key, KEY_LENGTH),
         BitField("m", 0, 1),
-        BitField("c", 0, 1),
+        BitField("c", 1, 1),
         BitField("r", 0, 1),
         BitField("s", 0, 1),
         BitField("res", 0, 4),
         ByteField("rev", None),
         ShortField("pd_length", None),
-        ConditionalField(BitField("enhanced_a", 0, 1), _has_enhanced),
-        ConditionalField(BitField("enhanced_b", 0, 1), _has_enhanced),
+        ConditionalField(BitField("peer_to_peer", 0, 1), _has_enhanced),
+        ConditionalField(BitField("rtr_send", 0, 1), _has_enhanced),
         ConditionalField(BitField("ird", 0, 14), _has_enhanced),
-        ConditionalField(BitField("enhanced_c", 0, 1), _has_enhanced),
-        ConditionalField(BitField("enhanced_d", 0, 1), _has_enhanced),
+        ConditionalField(BitField("rtr_write", 0, 1), _has_enhanced),
+        ConditionalField(BitField("rtr_read", 0, 1), _has_enhanced),
         ConditionalField(BitField("ord", 0, 14), _has_enhanced),
         StrLenField("private_data", b"", length_from=_private_data_length),
     ]
 
 
+#: RFC 6581's Control Flags (§9.2), by the letters that it gives them.
+_FLAG_OF = {
+    "enhanced_a": "peer_to_peer",
+    "enhanced_b": "rtr_send",
+    "enhanced_c": "rtr_write",
+    "enhanced_d": "rtr_read",
+}
+
+
 class _Startup(_CapturedPacket):
     """What Request and Reply have in common."""
+
+    key_of_frame: ClassVar[bytes]
+
+    def __init__(self, _pkt: bytes = b"", *args: Any, **fields: Any) -> None:
+        super().__init__(_pkt, *args, **{_FLAG_OF.get(name, name): value for name, value in fields.items()})
+
+    def dissect(self, s: bytes) -> None:
+        key = type(self).key_of_frame
+        if bytes(s[:KEY_LENGTH]) != key:
+            warning("%s: octets that do not begin with its Key (%s)", self.name, key.decode())
+        super().dissect(s)
+
+    def getfield_and_val(self, attr: str) -> Any:
+        return super().getfield_and_val(_FLAG_OF.get(attr, attr))
+
+    def setfieldval(self, attr: str, val: Any) -> None:
+        super().setfieldval(_FLAG_OF.get(attr, attr), val)
+
+    def delfieldval(self, attr: str) -> None:
+        super().delfieldval(_FLAG_OF.get(attr, attr))
+
+    def getfieldval(self, attr: str) -> Any:
+        return super().getfieldval(_FLAG_OF.get(attr, attr))
+
+    def get_field(self, fld: str) -> Any:
+        return super().get_field(_FLAG_OF.get(fld, fld))
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         if self.getfieldval("rev") is None:
@@ -130,6 +168,7 @@ class MPARequest(_Startup):
     """MPA Request Frame."""
 
     name = "MPA Request"
+    key_of_frame = REQUEST_KEY
     fields_desc = _fields(REQUEST_KEY)
     dispatch_hook = classmethod(_hook)
 
@@ -138,6 +177,7 @@ class MPAReply(_Startup):
     """MPA Reply Frame."""
 
     name = "MPA Reply"
+    key_of_frame = REPLY_KEY
     fields_desc = _fields(REPLY_KEY)
     dispatch_hook = classmethod(_hook)
 

@@ -18,6 +18,7 @@ from scapy_mpa.probe.reach import CARRIAGES
 from scapy_mpa.probe.run import Result
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.startup import enhanced_fields
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +88,7 @@ def _frame(frame: StartupFrame) -> dict[str, Any]:
     return {
         **{name: getattr(frame, name) for name in ("kind", "m", "c", "r", "s", "res", "rev", "pd_length")},
         "private_data": frame.private_data.hex(),
-        "enhanced": enhanced._asdict() if enhanced is not None else None,
+        "enhanced": enhanced_fields(enhanced) if enhanced is not None else None,
     }
 
 

@@ -24,6 +24,7 @@ from scapy_mpa.values.startup import startup_fields
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from scapy.packet import Packet
 
     from scapy_mpa.framing.agreement import ReadDepths
     from scapy_mpa.framing.deviations import Deviation
@@ -213,8 +214,20 @@ class Connection:
         }
 
 
-def _startup(found: FoundFrame | None) -> tuple[StartupFrame | None, int | None]:
-    return (found.startup, found.frame) if found is not None else (None, None)
+class CapturedStartup(StartupFrame):
+    """A startup frame of a connection."""
+
+    __slots__ = ()
+
+    def packet(self) -> Packet:
+        """It as a Scapy packet, an MPARequest or MPAReply."""
+        from scapy_mpa.layers.mpa import startup_packet
+
+        return startup_packet(self.encode())
+
+
+def _startup(found: FoundFrame | None) -> tuple[CapturedStartup | None, int | None]:
+    return (CapturedStartup(*found.startup), found.frame) if found is not None else (None, None)
 
 
 def _startup_as_dict(startup: StartupFrame | None, frame: int | None) -> dict[str, Any] | None:

@@ -43,12 +43,12 @@ def _fields(packet: Packet, at: int, prefix: str) -> Iterator[Field]:
     """The fields of a packet that begins at ``at``; bits are gathered to octets."""
     from scapy.packet import Packet
 
-    from scapy_mpa.layers.fields import OffWire
+    from scapy_mpa.layers.fields import NotOnWireField
 
     bits, parts = 0, []
     for field in packet.fields_desc:
         value = packet.getfieldval(field.name)
-        if isinstance(field, OffWire) or value is None:
+        if isinstance(field, NotOnWireField) or value is None:
             continue
         if isinstance(value, Packet):
             yield from _fields(value, at, TERMINATED)

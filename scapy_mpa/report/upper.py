@@ -20,8 +20,13 @@ from scapy_mpa.ulp.identify import UpperLayer
 class BegunConnection(Protocol):
     """A connection of the report, as far as its beginning is asked for."""
 
-    request: StartupFrame | None
-    reply: StartupFrame | None
+    @property
+    def request(self) -> StartupFrame | None:
+        """The Request, None if it was not captured."""
+
+    @property
+    def reply(self) -> StartupFrame | None:
+        """The Reply, None if it was not captured."""
 
     @property
     def responder_port(self) -> int:

@@ -65,13 +65,19 @@ StatedLimits = Mapping[str, StatedLimit]
 class JudgedConnection(Protocol):
     """A connection of the report, as far as a verdict asks it."""
 
-    request: StartupFrame | None
     request_frame: int | None
-    reply: StartupFrame | None
     reply_frame: int | None
     part: PartOfFrame | None
     findings: list[Finding]
     lifecycle: Lifecycle
+
+    @property
+    def request(self) -> StartupFrame | None:
+        """The Request, None if it was not captured."""
+
+    @property
+    def reply(self) -> StartupFrame | None:
+        """The Reply, None if it was not captured."""
 
     def half(self, direction: Direction) -> HalfConnection:
         """The half connection that ``direction`` sent."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from scapy_mpa.framing.legacy import LEGACY_DEPTHS_LENGTH, legacy_depths
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, EnhancedData, StartupFrame
 from scapy_mpa.ulp.header import UNKNOWN, Protocol
+from scapy_mpa.values.startup import enhanced_fields
 
 #: RPC-over-RDMA's, NVMe-oF's and iSER's ports on iWARP.
 NFS_PORT, NVME_PORT, ISER_PORT = 20049, 4420, 3260
@@ -58,7 +59,7 @@ def private_data_parts(frame: StartupFrame, responder_port: int) -> list[Private
     enhanced, legacy = frame.enhanced, legacy_depths(frame, responder_port)
     if enhanced is not None:
         text = enhanced_text(enhanced)
-        parts.append(PrivateDataPart(0, ENHANCED_DATA_LENGTH, ENHANCED_FORM, enhanced._asdict(), text))
+        parts.append(PrivateDataPart(0, ENHANCED_DATA_LENGTH, ENHANCED_FORM, enhanced_fields(enhanced), text))
         at = ENHANCED_DATA_LENGTH
     elif legacy is not None:
         order = "" if legacy.byte_order == "big" else ", in little-endian order, where network byte order is expected"

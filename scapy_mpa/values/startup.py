@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, STARTUP_HEADER_LENGTH, Kind, StartupFrame
+from scapy_mpa.framing.startup import (
+    KEY_LENGTH,
+    KEY_PREFIX,
+    REPLY_KEY,
+    STARTUP_HEADER_LENGTH,
+    EnhancedData,
+    Kind,
+    StartupFrame,
+)
 
 
 def startup_fields(startup: StartupFrame) -> dict[str, Any]:
@@ -19,7 +27,18 @@ def startup_fields(startup: StartupFrame) -> dict[str, Any]:
         "rev": startup.rev,
         "pd_length": startup.pd_length,
         "private_data": startup.private_data.hex(),
-        "enhanced": enhanced._asdict() if enhanced is not None else None,
+        "enhanced": enhanced_fields(enhanced) if enhanced is not None else None,
+    }
+
+
+def enhanced_fields(data: EnhancedData) -> dict[str, int]:
+    """RFC 6581's enhanced data with the keys of the JSON: its Control Flags by their letters, and by what they say."""
+    return {
+        **data._asdict(),
+        "peer_to_peer": data.a,
+        "rtr_send": data.b,
+        "rtr_write": data.c,
+        "rtr_read": data.d,
     }
 
 

@@ -130,31 +130,31 @@ ULPDUS: dict[str, tuple[Packet, int, str]] = {
 }
 
 STARTUP: dict[str, tuple[Packet, str]] = {
-    "request": (MPARequest(), "4d504120494420526571204672616d65 00 01 0000"),
-    "reply": (MPAReply(), "4d504120494420526570204672616d65 00 01 0000"),
+    "request": (MPARequest(), "4d504120494420526571204672616d65 40 01 0000"),
+    "reply": (MPAReply(), "4d504120494420526570204672616d65 40 01 0000"),
     "request of the drafts": (MPARequest(m=1, c=1, rev=0), "4d504120494420526571204672616d65 c0 00 0000"),
     "reply that rejects": (
-        MPAReply(r=1, res=1, private_data=b"no"),
+        MPAReply(c=0, r=1, res=1, private_data=b"no"),
         "4d504120494420526570204672616d65 21 01 0002 6e6f",
     ),
     "enhanced request": (
-        MPARequest(s=1, c=1, enhanced_a=1, enhanced_d=1, ird=4, ord=5, private_data=b"ulp"),
+        MPARequest(s=1, peer_to_peer=1, rtr_read=1, ird=4, ord=5, private_data=b"ulp"),
         "4d504120494420526571204672616d65 50 02 0007 8004 4005 756c70",
     ),
     "enhanced reply": (
-        MPAReply(s=1, enhanced_b=1, enhanced_c=1, ird=0x3FFF, ord=0x3FFF),
+        MPAReply(s=1, c=0, enhanced_b=1, enhanced_c=1, ird=0x3FFF, ord=0x3FFF),
         "4d504120494420526570204672616d65 10 02 0004 7fff bfff",
     ),
     "S before Rev 2 is reserved": (
-        MPARequest(s=1, rev=1, private_data=b"data"),
+        MPARequest(s=1, c=0, rev=1, private_data=b"data"),
         "4d504120494420526571204672616d65 10 01 0004 64617461",
     ),
     "S without room": (
-        MPARequest(s=1, rev=2, pd_length=3, private_data=b"abc"),
+        MPARequest(s=1, c=0, rev=2, pd_length=3, private_data=b"abc"),
         "4d504120494420526571204672616d65 10 02 0003 616263",
     ),
     "a wrong PD_Length and Key": (
-        MPARequest(key=b"MPA ID Reg Frame", pd_length=513, private_data=b"a"),
+        MPARequest(key=b"MPA ID Reg Frame", c=0, pd_length=513, private_data=b"a"),
         "4d504120494420526567204672616d65 00 01 0201 61",
     ),
 }

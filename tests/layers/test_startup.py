@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from scapy.config import conf
 from scapy.packet import Packet, Padding, Raw, fuzz
 
+from scapy_mpa import analyze
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing import REPLY_KEY, REQUEST_KEY, decode_startup_frame
-from scapy_mpa.layers import MPAReply, MPARequest, startup_packet
+from scapy_mpa.layers import MPAReply, MPARequest, startup, startup_packet
+from tests.conftest import PCAPS
 from tests.layers.cases import STARTUP
 
 
@@ -44,13 +46,16 @@ def test_agrees_with_framing(packet: Packet, octets: str) -> None:
         assert dissected.ird is None
     else:
         assert dissected.private_data == frame.private_data[4:]
-        names = ("enhanced_a", "enhanced_b", "enhanced_c", "enhanced_d", "ird", "ord")
-        assert frame.enhanced == tuple(getattr(dissected, name) for name in names)
+        for names in (
+            ("enhanced_a", "enhanced_b", "enhanced_c", "enhanced_d", "ird", "ord"),
+            ("peer_to_peer", "rtr_send", "rtr_write", "rtr_read", "ird", "ord"),
+        ):
+            assert frame.enhanced == tuple(getattr(dissected, name) for name in names)
 
 
 def test_summaries() -> None:
     assert MPARequest(m=1, c=1).summary() == "MPA Request M C Rev 1"
-    assert MPAReply(r=1, s=1, ird=3).summary() == "MPA Reply R S Rev 2 IRD 3 ORD 0"
+    assert MPAReply(r=1, s=1, ird=3).summary() == "MPA Reply C R S Rev 2 IRD 3 ORD 0"
     assert MPAReply().answers(MPARequest()) and not MPAReply().answers(MPAReply())
     assert MPAReply().hashret() == MPARequest().hashret()
 
@@ -91,8 +96,51 @@ def test_any_octets_are_dissected_and_kept(octets: bytes, key: bytes, enhanced: 
 def test_fuzzed_frames_are_built() -> None:
     for packet in (MPARequest(s=1, rev=2), MPAReply()):
         fuzzed = fuzz(packet)
-        assert len({bytes(fuzzed) for _ in range(20)}) > 1
+        made = {bytes(fuzzed) for _ in range(20)}
+        assert len(made) > 1
+        # Without its Key it would be no startup frame.
+        assert {octets[:16] for octets in made} == {type(packet).key_of_frame}
         fuzzed.show(dump=True), fuzzed.summary()
+
+
+@pytest.mark.parametrize("name", ["ird", "ord", "peer_to_peer", "rtr_send", "rtr_write", "rtr_read"])
+def test_enhanced_data_are_fuzzed(name: str) -> None:
+    # What MPARequest(s=1) is given stays: the frame has enhanced data each time.
+    assert len({getattr(MPARequest(bytes(fuzz(MPARequest(s=1)))), name) for _ in range(40)}) > 1
+
+
+def test_control_flags_have_two_names() -> None:
+    packet = MPARequest(s=1, enhanced_b=1)
+    assert (packet.rtr_send, packet.enhanced_b, packet.rtr_write) == (1, 1, 0)
+    packet.enhanced_c = 1
+    assert packet.rtr_write == 1
+    del packet.enhanced_b
+    assert packet.rtr_send == 0
+    assert "rtr_write" in str(packet.show(dump=True))
+
+
+@pytest.mark.parametrize(
+    ("cls", "octets"),
+    [(MPARequest, b"this is no startup frame"), (MPARequest, bytes(MPAReply())), (MPAReply, bytes(MPARequest()))],
+)
+def test_octets_without_the_key_are_warned_of(
+    cls: type[Packet], octets: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(startup, "warning", lambda text, *values: warned.append(text % values))
+    cls(bytes(cls()))
+    assert not warned
+    assert bytes(cls(octets)) == octets
+    (said,) = warned
+    assert "do not begin with its Key" in said
+
+
+def test_a_frame_of_a_report_is_a_packet() -> None:
+    (connection,) = analyze(PCAPS / "siw-rping.pcap").connections
+    for frame, cls in ((connection.request, MPARequest), (connection.reply, MPAReply)):
+        assert frame is not None
+        packet = frame.packet()
+        assert type(packet) is cls and bytes(packet) == frame.encode()
 
 
 def test_as_scapys_stream_socket_reads_it() -> None:

@@ -127,7 +127,10 @@ def test_work_is_linear(scenario: str, made: Callable[[str, int], Path]) -> None
 MODULES = {
     "scapy_mpa.__main__",
     "scapy_mpa.errors",
-    *(f"scapy_mpa.cli.{name}" for name in ("analyze", "colours", "group", "judging", "options", "types")),
+    *(
+        f"scapy_mpa.cli.{name}"
+        for name in ("analyze", "colours", "group", "judging", "lines", "options", "progress", "types")
+    ),
     # Which names of algorithms there are; what decrypts is imported with --esp alone.
     "scapy_mpa.ipsec",
     "scapy_mpa.ipsec.algorithms",
