@@ -3,8 +3,8 @@
 
     python -m scripts.reference_pages
 
-docs/commands.md has each command's ``--help`` and a real example, with what it prints. Where that may differ from run to
-run, or goes on for long, ``...`` stands for it, as everywhere in the documentation.
+docs/commands.md has each command's ``--help`` and a real example, with what it prints. What may differ from run to run, or
+goes on for long, is ``...`` there, as everywhere in the documentation.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ EXAMPLES: Final[dict[str, Example]] = {
     ),
     "listen": Example(
         (
-            "scapy-mpa listen 7482 --ulp echo --count 1 > server.txt 2>&1 & "
-            "scapy-mpa connect 127.0.0.1 7482 --ulp echo --count 2 --retry 20 -q; wait; tail -n 2 server.txt",
+            "scapy-mpa listen 7482 --ulp echo --count 1 > server.txt 2>&1 &",
+            "scapy-mpa connect 127.0.0.1 7482 --ulp echo --count 2 --retry 20 -q",
+            "sleep 1; tail -n 2 server.txt",
         )
     ),
     "probe": Example(
@@ -84,10 +85,31 @@ EXAMPLES: Final[dict[str, Example]] = {
     ),
     "shell": Example(("echo 'print(mulpdu(1460, markers=True))' | scapy-mpa shell 2>/dev/null | grep -o '14[0-9]*$'",)),
     "annotate": Example(("scapy-mpa annotate pcaps/siw-terminate.pcap commented.pcapng",)),
-    "crosscheck": Example(("scapy-mpa crosscheck pcaps/siw-crc-rping.pcap",), masked="FPDUs: 35 ours, 35 of Wireshark "),
+    "crosscheck": Example(
+        ("scapy-mpa crosscheck pcaps/siw-crc-rping.pcap",), masked="FPDUs: 35 ours, 35 of Wireshark "
+    ),
     "export": Example(("scapy-mpa export pcaps/siw-terminate.pcap ulpdus.pcapng",)),
     "completion": Example(("scapy-mpa completion bash",), 3),
 }
+
+_COMMANDS_HEAD: Final = f"""# Commands
+
+{MADE_BY}
+
+Each command with its `--help` and an example. The examples read the captures of `pcaps/`. `...` stands for lines, or the rest
+of a line, left out here.
+
+Exit status, unless the help of a command says otherwise: 0 if no finding is an error, 1 if some are, 2 if the input or the
+arguments cannot be used.
+"""
+
+_RULES_HEAD: Final = f"""# Rules
+
+{MADE_BY}
+
+The COUNT rules that traffic is judged by. A finding of [`analyze`](analysis.md) names one of them. `scapy-mpa rules ID` prints
+the same of one rule, with the requirements that it stands for. [Conformance](conformance.md) is the table from the other side,
+by the clauses of the specifications. The [glossary](glossary.md#severity) explains *error*, *warning* and *note*."""
 
 
 def shown(printed: str, example: Example) -> list[str]:
@@ -112,18 +134,7 @@ def console(commands: tuple[str, ...], run: Run, example: Example) -> list[str]:
 
 def commands_page(run: Run) -> str:
     """The text of docs/commands.md, with what ``run`` says that commands print."""
-    page = [
-        "# Commands",
-        "",
-        MADE_BY,
-        "",
-        "Each command with its `--help` and an example. The examples read the captures of `pcaps/`; `...` stands for lines, or "
-        "the rest of a line, left out here.",
-        "",
-        "Exit status, unless the help of a command says otherwise: 0 no finding is an error, 1 some are, 2 the input or the "
-        "arguments cannot be used.",
-        "",
-    ]
+    page = [_COMMANDS_HEAD]
     for title, group in GROUPS.items():
         page += [f"## {title}", ""]
         for name, (what, _) in group.items():
@@ -135,17 +146,7 @@ def commands_page(run: Run) -> str:
 
 def rules_page() -> str:
     """The text of docs/rules.md."""
-    page = [
-        "# Rules",
-        "",
-        MADE_BY,
-        "",
-        f"The {len(RULES)} rules that traffic is judged by. A finding of [`analyze`](analysis.md) names one of them. `scapy-mpa "
-        "rules ID` prints the same of one rule, with the requirements that it stands for; [Rules and requirements]"
-        "(conformance.md) is the table from the other side, by the clauses of the specifications.",
-        "",
-        "What *error*, *warning* and *note* mean is in the [glossary](glossary.md#severity).",
-    ]
+    page = [_RULES_HEAD.replace("COUNT", str(len(RULES)))]
     for topic, rules in RULE_GROUPS.items():
         page += ["", f"## {topic}"]
         for rule in rules:
