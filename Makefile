@@ -69,7 +69,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint benchmark fuzz cases atheris sanitize clean
+.PHONY: help demo test test-all lint docs dist benchmark fuzz cases atheris sanitize clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -93,6 +93,19 @@ lint: $(INSTALLED_TEST) ## ruff and mypy alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(INSTALLED_TEST) ## build the documentation as a site, build/site, and say how to read it
+	$(PIP) install --quiet $(EDITABLE) '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site: $(PYTHON) -m http.server -d build/site shows it at http://localhost:8000"
+
+dist: $(INSTALLED) ## build sdist and wheel into dist/, check them, and run both in clean virtual environments
+	$(provide_compiler)
+	$(PIP) install --quiet $(EDITABLE) '.[dist]'
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m scripts.check_dist dist
 
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py
