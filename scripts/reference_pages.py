@@ -3,8 +3,8 @@
 
     python -m scripts.reference_pages
 
-docs/commands.md has each command's ``--help`` and a real example, with what it prints. What may differ from run to run, or
-goes on for long, is ``...`` there, as everywhere in the documentation.
+docs/commands.md has each command's ``--help`` and a real example, with what it prints. What may differ from run to run,
+or goes on for long, is ``...`` there, as everywhere in the documentation.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ _COMMANDS_HEAD: Final = f"""# Commands
 
 {MADE_BY}
 
-Each command with its `--help` and an example. The examples read the captures of `pcaps/`. `...` stands for lines, or the
-rest of a line, left out here.
+Each command with its `--help` and an example. The examples read the captures of `pcaps/`. `...` stands for lines, or
+the rest of a line, left out here.
 
 Exit status, unless the help of a command says otherwise: 0 if no finding is an error, 1 if some are, 2 if the input or
 the arguments cannot be used.
@@ -107,10 +107,10 @@ _RULES_HEAD: Final = f"""# Rules
 
 {MADE_BY}
 
-The COUNT rules that traffic is judged by. A finding of [`analyze`](analysis.md) names one of them. `scapy-mpa rules ID`
-prints the same of one rule, with the requirements that it stands for. [Conformance](conformance.md) is the table from the
-other side, by the clauses of the specifications. The [glossary](glossary.md#severity) explains *error*, *warning* and
-*note*."""
+The COUNT rules that traffic is judged by. A finding of [`analyze`](analysis.md) names one of them. `scapy-mpa rules
+ID` prints the same of one rule, with the requirements that it stands for. [Conformance](conformance.md) is the table
+from the other side, by the clauses of the specifications. The [glossary](glossary.md#severity) explains *error*,
+*warning* and *note*."""
 
 
 def shown(printed: str, example: Example) -> list[str]:

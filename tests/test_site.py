@@ -1,4 +1,4 @@
-"""The documentation as a whole: its links hold, its pages are all on the site, what is generated is current, it builds."""
+"""The documentation as a whole: links hold, every page is on the site, what is generated is current, it builds."""
 
 from __future__ import annotations
 
