@@ -66,13 +66,13 @@ EXAMPLES: Final[dict[str, Example]] = {
     "malform": Example(("scapy-mpa malform crc-zero -o wrong.pcap",)),
     "fuzz": Example(("scapy-mpa fuzz --count 20 --seed 1 -o cases", "ls cases | head -n 4")),
     "connect": Example(
-        (_LISTEN.format(port=7481), "scapy-mpa connect 127.0.0.1 7481 --ulp echo --count 2 --retry 20"),
-        masked=r"0 (initiator|responder) frame |0 echo",
+        (_LISTEN.format(port=7481), "scapy-mpa connect 127.0.0.1 7481 --ulp echo --count 1 --retry 20"),
+        masked=r"0 (initiator|responder) frame ",
     ),
     "listen": Example(
         (
             "scapy-mpa listen 7482 --ulp echo --count 1 > server.txt 2>&1 &",
-            "scapy-mpa connect 127.0.0.1 7482 --ulp echo --count 2 --retry 20 -q",
+            "scapy-mpa connect 127.0.0.1 7482 --ulp echo --count 1 --retry 20 -q",
             "sleep 1; tail -n 2 server.txt",
         )
     ),
@@ -119,7 +119,7 @@ def shown(printed: str, example: Example) -> list[str]:
     cut = example.lines is not None and len(lines) > example.lines
     if example.masked is not None:
         lines = [
-            line[: found.end()].rstrip(" ") + " ..." if (found := re.match(example.masked, line)) else line
+            line[: found.end()] + "..." if (found := re.match(example.masked, line)) else line
             for line in lines
         ]
     return [*lines[: example.lines], "..."] if cut else lines
@@ -156,7 +156,7 @@ def rules_page() -> str:
 
 
 def _of_rule(rule: Rule) -> Iterator[str]:
-    said = [rule.severity]
+    said: list[str] = [rule.severity]
     if rule.code is not None:
         said.append(f"error code {rule.code}")
     if rule.observable != "capture":
