@@ -118,10 +118,7 @@ def shown(printed: str, example: Example) -> list[str]:
     lines = [line.rstrip() for line in printed.splitlines()]
     cut = example.lines is not None and len(lines) > example.lines
     if example.masked is not None:
-        lines = [
-            line[: found.end()] + "..." if (found := re.match(example.masked, line)) else line
-            for line in lines
-        ]
+        lines = [line[: found.end()] + "..." if (found := re.match(example.masked, line)) else line for line in lines]
     return [*lines[: example.lines], "..."] if cut else lines
 
 
