@@ -10,9 +10,9 @@ import stat
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.capture.files import Captures, decryption
 from scapy_mpa.capture.fragments import Fragments
@@ -30,6 +30,8 @@ from scapy_mpa.values.segment import SYN, Segment
 _LOOK_BACK = (0, 32, 512, 8192, 131072)
 #: What is so near behind is put together by going on.
 _NEAR = 512
+#: Copies of the octets of an FPDU that are tried in place of others.
+_MOST_COPIES = 64
 #: So many frames that were read are kept.
 _RECENT = 16
 
@@ -132,26 +134,32 @@ class FrameIndex:
         self._make()
         return map(self._place, frames)
 
-    def pieces(self, frames: Sequence[int], seq: int, length: int) -> tuple[bytes, list[FramePiece]]:
+    def pieces(
+        self, frames: Sequence[int], seq: int, length: int, is_right: Callable[[bytes], bool] | None = None
+    ) -> tuple[bytes, list[FramePiece]]:
         """The octets [seq, seq + length) of a stream, of which these frames brought each first, and which brought what.
 
-        Raises :class:`~scapy_mpa.errors.CaptureError` if they do not hold all of them.
+        ``is_right`` says whether they are those that the receiver took. If not, copies that differ are put in place of
+        what came before, as the receiver tried them; if none are right, it is the first copies after all. Raises
+        :class:`~scapy_mpa.errors.CaptureError` if the frames do not hold all of them.
         """
-        octets = bytearray(length)
-        missing = [(0, length)]
-        pieces: list[FramePiece] = []
-        for seg in self.segments(sorted(frames)):
-            start, end = _range_of(seg, seq)
-            for a, b in take_out(missing, start, end):
-                octets[a:b] = seg.buffer[seg.start + a - start : seg.start + b - start]
-                pieces.append(FramePiece(a, b, seg.frame))
-        if missing:
+        segments = [(*_range_of(seg, seq), seg) for seg in self.segments(sorted(frames))]
+        octets, pieces = _laid(segments, length)
+        if octets is None:
             raise CaptureError(f"frames {', '.join(map(str, frames))} do not hold all octets from sequence {seq} on")
-        return bytes(octets), sorted(pieces)
+        if is_right is not None and not is_right(octets):
+            for chosen in _choices(segments):
+                others = [one for one in segments if all(one is not another for another in chosen)]
+                again, pieces_again = _laid([*reversed(chosen), *others], length)
+                if again is not None and is_right(again):
+                    return again, pieces_again
+        return octets, pieces
 
-    def octets(self, frames: Sequence[int], seq: int, length: int) -> bytes:
+    def octets(
+        self, frames: Sequence[int], seq: int, length: int, is_right: Callable[[bytes], bool] | None = None
+    ) -> bytes:
         """The octets that :meth:`pieces` gives."""
-        return self.pieces(frames, seq, length)[0]
+        return self.pieces(frames, seq, length, is_right)[0]
 
     def latest_pieces(self, last: int, most: int, key: bytes, seq: int, length: int) -> list[FramePiece]:
         """As :meth:`pieces` has them, of ``last`` and as few frames before it, of one direction, as hold all octets.
@@ -263,6 +271,35 @@ class FrameIndex:
         self._stack.close()
         self._readers, self._positions, self._reader_of, self._frames_of = [], array("Q"), array("I"), []
         self._recent, self._whole = {}, {}
+
+
+#: A segment, and where its octets lie in what is read.
+_Laid: TypeAlias = "tuple[int, int, Segment]"
+
+
+def _laid(segments: Sequence[_Laid], length: int) -> tuple[bytes | None, list[FramePiece]]:
+    """So many octets, each of the first segment that has it; None if some are missing."""
+    octets, missing = bytearray(length), [(0, length)]
+    pieces: list[FramePiece] = []
+    for start, end, seg in segments:
+        for a, b in take_out(missing, start, end):
+            octets[a:b] = seg.buffer[seg.start + a - start : seg.start + b - start]
+            pieces.append(FramePiece(a, b, seg.frame))
+    return None if missing else bytes(octets), sorted(pieces)
+
+
+def _choices(segments: Sequence[_Laid]) -> Iterator[list[_Laid]]:
+    """Yield which segments may have come in place of others: one, all that could, all but one; so many of either."""
+    reach, copies = -(1 << 32), []
+    for one in sorted(segments, key=lambda laid: laid[2].frame):
+        if one[0] < reach:
+            copies.append(one)
+        reach = max(reach, one[1])
+    copies = copies[-_MOST_COPIES:]
+    yield from ([copy] for copy in copies)
+    yield copies
+    if len(copies) > 2:
+        yield from ([other for other in copies if other is not copy] for copy in copies)
 
 
 def _range_of(seg: Segment, seq: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ options that a packet has; these stay as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 
 _PACKETS = frozenset((ENHANCED_PACKET, SIMPLE_PACKET, OBSOLETE_PACKET))
 _OPTION_END, _OPTION_COMMENT = 0, 1
+#: The code of a comment as it is written, to pass quickly over packets that have none.
+_COMMENT_OF = {"<": b"\1\0", ">": b"\0\1"}
 #: Where an enhanced or obsolete packet block says how many octets were captured, and where these begin.
 _CAPTURED_AT, _PACKET_AT = 20, 28
 #: The longest comment, in octets: its length has 16 bits, and there is padding.
@@ -122,22 +124,55 @@ def _unknown(buffer: _Buffer, length: int, order: str) -> Iterator[Block]:
 
 def with_comment(block: Block, comment: str) -> bytes | None:
     """The octets of a packet block with a comment more; None if it has no room for any: a simple packet."""
-    integer = Struct(block.order + "I")
-    octets = block.octets
-    (kind,) = integer.unpack_from(octets)
-    if kind == SIMPLE_PACKET:
+    options_at = _options_at(block)
+    if options_at is None:
         return None
-    (captured,) = integer.unpack_from(octets, _CAPTURED_AT)
-    options_at = _PACKET_AT + (captured + 3 & ~3)
-    if options_at > len(octets) - 4:
-        return None
-    options = octets[options_at:-4] or _option(block.order, _OPTION_END, b"")
+    options = block.octets[options_at:-4] or _option(block.order, _OPTION_END, b"")
     said = comment.encode()
     if len(said) > _LONGEST_COMMENT:
         said = said[:_LONGEST_COMMENT].decode(errors="ignore").encode()
-    options = _option(block.order, _OPTION_COMMENT, said) + options
-    length = integer.pack(options_at + len(options) + 4)
-    return octets[:4] + length + octets[8:options_at] + options + length
+    return _with_options(block, options_at, _option(block.order, _OPTION_COMMENT, said) + options)
+
+
+def without_comments(block: Block, is_ours: Callable[[str], bool]) -> Block:
+    """A packet block without the comments of which ``is_ours`` is true; its other options stay as they are.
+
+    What stands behind an option that is longer than the block stays too.
+    """
+    options_at = _options_at(block)
+    if options_at is None or block.octets.find(_COMMENT_OF[block.order], options_at) < 0:
+        return block
+    header, end = Struct(block.order + "2H"), len(block.octets) - 4
+    at, kept = options_at, bytearray()
+    while at + header.size <= end:
+        code, length = header.unpack_from(block.octets, at)
+        after = at + header.size + (length + 3 & ~3)
+        if code == _OPTION_END or after > end:
+            break
+        value = block.octets[at + header.size : at + header.size + length]
+        if code != _OPTION_COMMENT or not is_ours(value.decode(errors="replace")):
+            kept += block.octets[at:after]
+        at = after
+    rest = block.octets[at:end]
+    if len(kept) + len(rest) == end - options_at:
+        return block
+    return block._replace(octets=_with_options(block, options_at, bytes(kept) + rest))
+
+
+def _options_at(block: Block) -> int | None:
+    """Where the options of a packet block begin; None if it has no room for any."""
+    integer = Struct(block.order + "I")
+    (kind,) = integer.unpack_from(block.octets)
+    if kind == SIMPLE_PACKET:
+        return None
+    (captured,) = integer.unpack_from(block.octets, _CAPTURED_AT)
+    options_at = _PACKET_AT + (captured + 3 & ~3)
+    return options_at if options_at <= len(block.octets) - 4 else None
+
+
+def _with_options(block: Block, options_at: int, options: bytes) -> bytes:
+    length = Struct(block.order + "I").pack(options_at + len(options) + 4)
+    return block.octets[:4] + length + block.octets[8:options_at] + options + length
 
 
 def _option(order: str, code: int, value: bytes) -> bytes:

@@ -140,7 +140,7 @@ def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
     """What is left as it was, None if nothing is; raises MPAError for both at once."""
     for name, value in (("crc", crc), ("lengths", lengths)):
         if value not in ("repaired", "left"):
-            raise MPAError(f"{name} is {value!r}; repaired or left is wanted")
+            raise MPAError(f"{name} is {value!r}, and must be repaired or left")
     if crc == lengths == "left":
         raise MPAError(
             "either the CRC or the lengths are left as they were: with both nobody can tell what was changed"

@@ -103,7 +103,14 @@ BAD_MSN = terminate(1, 2, 3, "the MSN range is not valid")
 NO_BUFFER = terminate(1, 2, 2, "invalid MSN, no buffer available")
 BAD_MO = terminate(1, 2, 4, "invalid MO")
 _BROKEN = "catastrophic error, localized to the RDMAP Stream"
-BROKEN_STREAM = terminate(0, 2, 7, _BROKEN)
+NO_SUCH_READ = terminate(
+    0,
+    2,
+    7,
+    _BROKEN,
+    "It may send another Terminate or none: no clause names a code. It must not answer the Read.",
+    ("close", "terminate", "silence"),
+)
 TOO_LONG = terminate(
     0,
     2,

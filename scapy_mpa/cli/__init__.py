@@ -14,7 +14,8 @@ import sys
 import click
 
 from scapy_mpa import __version__
-from scapy_mpa.cli.group import COMMANDS, AllCommands
+from scapy_mpa.cli.group import COMMANDS, AllCommands, color_option
+from scapy_mpa.cli.lines import print_line
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.ending import ends_orderly
 from scapy_mpa.system.names import printable
@@ -56,6 +57,10 @@ def cli() -> None:
     Exit status: 0 no error in the traffic, 1 some, 2 the input or the arguments cannot be used. COMMAND --help explains
     each.
     """
+
+
+# It may stand before the name of a command too.
+cli.params.append(color_option())
 
 
 def main() -> None:
@@ -100,7 +105,7 @@ def _run() -> int:
 
 def _complain(message: str) -> int:
     """Say in one line what cannot be used."""
-    print(f"scapy-mpa: {printable(' '.join(message.split()))}", file=sys.stderr)
+    print_line(f"scapy-mpa: {printable(' '.join(message.split()))}", err=True)
     return 2
 
 

@@ -10,7 +10,9 @@ import click
 
 from scapy_mpa.cli.colours import style
 from scapy_mpa.cli.judging import Judging, judges
+from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.jsontext import pieces
@@ -27,7 +29,7 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 @click.option(
     "--severity",
     type=Word(SEVERITIES),
-    help="Only findings of this severity, or graver, and the connections that have some.",
+    help="Only findings of this severity or a higher one, and the connections that have some.",
 )
 @click.option(
     "--buffers",
@@ -72,6 +74,7 @@ def analyze_command(
 
         found = buffers_of(report, reading.directions)
     if output_format == "json":
+        end_progress()
         values = report.as_iterators(reading.directions)
         sys.stdout.writelines(pieces(values if found is None else add_buffers(values, found)))
         click.echo()
@@ -80,8 +83,7 @@ def analyze_command(
         def more_of(connection: Connection) -> Iterable[str]:
             return () if found is None else buffer_lines(connection, found, reading.directions)
 
-        for line in report_lines(report, style, every=every, summary_only=summary_only, more_of=more_of):
-            click.echo(line)
+        print_lines(report_lines(report, style, every=every, summary_only=summary_only, more_of=more_of))
     if not report.connections and not report.findings:
         warn_of_nothing((*reading.filters, *(("--severity",) if severity is not None else ())))
     elif judging.rules is not None and not any(report.all_findings()):

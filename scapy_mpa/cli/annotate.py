@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 from scapy_mpa.capture.named import STANDARD_INPUT
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.lines import print_line
+from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
 
 
+@hides("direction")
 @click.command("annotate")
 @reads_captures
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, allow_dash=True))
@@ -39,7 +41,7 @@ def annotate_command(reading: Reading, output: str) -> int:
             packets, comments, no_room = annotate(capture, notes, file, reading.limits, reading.sources.esp)
     tell_written(output, f"{plural(packets, 'packet')}, {plural(comments, 'comment')}")
     if no_room:
-        click.echo(
+        print_line(
             f"scapy-mpa: {printable(capture)}: {plural(no_room, 'simple packet block')} cannot hold a comment", err=True
         )
     warn_of_damage(notes.report.damage)

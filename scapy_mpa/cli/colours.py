@@ -29,7 +29,10 @@ COLOUR_WORDS = tuple(_COLOURS)
 
 
 def choose_colours(ctx: click.Context, _option: click.Parameter, word: str) -> None:
-    """Have ``click.echo`` keep colours or take them out, as ``--color`` says."""
+    """Have ``click.echo`` keep colours or not, as ``--color`` says, behind the name of the command or before it."""
+    if word == "auto" and ctx.parent is not None and ctx.parent.color is not None:
+        ctx.color = ctx.parent.color
+        return
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     ctx.color = False if word == "auto" and is_plain else _COLOURS[word]
 

@@ -7,8 +7,10 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import warn_of_damage
 from scapy_mpa.cli.output import check_output, check_read_twice, tell_written, written
+from scapy_mpa.cli.types import Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
 
@@ -31,7 +33,7 @@ from scapy_mpa.system.names import printable
     metavar="SECONDS",
     help="Segments that took so much more than the median are listed as delayed.",
 )
-@click.option("--format", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 @click.option("--all", "every", is_flag=True, help="List every event, not the first of each kind.")
 @click.option(
     "--picture",
@@ -78,8 +80,7 @@ def compare_command(
         sys.stdout.writelines(pieces(found.as_dict()))
         click.echo()
     else:
-        for line in comparison_lines(found, every=every):
-            click.echo(line)
+        print_lines(comparison_lines(found, every=every))
     if picture is not None:
         from scapy_mpa.plot.look import write_figure
         from scapy_mpa.plot.taps import taps_figure

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from scapy_mpa.cli.address import host_and_port
+from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.talking import Talking, talks
 from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.startup import StartupFrame
@@ -71,7 +72,7 @@ def connect_command(
             except NobodyListens as error:
                 raise NobodyListens(f"{error}: {_refused(host)}") from None
         if capture is None and talking.ulp == "none" and not talking.has_words and talking.breaking is None:
-            click.echo("nothing was said but the Request: --say, --ulp and others say something", err=True)
+            print_line("nothing was said but the Request: --say, --ulp and others say something", err=True)
 
     if capture is None:
         return talking.run(talk, talking.speaker("initiator"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import Word, with_file
 from scapy_mpa.report.words import plural
@@ -88,11 +89,11 @@ def craft_command(
     if only_list:
         _list()
         return 0
+    if scenario is None and not steps:
+        raise click.UsageError("Missing argument 'SCENARIO', or --say; --list names those that are shipped")
     if output is None:
         raise click.UsageError("where to? -o FILE names the capture to write")
     steps = tuple(map(with_file, steps))
-    if scenario is None and not steps:
-        raise click.UsageError("a SCENARIO is wanted, or --say; --list names those that are shipped")
     check_output((), output)
     if _is_named_twice(scenario, output, truth, esp_keys):
         raise click.UsageError("scenario, capture, truth and keys are files of their own: two have one name")
@@ -160,13 +161,11 @@ def _list() -> None:
 
     names = shipped()
     width = max(map(len, names))
-    click.echo("Scenarios:")
-    for name in names:
-        click.echo(f"  {name:<{width}}  {load(name).title}")
-    click.echo("\nImpairments (--impair), with their parameters; direction and connection limit each of them:")
+    print_lines(("Scenarios:", *(f"  {name:<{width}}  {load(name).title}" for name in names), ""))
+    print_lines(("Impairments (--impair), with their parameters; direction and connection limit each of them:",))
     for name, kind in IMPAIRMENTS.items():
-        defaults = ",".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
-        click.echo(f"  {name}:{defaults}\n      {kind.meaning}")
-    click.echo("\nSegmentations (--set segmentation=KIND):")
-    for name, meaning in SEGMENTATIONS.items():
-        click.echo(f"  {name:<{width}}  {meaning}")
+        # After a comma a line may go on.
+        defaults = ", ".join(f"{key}={str(value).lower()}" for key, value in kind.parameters.items())
+        print_lines((f"  {name}: {defaults}", f"      {kind.meaning}"))
+    print_lines(("", "Segmentations (--set segmentation=KIND):"))
+    print_lines(f"  {name:<{width}}  {meaning}" for name, meaning in SEGMENTATIONS.items())

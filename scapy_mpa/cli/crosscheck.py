@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from scapy_mpa.cli.colours import console_for
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.lines import print_line
+from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
+from scapy_mpa.cli.progress import StepProgress, end_progress
 from scapy_mpa.cli.types import Word
-from scapy_mpa.report.analysis import EVERYTHING
 from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
@@ -20,62 +19,44 @@ if TYPE_CHECKING:
 
     from scapy_mpa.wireshark.crosscheck import CrossCheck
 
-#: Seconds between two lines of progress.
-_SECONDS = 0.5
 
-
+@hides("connections", "direction", "ports", "hosts", "frames", "since", "until", "protocols")
 @click.command("crosscheck")
 @reads_captures
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def crosscheck_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
     """Compare every startup frame and FPDU with what Wireshark finds.
 
-    Each difference is told with the known limit of Wireshark that explains it. Exit status: 1 if there is one that
+    Each difference is listed with the known limit of Wireshark that explains it. Exit status: 1 if there is one that
     nothing explains. Needs tshark and pyshark.
+
+    In Python, scapy_mpa.enrich yields the packets of a pyshark.FileCapture, each with the FPDUs of its frame.
     """
     from scapy_mpa.wireshark.crosscheck import crosscheck
 
     if len(reading.captures) > 1:
         raise click.UsageError("crosscheck takes one capture; put several together first (mergecap)")
     (capture,) = reading.captures
-    if reading.selection is not EVERYTHING or reading.connections or len(reading.directions) == 1:
+    if reading.filters:
         raise click.UsageError("crosscheck compares all of a capture; extract one connection first")
-    progress = _Progress() if sys.stderr.isatty() else None
+    progress = StepProgress("frame")
     result = crosscheck(
         capture,
         assumptions=reading.assumptions,
         limits=reading.limits,
         esp=reading.sources.esp,
-        progress=None if progress is None else progress.told,
+        progress=progress.step,
     )
-    if progress is not None:
-        progress.clear()
+    progress.end()
+    end_progress()
     if output_format == "json":
         click.echo(json.dumps(result.as_dict(), indent=2))
     else:
         click.echo(_table(result), nl=False)
     warn_of_damage(result.report.damage)
     if result.failure is not None:
-        click.echo(f"scapy-mpa: {printable(capture)}: {printable(result.failure)}", err=True)
+        print_line(f"scapy-mpa: {printable(capture)}: {printable(result.failure)}", err=True)
     return 1 if result.unexplained else 0
-
-
-class _Progress:
-    """A line on the terminal that says how far Wireshark has come."""
-
-    def __init__(self) -> None:
-        self._next = monotonic() + _SECONDS
-
-    def told(self, frame: int, frames: int) -> None:
-        """Wireshark has come to a frame of so many."""
-        now = monotonic()
-        if now >= self._next:
-            self._next = now + _SECONDS
-            print(f"\rframe {frame} of {frames}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Have the line disappear."""
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _table(result: CrossCheck) -> str:

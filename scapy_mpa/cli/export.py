@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.cli.types import Word
@@ -47,7 +48,7 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
             said = f"{plural(packets, 'packet')} with {plural(fpdus, 'FPDU')} without Markers"
             for one in left_out:
                 why = "a sender that deviates sends Markers"
-                click.echo(f"scapy-mpa: connection {one.number} is left out: {why}", err=True)
+                print_line(f"scapy-mpa: connection {one.number} is left out: {why}", err=True)
         else:
             ulpdus, bad = export_ulpdus((one for one in found if reading.is_in_time(one.record.time_ns)), file)
             without = f", {plural(bad, 'FPDU')} with a bad CRC left out" if bad else ""

@@ -6,12 +6,13 @@ from array import array
 
 import click
 
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, hides, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_output, tell_written, written
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
 
 
+@hides("direction")
 @click.command("extract")
 @reads_captures
 @click.option(

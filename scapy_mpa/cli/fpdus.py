@@ -9,11 +9,13 @@ import click
 
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.judging import Judging, judges
+from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import PARQUET, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.fpdus import STYLES, lines, log_lines
+from scapy_mpa.report.narrow import narrow_lines
 from scapy_mpa.values.records import FPDURecord
 
 
@@ -48,7 +50,11 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
         reading.select(report)
         halves = [found.half(side).fpdus for found in report.connections for side in reading.directions]
         with written(rows.output) as file:
-            if rows.is_parquet or rows.chooses:
+            width = _width(rows)
+            if width is not None:
+                records = (record for fpdus in halves for record in fpdus)
+                print_lines(narrow_lines(counted.of(rows.fpdus(records)), width))
+            elif rows.is_parquet or rows.chooses:
                 _write(counted.of(rows.fpdus(record for fpdus in halves for record in fpdus)), output_format, file)
             else:
                 # Each is many lines; all together would not fit the processor's cache.
@@ -60,7 +66,11 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
             wanted = (record for record in placed if reading.is_shown(record.connection, record.direction))
             # Somebody may wait for what comes through a pipe.
             at_once = any(map(is_pipe, reading.captures))
-            _write(counted.of(rows.fpdus(wanted)), output_format, file, at_once=at_once)
+            width = _width(rows)
+            if width is not None:
+                print_lines(narrow_lines(counted.of(rows.fpdus(wanted)), width))
+            else:
+                _write(counted.of(rows.fpdus(wanted)), output_format, file, at_once=at_once)
         report = placed.report
         reading.select(report)
     if not counted.count:
@@ -68,6 +78,11 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
     warn_of_damage(report.damage)
     judging.select(report)
     return judging.status(report)
+
+
+def _width(rows: Rows) -> int | None:
+    """The columns of the terminal that shows the rows as text; None if none does."""
+    return terminal_width() if rows.is_shown else None
 
 
 def _write(records: Iterable[FPDURecord], output_format: str, file: BinaryIO, *, at_once: bool = False) -> None:

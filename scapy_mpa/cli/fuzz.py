@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
     check_empty,
@@ -17,6 +19,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
+from scapy_mpa.cli.types import Begun
 from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer
 from scapy_mpa.fuzz.draw import MOST_CASES
 from scapy_mpa.report.words import plural
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
     from scapy_mpa.fuzz.run import Fuzzer
 
 _DEFAULT_COUNT = 100
+
+
+def _areas() -> Iterable[str]:
+    from scapy_mpa.fuzz.catalogue import weights
+
+    return weights()
 
 
 @click.command(
@@ -57,7 +66,14 @@ _DEFAULT_COUNT = 100
     metavar="NAME",
     help="Begin from this scenario (craft --list). May be repeated.  [default: all that are shipped]",
 )
-@click.option("--area", "areas", multiple=True, metavar="AREA", help="Only mutations of this area. May be repeated.")
+@click.option(
+    "--area",
+    "areas",
+    multiple=True,
+    metavar="AREA",
+    type=Begun(_areas),
+    help="Only mutations of this area. May be repeated.",
+)
 @click.option(
     "--mutations",
     "most",
@@ -221,7 +237,7 @@ class _Wanted:
             ),
             (
                 self.first > 0 and self.count is None and not has_output,
-                "--first is the number of the first case; --count says how many, or -o is wanted",
+                "--first is the number of the first case: give --count or -o too",
             ),
             (
                 per_file > 1 and (is_one or not has_output),
@@ -278,7 +294,7 @@ def _read(begin: Baselines) -> None:
         warn_of_damage(source.found.damage)
         if not source.found.is_whole:
             said = "only its first messages are used, it has too many"
-            click.echo(f"scapy-mpa: {printable(source.name)}: {said}", err=True)
+            print_line(f"scapy-mpa: {printable(source.name)}: {said}", err=True)
 
 
 def _write_one(case: FuzzCase, output: str, captures: tuple[str, ...]) -> None:
@@ -290,11 +306,9 @@ def _write_one(case: FuzzCase, output: str, captures: tuple[str, ...]) -> None:
     if output == STANDARD_OUTPUT:
         return
     recipe = case.recipe
-    click.echo(
-        f"case {recipe.case} of seed {recipe.seed}: {recipe.exchange.source}, connection {recipe.exchange.connection}"
-    )
-    for done in case.done:
-        click.echo(f"  {done.name}: {done.what}")
+    source, connection = recipe.exchange.source, recipe.exchange.connection
+    print_line(f"case {recipe.case} of seed {recipe.seed}: {source}, connection {connection}")
+    print_lines(f"  {done.name}: {done.what}" for done in case.done)
     tell_written(output, plural(len(case.packets), "packet"))
 
 
@@ -304,7 +318,5 @@ def _list() -> None:
 
     width = max(map(len, MUTATIONS))
     for area, weight in weights().items():
-        click.echo(f"{area} ({weight} in {sum(weights().values())}):")
-        for mutation in MUTATIONS.values():
-            if mutation.area == area:
-                click.echo(f"  {mutation.name:<{width}}  {mutation.meaning}")
+        print_line(f"{area} ({weight} in {sum(weights().values())}):")
+        print_lines(f"  {one.name:<{width}}  {one.meaning}" for one in MUTATIONS.values() if one.area == area)

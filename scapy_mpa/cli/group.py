@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from scapy_mpa.cli.colours import COLOUR_WORDS, choose_colours
+from scapy_mpa.cli.types import Word
 
 #: Each is ``NAME_command`` of the module ``scapy_mpa.cli.NAME``, imported when it is asked for: in groups, with what
 #: they are for, and with an example.
@@ -21,7 +22,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "show": ("Explain one frame or FPDU, octet by octet.", "show a.pcap --fpdu 0/initiator/3"),
         "startup": ("Compare MPA Request and Reply: offered, agreed.", "startup a.pcap"),
         "compare": ("Compare captures of two taps: what the way between did.", "compare sent.pcap received.pcap"),
-        "rules": ("List the rules, or explain one.", "rules fpdu-crc"),
+        "rules": ("List the rules, or explain one.", "rules crc"),
     },
     "Pictures": {
         "plot": ("Draw one connection.", "plot a.pcap --kind lanes -o lanes.png"),
@@ -36,7 +37,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "fuzz": ("Make malformed captures without end.", "fuzz --count 100 -o cases/"),
     },
     "Talk to a peer": {
-        "connect": ("Talk MPA as Initiator.", "connect 192.0.2.1:7471 --ulp rping"),
+        "connect": ("Talk MPA as Initiator.", "connect 192.0.2.1 7471 --ulp rping"),
         "listen": ("Talk MPA as Responder.", "listen 7471 --ulp rping"),
         "probe": ("Test whether a live implementation is conformant.", "probe 192.0.2.1 7471"),
         "shell": ("Open an interactive Scapy with our layers.", "shell"),
@@ -69,7 +70,7 @@ class AllCommands(click.Group):
             return None
         command: click.Command = getattr(import_module(f"scapy_mpa.cli.{cmd_name}"), f"{cmd_name}_command")
         if not any(param.name == "color" for param in command.params):
-            command.params.append(_color())
+            command.params.append(color_option())
         return command
 
     def resolve_command(
@@ -111,11 +112,11 @@ def _check_words(command: click.Command, within: click.Context, rest: Sequence[s
             raise click.UsageError(f"{option.opts[-1]} is given twice, and takes one value", within)
 
 
-def _color() -> click.Option:
+def color_option() -> click.Option:
     """What all commands take."""
     return click.Option(
         ["--color"],
-        type=click.Choice(COLOUR_WORDS),
+        type=Word(COLOUR_WORDS),
         default="auto",
         expose_value=False,
         callback=choose_colours,

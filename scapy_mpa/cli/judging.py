@@ -78,7 +78,7 @@ def judges(command: Callable[..., int]) -> Callable[..., int]:
                 type=Word((*SEVERITIES, "never")),
                 default="error",
                 show_default=True,
-                help="The severity of a finding, or graver, with which the exit status is 1.",
+                help="The lowest severity of a finding with which the exit status is 1.",
             ),
         )
     ):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from scapy_mpa.cli.judging import complete_rule
+from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
     check_empty,
@@ -19,7 +21,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.types import Word
+from scapy_mpa.cli.types import Begun, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 # The catalogue is imported when it is wanted: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
 _REPAIRS: tuple[Literal["repaired", "left"], ...] = ("repaired", "left")
+
+
+def _areas() -> Iterable[str]:
+    from scapy_mpa.catalogue.table import CASES
+
+    return dict.fromkeys(case.area for case in CASES.values())
 
 
 def complete_case(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -45,7 +53,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 )
 @click.argument("names", metavar="[CASE]...", nargs=-1, shell_complete=complete_case)
 @click.option("--all", "everything", is_flag=True, help="All cases.")
-@click.option("--list", "only_list", is_flag=True, help="Tell of the cases, make nothing.")
+@click.option("--list", "only_list", is_flag=True, help="List the cases, and make nothing.")
 @click.option(
     "--rule",
     "rules",
@@ -54,7 +62,9 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     shell_complete=complete_rule,
     help="Cases of this rule, by its id or by the beginning of one. May be repeated.",
 )
-@click.option("--area", "areas", multiple=True, metavar="AREA", help="Cases of this area. May be repeated.")
+@click.option(
+    "--area", "areas", multiple=True, metavar="AREA", type=Begun(_areas), help="Cases of this area. May be repeated."
+)
 @click.option("--to", "peer", metavar="HOST:PORT", help="Give the CASE to a live Responder, and print what came back.")
 @click.option(
     "--timeout",
@@ -96,7 +106,7 @@ def malform_command(
 ) -> int:
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
-    With --list tell of them instead; with both --list and CASE, all about that one. With --to the case is given to a
+    --list lists them instead, and explains each CASE that is named. With --to the case is given to a
     live Responder over the kernel's TCP, and -o is a capture of that; exit status 1 if the peer fails it.
     """
     from scapy_mpa.catalogue.malformed import with_choice
@@ -157,6 +167,9 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
         lines = (line for one in made for line in explanation(one.case, one.left))
     else:
         lines = list_lines([one.case for one in made])
+    if output_format == "text":
+        print_lines(lines)
+        return
     for line in lines:
         click.echo(line)
 
@@ -171,8 +184,7 @@ def _give(made: Malformed, peer: str, timeout: float, output: str | None) -> int
     if output is not None:
         check_output((), output)
     found = given(made.case, made.left, host.strip("[]"), int(port), timeout)
-    for line in found.lines:
-        click.echo(line)
+    print_lines(found.lines)
     if output is not None:
         with written(output) as file:
             file.write(found.capture)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import PARQUET, check_empty, make_folder, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
@@ -67,14 +68,22 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
 
                 write_messages(wanted, file)
             elif is_summary:
-                write_text(_summary(found, wanted, rows.output_format), file)
+                _write(_summary(found, wanted, rows.output_format), rows, file)
             else:
-                write_text(_lines(wanted, rows.output_format, directory), file)
+                _write(_lines(wanted, rows.output_format, directory), rows, file)
     if not wanted.is_any:
         warn_of_nothing(rows.filters, "message")
     warn_of_remark(found.remark)
     warn_of_damage(found.report.damage)
     return 0
+
+
+def _write(texts: Iterable[str], rows: Rows, file: BinaryIO) -> None:
+    """Write lines, folded if a terminal shows them."""
+    if rows.is_shown:
+        print_lines(line for text in texts for line in text.splitlines())
+    else:
+        write_text(texts, file)
 
 
 class _Wanted:

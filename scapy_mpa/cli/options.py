@@ -11,6 +11,8 @@ import click
 
 from scapy_mpa.capture.joining import JOININGS, Joining, sources_of
 from scapy_mpa.capture.named import Sources, name_of
+from scapy_mpa.cli.lines import print_line
+from scapy_mpa.cli.progress import progress_of
 from scapy_mpa.cli.types import Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
@@ -268,9 +270,10 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             *(("--join", joining) if joining != "auto" else ()),
             *(("--esp", esp) if esp is not None else ()),
         )
-        return command(
-            Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
-        )
+        with progress_of(what[0]):
+            return command(
+                Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
+            )
 
     decorated = with_reading
     for decorate in reversed(
@@ -308,9 +311,10 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             click.option(
                 "--ulp",
                 "protocols",
+                metavar="ULP",
                 multiple=True,
                 type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
-                help="Only connections of this upper layer. May be repeated.",
+                help=f"Only connections of this upper layer: {', '.join((*PROTOCOLS, UNKNOWN))}. May be repeated.",
             ),
             click.option(
                 "--join",
@@ -351,6 +355,18 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
     return decorated
 
 
+def hides(*names: str) -> Callable[[click.Command], click.Command]:
+    """Leave options out of a command's help that it refuses; goes above :func:`click.command`."""
+
+    def decorate(command: click.Command) -> click.Command:
+        for param in command.params:
+            if isinstance(param, click.Option) and param.name in names:
+                param.hidden = True
+        return command
+
+    return decorate
+
+
 def _keys(path: str | None) -> Associations | None:
     """The security associations of a file; raises MPAError as reading them does."""
     if path is None:
@@ -374,17 +390,17 @@ def divides_work(command: Callable[..., int]) -> Callable[..., int]:
 def warn_of_remark(remark: str | None) -> None:
     """One line on stderr if something was not looked into."""
     if remark is not None:
-        click.echo(f"scapy-mpa: {remark}", err=True)
+        print_line(f"scapy-mpa: {remark}", err=True)
 
 
 def warn_of_nothing(filters: Iterable[str], what: str = "connection") -> None:
     """One line on stderr if what was asked for leaves nothing."""
     asked = ", ".join(filters)
     if asked:
-        click.echo(f"scapy-mpa: no {what} is left by {asked}", err=True)
+        print_line(f"scapy-mpa: no {what} is left by {asked}", err=True)
 
 
 def warn_of_damage(damage: Iterable[str]) -> None:
     """One line on stderr for each capture that could only be read in part."""
     for line in damage:
-        click.echo(f"scapy-mpa: {line}", err=True)
+        print_line(f"scapy-mpa: {line}", err=True)

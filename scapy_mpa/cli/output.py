@@ -14,6 +14,8 @@ import click
 
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.capture.named import STANDARD_INPUT
+from scapy_mpa.cli.lines import print_line
+from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.system.names import printable
 from scapy_mpa.system.whole import whole_file
 
@@ -63,6 +65,8 @@ def written(output: str) -> Iterator[BinaryIO]:
     cannot be written.
     """
     if output == STANDARD_OUTPUT:
+        if sys.stdout.isatty():
+            end_progress()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
@@ -86,7 +90,7 @@ def write_text(texts: Iterable[str], file: BinaryIO, *, at_once: bool = False) -
 def tell_written(output: str, what: str) -> None:
     """Say on stdout what was written, unless that is where it went, by whatever name."""
     if not is_stdout(output):
-        click.echo(f"{printable(output)}: {what}")
+        print_line(f"{printable(output)}: {what}")
 
 
 def names_folder(output: str) -> bool:

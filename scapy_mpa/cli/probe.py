@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,8 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from scapy_mpa.cli.colours import console_for
+from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
-from scapy_mpa.cli.types import BufferType, OctetsType, Word
+from scapy_mpa.cli.progress import StepProgress
+from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
@@ -30,11 +31,16 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 _FAILED, _GONE = 1, 3
-_PROGRESS = 0.1
 #: Columns of a table that goes into a file.
 _WIDTH = 160
 _FORMATS = ("text", "jsonl")
 _ULPS = ("none", "rping")
+
+
+def _areas() -> Iterable[str]:
+    from scapy_mpa.probe.choice import chosen
+
+    return dict.fromkeys(case.area for case in chosen())
 
 
 def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -62,7 +68,14 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--skip", "skipped", multiple=True, metavar="NAME", shell_complete=_complete,
     help="Not this case; the same. May be repeated.",
 )  # fmt: skip
-@click.option("--area", "areas", multiple=True, metavar="AREA", help="Only cases of this area. May be repeated.")
+@click.option(
+    "--area",
+    "areas",
+    multiple=True,
+    metavar="AREA",
+    type=Begun(_areas),
+    help="Only cases of this area. May be repeated.",
+)
 @click.option(
     "--clause", "clauses", multiple=True, metavar="CLAUSE", help="Only of this clause: 'RFC 5044 §4'. May be repeated."
 )
@@ -228,7 +241,7 @@ def target_of(
         raise click.UsageError(f"--listen takes [HOST:]PORT, not {printable(listens)!r}")
     acceptor = stack.enter_context(Acceptor(host.strip("[]") or _LOOPBACK, int(port), timeout))
     if command is None:
-        click.echo(f"waiting for an Initiator at {acceptor}, again and again", err=True)
+        print_line(f"waiting for an Initiator at {acceptor}, again and again", err=True)
     target = Initiator(acceptor, command, patience, restart)
     return stack.enter_context(closing(target)), str(acceptor)
 
@@ -259,10 +272,10 @@ def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase
             break
         telling.result(result, len(cases))
     if run.remark:
-        click.echo(f"scapy-mpa: {printable(run.remark)}", err=True)
+        print_line(f"scapy-mpa: {printable(run.remark)}", err=True)
     telling.end(peer, [one for one in (run.remark, gone) if one])
     if gone:
-        click.echo(f"scapy-mpa: {printable(gone)}", err=True)
+        print_line(f"scapy-mpa: {printable(gone)}", err=True)
     bad = [one for one in telling.results if one.counts_against]
     if gone or any(one.judgement.verdict == "peer gone" for one in bad):
         return _GONE
@@ -282,8 +295,7 @@ class _Telling:
         self._folder = folder
         #: The files of recordings, by case.
         self._captures: dict[str, str] = {}
-        self._next = 0.0
-        self._shows = self._is_text and sys.stderr.isatty()
+        self._progress = StepProgress("case") if self._is_text else None
         self.results: list[Result] = []
 
     def check(self) -> None:
@@ -321,16 +333,13 @@ class _Telling:
         if not self._is_text:
             click.echo(json_line(result, capture))
             sys.stdout.flush()
-        elif self._shows and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _PROGRESS
-            print(
-                f"\r\x1b[Kcase {len(self.results)} of {total}: {result.case.name}", end="", file=sys.stderr, flush=True
-            )
+        elif self._progress is not None:
+            self._progress.step(len(self.results), total, result.case.name)
 
     def end(self, peer: str, remarks: list[str]) -> None:
         """That was the last."""
-        if self._shows:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        if self._progress is not None:
+            self._progress.end()
         if self._is_text:
             click.echo(self._table(), nl=False)
         if self._junit is not None:
@@ -362,5 +371,8 @@ def _list(cases: list[ProbeCase], output_format: str) -> None:
     from scapy_mpa.probe.told import list_lines, listed
 
     lines: Iterator[str] = list_lines(cases) if output_format == "text" else (json.dumps(listed(one)) for one in cases)
+    if output_format == "text":
+        print_lines(lines)
+        return
     for line in lines:
         click.echo(line)

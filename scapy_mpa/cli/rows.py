@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from scapy_mpa.cli.lines import terminal_width
 from scapy_mpa.cli.options import Reading
 from scapy_mpa.cli.output import PARQUET, STANDARD_OUTPUT, check_output
-from scapy_mpa.cli.types import STagType
+from scapy_mpa.cli.types import STagType, Word
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class Rows(NamedTuple):
     def is_parquet(self) -> bool:
         """Whether they go into a Parquet file."""
         return self.output_format == PARQUET
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a terminal shows them as text."""
+        return self.output_format == "text" and self.output == STANDARD_OUTPUT and terminal_width() is not None
 
     @property
     def filters(self) -> tuple[str, ...]:
@@ -95,9 +101,7 @@ def lists_rows(what: str, *forms: str) -> Callable[[Callable[..., int]], Callabl
         decorated = with_rows
         for option in reversed(
             (
-                click.option(
-                    "--format", "output_format", type=click.Choice(forms), default=forms[0], show_default=True
-                ),
+                click.option("--format", "output_format", type=Word(forms), default=forms[0], show_default=True),
                 click.option(
                     "-o",
                     "--output",
@@ -111,7 +115,7 @@ def lists_rows(what: str, *forms: str) -> Callable[[Callable[..., int]], Callabl
                     "opcodes",
                     multiple=True,
                     metavar="NAME",
-                    type=click.Choice([name for name in OPCODE_NAMES if name is not None], case_sensitive=False),
+                    type=Word([name for name in OPCODE_NAMES if name is not None], case_sensitive=False),
                     help=f"Only {what} with this RDMAP opcode, such as Send. May be repeated.",
                 ),
                 click.option(

@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.judging import complete_rule
+from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.types import Word
 from scapy_mpa.rules.choice import named
 from scapy_mpa.rules.table import RULES
@@ -34,7 +35,8 @@ def rules_command(rule_id: str | None, output_format: Literal["text", "json", "m
     elif output_format == "json":
         lines = iter((json.dumps(as_dict(chosen), indent=2),))
     else:
-        lines = explanation(RULES[rule_id]) if rule_id in RULES else list_lines(chosen)
+        print_lines(explanation(RULES[rule_id]) if rule_id in RULES else list_lines(chosen))
+        return 0
     for line in lines:
         click.echo(line)
     return 0

@@ -9,8 +9,10 @@ from typing import Any, Literal, NamedTuple
 import click
 
 from scapy_mpa.cli.colours import paint, style
+from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
 from scapy_mpa.cli.output import check_read_twice
+from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.tcp.half import Direction
@@ -86,9 +88,9 @@ def show_command(
         assert fpdu is not None
         shown = show_fpdu(report, *fpdu)
     if output_format == "json":
+        end_progress()
         click.echo(json.dumps(shown.as_dict(report), indent=2))
     else:
-        for line in shown_lines(shown, full, style, paint):
-            click.echo(line)
+        print_lines(shown_lines(shown, full, style, paint, terminal_width()))
     warn_of_damage(report.damage)
     return 1 if shown.has_error else 0

@@ -7,7 +7,9 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 
 
@@ -27,13 +29,14 @@ def startup_command(reading: Reading, output_format: Literal["text", "json"]) ->
     reading.select(report)
     found = [Negotiated(connection) for connection in report.connections]
     if output_format == "json":
+        end_progress()
         connections = [one.as_dict() for one in found]
         values = {"schema": SCHEMA_VERSION, "captures": report.captures, "connections": connections}
         click.echo(json.dumps(values, indent=2))
     else:
+        width = terminal_width()
         for one in found:
-            for line in one.lines():
-                click.echo(line)
+            print_lines(one.lines(width))
         if not found:
             click.echo("no MPA connection")
     if not found:

@@ -18,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import BufferType, OctetsType, Word
 from scapy_mpa.craft.conversation import Conversation
@@ -162,7 +163,7 @@ def _check(steps: Iterable[str], source: str | None, role: Role) -> None:
 
 
 def _show(line: str) -> None:
-    click.echo(printable(line))
+    print_line(printable(line))
     sys.stdout.flush()
 
 
@@ -191,8 +192,8 @@ def _sum_up(session: LiveSession, *, has_told: bool) -> None:
     for one in session.last:
         summary = one.done if has_told and one.failure else one.summary
         if summary:
-            click.echo(f"{one.number} {printable(summary)}")
-    click.echo(", ".join(said))
+            print_line(f"{one.number} {printable(summary)}")
+    print_line(", ".join(said))
 
 
 def _run(talk: Awaitable[Any]) -> MPAError | None:
@@ -236,7 +237,7 @@ def _items_of_lines(source: str, role: Role, conversation: Conversation) -> Iter
         except MPAError as error:
             if not is_typed:
                 raise MPAError(f"{name}, line {number}: {error}") from None
-            click.echo(printable(str(error)), err=True)
+            print_line(printable(str(error)), err=True)
 
 
 def _lines(source: str) -> Iterator[str | None]:
@@ -249,8 +250,8 @@ def _lines(source: str) -> Iterator[str | None]:
             raise MPAError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from None
         return
     if sys.stdin.isatty():
-        click.echo("type a step (send 100) or a ULPDU in hexadecimal in each line; Ctrl-D ends", err=True)
-        click.echo("the peer's --timeout counts while you type", err=True)
+        print_line("type a step (send 100) or a ULPDU in hexadecimal in each line; Ctrl-D ends", err=True)
+        print_line("the peer's --timeout counts while you type", err=True)
     waiting: deque[str] = deque()
     reader = threading.Thread(target=lambda: waiting.extend(sys.stdin), daemon=True)
     reader.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -12,6 +12,8 @@ from scapy_mpa.system.names import printable
 
 #: Octets of the largest buffer that is registered.
 _MOST_BUFFER = 1 << 30
+#: Octets of the longest file that is sent: they are held several times over, in hexadecimal too.
+_MOST_OCTETS = 1 << 26
 
 
 class Word(click.Choice[str]):
@@ -24,6 +26,21 @@ class Word(click.Choice[str]):
             if len(like) == 1:
                 return like[0]
         return super().convert(value, param, ctx)
+
+
+class Begun(click.ParamType[str]):
+    """A word of which the beginning is enough, where the words are known once they are needed."""
+
+    name = "word"
+
+    def __init__(self, words: Callable[[], Iterable[str]]) -> None:
+        self._words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The whole word; what begins none, or several, is left to the command to refuse."""
+        words = [*self._words()]
+        like = [one for one in words if one.startswith(value.lower())]
+        return like[0] if len(like) == 1 and value not in words else str(value)
 
 
 class STagType(click.ParamType[int]):
@@ -77,11 +94,20 @@ class OctetsType(click.ParamType[bytes]):
         from scapy_mpa.craft.steps import octets as octets_of_text
 
         try:
-            return Path(value[1:]).read_bytes() if value.startswith("@") else octets_of_text(value)
+            return _octets_of_file(value[1:]) if value.startswith("@") else octets_of_text(value)
         except OSError as error:
             self.fail(f"{printable(value[1:])}: {error.strerror or error}", param, ctx)
         except ValueError:
             self.fail(f"{value!r} is no text, no hex:00ff and no @FILE", param, ctx)
+
+
+def _octets_of_file(name: str) -> bytes:
+    """The octets of a file; raises OSError, and :class:`click.UsageError` for one that is too long."""
+    with open(name, "rb") as file:
+        octets = file.read(_MOST_OCTETS + 1)
+    if len(octets) > _MOST_OCTETS:
+        raise click.UsageError(f"{printable(name)}: @FILE sends at most {_MOST_OCTETS} octets")
+    return octets
 
 
 def with_file(step: str) -> str:
@@ -93,7 +119,7 @@ def with_file(step: str) -> str:
     if parsed is None:
         return step
     try:
-        octets = Path(parsed[2]).read_bytes()
+        octets = _octets_of_file(parsed[2])
     except OSError as error:
         raise click.UsageError(f"{printable(parsed[2])}: {error.strerror or error}") from None
     return f"{parsed[1]}hex:{octets.hex()}{parsed[3]}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import written
 from scapy_mpa.errors import MPAError
 from scapy_mpa.system.names import printable
@@ -72,7 +73,7 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
         run = WireFuzzer(target, fuzzer, Terms(wire.timeout))
         remark = run.begin()
         if remark:
-            click.echo(f"scapy-mpa: {printable(remark)}", err=True)
+            print_line(f"scapy-mpa: {printable(remark)}", err=True)
         return _Giving(run, wire, folder).all(numbers)
 
 
@@ -96,7 +97,7 @@ class _Giving:
             if result.is_gone and not self._go_on(result.case):
                 break
         said = f"{self._count} case{'s' * (self._count != 1)}, {self._new} answers that were new"
-        click.echo(f"scapy-mpa: {said}, {self._lost} of which the peer went", err=True)
+        print_line(f"scapy-mpa: {said}, {self._lost} of which the peer went", err=True)
         return _GONE if self._lost else 0
 
     def _tell(self, result: WireResult) -> None:
@@ -117,7 +118,7 @@ class _Giving:
             try:
                 smaller, again = self._run.smaller(case)
             except MPAError as error:
-                click.echo(f"scapy-mpa: {printable(str(error))}", err=True)
+                print_line(f"scapy-mpa: {printable(str(error))}", err=True)
                 return False
             self._line(
                 {

@@ -316,7 +316,7 @@ class Conversation:
             start, self._made_up = self._made_up, self._made_up + payload
             return MadeUp(self.setup.seed, start, payload)
         if isinstance(payload, (int, float)) or payload is None:
-            raise ConversationError(f"{payload!r}: octets, a text or a number of octets are wanted")
+            raise ConversationError(f"{payload!r} is neither octets, nor a text, nor a number of octets")
         return bytes(payload)
 
     def sending(self, number: int = 0) -> Sending:
@@ -346,5 +346,5 @@ def _unsigned(value: int, bits: int) -> int:
 def _place(buffer: tuple[int, int]) -> tuple[int, int]:
     """The STag and the offset of a tagged buffer."""
     if not isinstance(buffer, tuple) or len(buffer) != 2:
-        raise ConversationError(f"{buffer!r}: an STag and an offset are wanted")
+        raise ConversationError(f"{buffer!r} is not an STag and an offset")
     return _unsigned(buffer[0], 32), _unsigned(buffer[1], 64)

@@ -124,12 +124,12 @@ class Setup:
         for name in (*_PAIRS, "enhanced", "legacy"):
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or len(value) != 2:
-                raise ConversationError(f"{name} is {value!r}: a pair is wanted, the Initiator's and the Responder's")
+                raise ConversationError(f"{name} is {value!r}, and must be a pair: the Initiator's and the Responder's")
             object.__setattr__(self, name, tuple(value))
         if isinstance(self.allow, str):
             object.__setattr__(self, "allow", (self.allow,))
         if not isinstance(self.allow, (tuple, list, set, frozenset)) or not all(map(TEXT.fits, self.allow)):
-            raise ConversationError(f"allow is {self.allow!r}: names of rules are wanted")
+            raise ConversationError(f"allow is {self.allow!r}, and must be names of rules")
         found = [(name, wanted, value) for name, wanted in _PAIRS.items() for value in getattr(self, name)]
         for name, wanted, value in (*found, *((name, wanted, getattr(self, name)) for name, wanted in _SINGLE.items())):
             if complaint := wanted.complaint(name, value):
@@ -154,7 +154,7 @@ class Setup:
         except ValueError as error:
             raise ConversationError(str(error)) from None
         if (ends[0].address, ends[0].port) == (ends[1].address, ends[1].port):
-            raise ConversationError(f"{ends[0].address}, port {ends[0].port}, is one end, and two are wanted")
+            raise ConversationError(f"{ends[0].address}, port {ends[0].port}, is both ends, which must differ")
 
     @property
     def specification(self) -> Profile:
@@ -216,7 +216,9 @@ class Setup:
         if isinstance(given, EnhancedData):
             given = given._asdict()
         if not isinstance(given, Mapping) or not given.keys() <= set(EnhancedData._fields):
-            raise ConversationError(f"enhanced is {given!r}: {', '.join(EnhancedData._fields)} are wanted, or false")
+            raise ConversationError(
+                f"enhanced is {given!r}, and must have {', '.join(EnhancedData._fields)}, or be false"
+            )
         for name, value in given.items():
             if complaint := (_DEPTH if name in ("ird", "ord") else FLAG).complaint(f"enhanced: {name}", value):
                 raise ConversationError(complaint)
@@ -230,7 +232,7 @@ class Setup:
         if isinstance(given, LegacyDepths):
             given = given._asdict()
         if not isinstance(given, Mapping) or not given.keys() <= set(LegacyDepths._fields):
-            raise ConversationError(f"legacy is {given!r}: {', '.join(LegacyDepths._fields)} are wanted")
+            raise ConversationError(f"legacy is {given!r}, and must have {', '.join(LegacyDepths._fields)}")
         for name, value in given.items():
             if complaint := (_BYTE_ORDER if name == "byte_order" else _WORD).complaint(f"legacy: {name}", value):
                 raise ConversationError(complaint)

@@ -152,14 +152,14 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConversationError(f"pause is {text!r}; seconds are wanted") from None
+        raise ConversationError(f"pause is {text!r}, and must be seconds") from None
 
 
 def _number(name: str, text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise ConversationError(f"{name} is {text!r}; a whole number is wanted") from None
+        raise ConversationError(f"{name} is {text!r}, and must be a whole number") from None
 
 
 def _pair(name: str, text: str) -> tuple[int, int]:
@@ -169,7 +169,7 @@ def _pair(name: str, text: str) -> tuple[int, int]:
 
 def _truth(name: str, text: str) -> bool:
     if text not in ("true", "false"):
-        raise ConversationError(f"{name} is {text!r}; true or false is wanted")
+        raise ConversationError(f"{name} is {text!r}, and must be true or false")
     return text == "true"
 
 

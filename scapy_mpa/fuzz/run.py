@@ -31,7 +31,7 @@ class Fuzzer:
         if unknown:
             raise MPAError(f"there is no area {', '.join(unknown)}; there are {', '.join(known)}")
         if seed < 0:  # would draw what another seed draws
-            raise MPAError(f"the seed is {seed}; 0 or more is wanted")
+            raise MPAError(f"the seed is {seed}, and must be 0 or more")
         self.seed = seed
         self.baselines = baselines() if begin is None else begin
         self._weights = {area: weight for area, weight in known.items() if not areas or area in areas}

@@ -36,6 +36,8 @@ INVALID_QN = Reason(1, 2, 0x01, "ddp-queue", "RFC 5040 §4.1")
 NO_BUFFER = Reason(1, 2, 0x02, "ddp-msn", "RFC 5041 §7.1")
 INVALID_MSN = Reason(1, 2, 0x03, "ddp-msn", "RFC 5041 §4.3")
 INVALID_MO = Reason(1, 2, 0x04, "ddp-mo", "RFC 5041 §5.2")
+#: The message of this MSN is complete, so that its buffer is no longer among those that are available.
+BEHIND_LAST = Reason(1, 2, 0x03, "ddp-last", "RFC 5041 §4.1")
 TOO_LONG = Reason(1, 2, 0x05, "attack-buffer", "RFC 5041 §7.1")
 UNTAGGED_VERSION = Reason(1, 2, 0x06, "ddp-version", "RFC 5041 §4.1")
 #: RFC 5040 §4.8: of what a Request names, or a Send invalidates.
@@ -159,7 +161,7 @@ class UntaggedQueue:
         ahead = msn - self.next_msn & _MSN_MASK
         if ahead >= _BEHIND:
             if ahead == _MSN_MASK and mo and mo == self._last_length:
-                raise CannotPlace(BROKEN_LAST, f"MSN {msn} goes on behind its segment with L")
+                raise CannotPlace(BEHIND_LAST, f"MSN {msn} goes on behind its segment with L")
             raise CannotPlace(INVALID_MSN, f"MSN {msn} was delivered before; {self.next_msn} is next")
         if ahead >= self.posted:
             raise CannotPlace(NO_BUFFER, f"MSN {msn}: {self.posted} buffers from MSN {self.next_msn} on")
@@ -172,7 +174,7 @@ class UntaggedQueue:
         if filled is None:
             filled = self._filled[msn] = _Filled(opcode)
         elif filled.is_whole:
-            raise CannotPlace(BROKEN_LAST, f"MSN {msn} goes on behind its segment with L")
+            raise CannotPlace(BEHIND_LAST, f"MSN {msn} goes on behind its segment with L")
         elif filled.opcode != opcode:
             raise CannotPlace(UNEXPECTED_OPCODE, f"MSN {msn} began with opcode {filled.opcode} and has {opcode}")
         filled.octets[mo : mo + len(payload)] = payload

@@ -170,7 +170,7 @@ def words(command: str, port: int = 0) -> list[str]:
     except ValueError as error:
         raise MPAError(f"the command {printable(command)!r} cannot be understood: {error}") from None
     if not found:
-        raise MPAError("a command is wanted")
+        raise MPAError("the command is empty")
     return [word.replace(PORT, str(port)) for word in found]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.receive.operation import FullOperation
@@ -13,6 +15,13 @@ from scapy_mpa.values.records import FPDURecord
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
+
+
+def is_right(record: FPDURecord) -> Callable[[bytes], bool] | None:
+    """What says whether octets are those of an FPDU; None if its CRC does not: it is bad, or not in use."""
+    if record.crc != "good" or record.deviation is not None:
+        return None
+    return lambda octets: crc32c(octets) == CRC_RESIDUE
 
 
 class HalfContext:
@@ -29,7 +38,7 @@ class HalfContext:
 
     def octets(self, record: FPDURecord) -> bytes:
         """All octets of the FPDU, Markers included."""
-        return self.index.octets(record.frames, record.seq, record.wire_length)
+        return self.index.octets(record.frames, record.seq, record.wire_length, is_right(record))
 
     def ulpdu(self, record: FPDURecord) -> bytes:
         """The ULPDU, without Markers; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""

@@ -129,10 +129,19 @@ def _text_place(
     deviation: str | None,
     opcode: str | None,
 ) -> str:
-    shown = " ".join(map(str, frames)) if len(frames) <= 6 else f"{frames[0]} ... {frames[-1]} ({len(frames)})"
+    name = opcode_text(opcode, after_error, deviation)
+    return f"{placed or '-':>8} {delivered or '-':>9}  {name:<26} {frames_text(frames)}\n"
+
+
+def opcode_text(opcode: str | None, after_error: bool, deviation: str | None) -> str:
+    """The opcode for people, with what is odd about the FPDU."""
     marks = [mark for mark, is_so in (("after error", after_error), ("deviating", deviation)) if is_so]
-    name = (opcode or "-") + (f" ({', '.join(marks)})" if marks else "")
-    return f"{placed or '-':>8} {delivered or '-':>9}  {name:<26} {shown}\n"
+    return (opcode or "-") + (f" ({', '.join(marks)})" if marks else "")
+
+
+def frames_text(frames: tuple[int, ...]) -> str:
+    """All frames of an FPDU for people: the first and the last, if they are many."""
+    return " ".join(map(str, frames)) if len(frames) <= 6 else f"{frames[0]} ... {frames[-1]} ({len(frames)})"
 
 
 _TEXT_HEADING = (

@@ -32,6 +32,8 @@ Painter = Callable[[Kind, str], str]
 _WIDTH, _OCTETS_A_LINE = 110, 16
 _LINE = "{:>8} {:>10}  {}  {}  {}"
 _OCTETS_WIDTH, _ASCII_WIDTH = 47, 16
+#: The columns of a terminal from which on a row holds all, and from which on it has ASCII.
+_ALL_FROM, _ASCII_FROM = 112, 75
 #: Octets of a payload that is shortened: so many at its beginning, so many at its end.
 _FIRST, _LAST, _SHORTENED = 32, 16, 128
 _FLAGS = ((SYN, "SYN"), (ACK_FLAG, "ACK"), (PSH, "PSH"), (FIN, "FIN"), (RST, "RST"))
@@ -58,8 +60,14 @@ class DumpRow(NamedTuple):
     severity: Severity | None = None
 
 
-def shown_lines(shown: Shown, full: bool, style: Styler = _plain, paint: Painter = _plain) -> Iterator[str]:
-    """Yield the lines of all that was found; long payloads are shortened unless ``full``."""
+def shown_lines(
+    shown: Shown, full: bool, style: Styler = _plain, paint: Painter = _plain, columns: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of all that was found; long payloads are shortened unless ``full``.
+
+    Where a terminal has fewer ``columns`` than rows of octets take, sequence numbers and ASCII are left out, which
+    a line says.
+    """
     if shown.frame is not None:
         yield from _frame_lines(shown.frame, shown.items)
         if shown.items:
@@ -67,7 +75,7 @@ def shown_lines(shown: Shown, full: bool, style: Styler = _plain, paint: Painter
     for number, item in enumerate(shown.items):
         if number:
             yield ""
-        yield from _item_lines(item, full, style, paint)
+        yield from _item_lines(item, full, style, paint, columns)
 
 
 def _frame_lines(frame: Frame, items: list[Item]) -> Iterator[str]:
@@ -116,12 +124,16 @@ def _frames(frames: list[int]) -> str:
     return f"frame{'s' if len(frames) > 1 else ''} {', '.join(map(str, frames))}"
 
 
-def _item_lines(item: Item, full: bool, style: Styler, paint: Painter) -> Iterator[str]:
+def _item_lines(item: Item, full: bool, style: Styler, paint: Painter, columns: int | None) -> Iterator[str]:
     yield heading(item)
-    yield from (f"  {line}" for line in _about(item))
+    yield from (f"  {line}" for line in _about(item, _WIDTH if columns is None else min(columns, _WIDTH)))
     for found in item.findings:
         yield from finding_lines(found, style)
     yield ""
+    if columns is not None and columns < _ALL_FROM:
+        yield from _narrow_lines(item, full, style, paint, columns)
+        yield from _decoded(item)
+        return
     yield _line("offset", "sequence", f"{'octets':<{_OCTETS_WIDTH}}", f"{'ASCII':<{_ASCII_WIDTH}}", "field")
     for row in dump_rows(item, full):
         if row.at is None:
@@ -131,6 +143,24 @@ def _item_lines(item: Item, full: bool, style: Styler, paint: Painter) -> Iterat
         label = style(row.severity, row.label) if row.severity is not None and row.label else row.label
         yield _line(row.at, row.seq, paint(row.kind, octets), paint(row.kind, ascii_), label)
     yield from _decoded(item)
+
+
+def _narrow_lines(item: Item, full: bool, style: Styler, paint: Painter, columns: int) -> Iterator[str]:
+    """Rows of octets without their sequence numbers, and without ASCII where that is too much; fields stand below."""
+    has_ascii = columns >= _ASCII_FROM
+    left_out = "sequence" if has_ascii else "sequence, ASCII"
+    yield f"not shown in {columns} columns: {left_out}; a wider terminal or --format json shows all"
+
+    def line(at: int | str, octets: str, ascii_: str) -> str:
+        return f"{at:>8}  {octets}  {ascii_ if has_ascii else ''}".rstrip()
+
+    yield line("offset", f"{'octets':<{_OCTETS_WIDTH}}", "ASCII")
+    for row in dump_rows(item, full):
+        if row.at is not None:
+            octets = f"{row.octets:<{_OCTETS_WIDTH}}"
+            yield line(row.at, paint(row.kind, octets), paint(row.kind, row.ascii))
+        if row.label:
+            yield f"{'':>10}{style(row.severity, row.label) if row.severity is not None else row.label}"
 
 
 def heading(item: Item) -> str:
@@ -144,7 +174,7 @@ def heading(item: Item) -> str:
     return f"{size} without a located FPDU" if item.kind == "octets" else f"{item.name}: {size}"
 
 
-def _about(item: Item) -> Iterator[str]:
+def _about(item: Item, width: int) -> Iterator[str]:
     source, destination = item.ends
     in_use = "Markers" if item.half.markers else "no Markers"
     in_use += ", CRC" if item.connection.crc else ", no CRC"
@@ -154,8 +184,8 @@ def _about(item: Item) -> Iterator[str]:
     brought = f"; brought by {_frames(sorted({piece.frame for piece in item.pieces}))}" if item.pieces else ""
     after = "; after the first error of this direction" if item.record is not None and item.record.after_error else ""
     yield f"sequence {item.seq} to {last}{brought}{after}"
-    yield from wrap(item.why.text, _WIDTH - 2)
-    yield from wrap(item.why.placed, _WIDTH - 2)
+    yield from wrap(item.why.text, width - 2)
+    yield from wrap(item.why.placed, width - 2)
 
 
 # --- octets ---

@@ -7,6 +7,8 @@ known (:mod:`scapy_mpa.ulp.privatedata`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from scapy_mpa.framing.agreement import Operation, ReadDepths, RtrType, agreed, rtr_types
@@ -22,6 +24,8 @@ from scapy_mpa.values.startup import startup_fields
 
 #: With what the names of fields that are parts of Private Data begin.
 PRIVATE_DATA = "Private Data"
+#: Blanks between two columns of the table, and the columns of a terminal that one has to have.
+_BETWEEN, _NARROWEST = 2, 14
 _SECOND = 1_000_000_000
 _RTR_NAMES: dict[RtrType, str] = {"send": "Send", "write": "RDMA Write", "read": "RDMA Read"}
 
@@ -200,8 +204,8 @@ class Negotiated:
             "private_data": [part.as_dict() for part in private_data_parts(startup, port)],
         }
 
-    def lines(self) -> Iterator[str]:
-        """The table for people, and a line above it."""
+    def lines(self, columns: int | None = None) -> Iterator[str]:
+        """The table for people, and a line above it, in so many columns of a terminal; None: as many as it takes."""
         connection = self.connection
         yield f"#{connection.number} {connection.initiator.endpoint} > {connection.responder.endpoint}"
         heads = []
@@ -218,15 +222,44 @@ class Negotiated:
         rows = [("", *heads, "rejected" if connection.rejected else "agreed")]
         rows += [tuple(field) for field in fields if not field.name.startswith(PRIVATE_DATA)]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        if columns is not None:
+            room = columns - 2 - widths[0] - 3 * _BETWEEN
+            if sum(widths[1:]) + max(len(row[3]) for row in rows) > room:
+                widths[1:] = [room // 3] * 2
+            if room // 3 < _NARROWEST:
+                yield from _one_by_one(rows)
+                rows = []
         for row in rows:
-            cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
-            yield "  " + "  ".join((*cells, row[3])).rstrip()
+            yield from _row_lines(row, widths, None if columns is None else columns - 2)
         # What Private Data say would make the table as wide as no terminal is.
         for field in fields:
             if field.name.startswith(PRIVATE_DATA):
                 for name, said in (("Request", field.offered), ("Reply", field.answered)):
                     if said:
                         yield f"  {name}'s {field.name}: {said}"
+
+
+def _row_lines(row: tuple[str, ...], widths: list[int], columns: int | None) -> Iterator[str]:
+    """A row whose cells are at most so wide, in as many lines as that takes."""
+    last = len(row[3]) if columns is None else columns - sum(widths) - 3 * _BETWEEN
+    parts = [
+        wrap(cell, max(width, 1), break_long_words=False, break_on_hyphens=False) if len(cell) > width else [cell]
+        for cell, width in zip(row, (*widths, last), strict=True)
+    ]
+    for line in zip_longest(*parts, fillvalue=""):
+        cells = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=False))
+        yield "  " + (" " * _BETWEEN).join((*cells, line[3])).rstrip()
+
+
+def _one_by_one(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """The same where columns would be too narrow: a line for each cell."""
+    heads = rows[0]
+    yield f"  {heads[1]}; {heads[2]}"
+    for row in rows[1:]:
+        yield f"  {row[0]}"
+        for name, cell in zip(("Request", "Reply", heads[3]), row[1:], strict=True):
+            if cell:
+                yield f"    {name}: {cell}"
 
 
 def _revision(frame: StartupFrame) -> str:

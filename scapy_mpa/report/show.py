@@ -14,6 +14,7 @@ from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.context import is_right
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
@@ -114,7 +115,7 @@ def fpdu_item(connection: Connection, direction: Direction, place: NumberedFPDU)
     """An FPDU with all that is said of it. Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
-    octets, pieces = connection.index.pieces(record.frames, record.seq, record.wire_length)
+    octets, pieces = connection.index.pieces(record.frames, record.seq, record.wire_length, is_right(record))
     if half.dialect is None:
         fields = tuple(fpdu_fields(octets, record.seq, stream))
     else:

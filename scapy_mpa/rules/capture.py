@@ -66,7 +66,7 @@ CAPTURE_RULES = (
     ),
     Rule(
         "assumption", "note", "", None, "",
-        "what is told of a connection fits the capture",
+        "what --assume and --profile say of a connection fits the capture",
         "A sequence number that was told as the start of Full Operation, and is not in the capture, changes nothing.",
     ),
     Rule(

@@ -20,9 +20,10 @@ FPDU_RULES = (
     ),
     # --- ULPDU_Length ---
     Rule(
-        "ulpdu-length-zero", "warning", "MUST", None, "ulpdu-length",
-        "a ULPDU holds at least one octet",
-        "An FPDU without a ULPDU carries no DDP Segment; DDP never posts one.",
+        "ulpdu-length-zero", "warning", "MAY", None, "ulpdu-length",
+        f"DDP may post ULPDUs of 1 to {MAX_ULPDU_LENGTH} octets",
+        "An FPDU without a ULPDU carries no DDP Segment. The specification permits from one octet on, and forbids 0 "
+        "nowhere.",
     ),
     Rule(
         "ulpdu-length-limit", "error", "MUST NOT", None, "ulpdu-length",

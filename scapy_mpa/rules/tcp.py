@@ -67,13 +67,13 @@ TCP_RULES = (
     Rule(
         "attack-reset", "note", "", None, "security",
         "who sends a RST sends nothing after it",
-        "If data follows, or the RST lies outside the window, it came from someone else who wanted the connection to "
+        "If data follows, or the RST lies outside the window, it came from someone else who meant the connection to "
         "end.",
     ),
     Rule(
         "attack-syn", "note", "", None, "security",
         "no SYN comes in the middle of a connection",
-        "Nobody answered it, so nothing changes. Its sender may have lost its state, or somebody else wanted the "
+        "Nobody answered it, so nothing changes. Its sender may have lost its state, or somebody else meant the "
         "connection to end.",
     ),
     Rule(

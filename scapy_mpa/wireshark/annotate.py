@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
-from scapy_mpa.capture.passthrough import blocks, with_comment
+from scapy_mpa.capture.passthrough import blocks, with_comment, without_comments
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
-from scapy_mpa.wireshark.comments import comment
+from scapy_mpa.wireshark.comments import comment, is_ours
 from scapy_mpa.wireshark.notes import CaptureNotes, FrameNotes
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def annotate(
 ) -> Annotated:
     """Write a capture as pcapng with comments on the frames of which there are notes.
 
-    A pcapng file is passed through octet for octet but for the comments; a simple packet block has no room for any.
+    A pcapng file is passed through octet for octet but for the comments: new ones are added, and those that this
+    wrote before give way. A simple packet block has no room for any.
     Damage ends it where it is. Raises :class:`~scapy_mpa.errors.CaptureError` if the capture cannot be read again, and
     OSError if the file cannot be written.
     """
@@ -55,11 +56,13 @@ def annotate(
                 if record is None:
                     break  # what is behind damage is not known to be what it seems
                 packets += 1
+                bare = without_comments(block, is_ours)
+                octets = bare.octets
                 segment = _segment(record, captures)
                 while waiting is not None and waiting.frame < packets:
                     waiting = next(there, None)
                 if waiting is not None and waiting.frame == packets:
-                    commented = with_comment(block, comment(waiting, segment))
+                    commented = with_comment(bare, comment(waiting, segment))
                     if commented is None:
                         no_room += 1
                     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
@@ -18,6 +19,8 @@ from scapy_mpa.wireshark.notes import MOST_TOLD, Dated, FrameNotes, HalfNotes
 
 #: What every line begins with, so that Wireshark's filter ``frame.comment contains "mpa"`` finds it.
 _PREFIX = "mpa"
+#: How a line of ours goes on: a connection, or the severity of a finding.
+_OURS = re.compile(rf"{_PREFIX} (#\d+( initiator| responder)?: |(error|warning|note) )")
 ByteOrder: TypeAlias = Literal["big", "little"]
 _LOCATED = {
     "start": "first FPDU, located by the start",
@@ -35,6 +38,11 @@ def comment(notes: FrameNotes, seg: Segment | None) -> str:
     lines += [_lifecycle(connection, notes.frame) for connection in notes.lives]
     lines += [_finding(dated) for dated in notes.findings]
     return "\n".join(f"{_PREFIX} {line}" for line in lines)
+
+
+def is_ours(text: str) -> bool:
+    """Whether a comment was written by :func:`comment`: annotating a capture again replaces it."""
+    return all(_OURS.match(line) for line in text.split("\n"))
 
 
 def _half(notes: HalfNotes, frame: int, seg: Segment | None) -> Iterator[str]:

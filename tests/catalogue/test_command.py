@@ -194,5 +194,5 @@ def test_cases_in_python() -> None:
     assert "pad-40" in [case.name for case in Malformed.cases("pad")]
     with pytest.raises(MPAError, match="there is no area 'space'"):
         Malformed.cases(area="space")
-    with pytest.raises(MPAError, match="repaired or left is wanted"):
+    with pytest.raises(MPAError, match="must be repaired or left"):
         Malformed("pad-40", crc="broken")  # type: ignore[arg-type]

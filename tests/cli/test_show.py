@@ -507,7 +507,7 @@ def test_what_octets_are_is_told_by_colours(environment: dict[str, str], is_colo
     command = [sys.executable, "-m", "scapy_mpa", "show", path, "--fpdu", "0/i/11", "--full"]
     done = subprocess.run(
         [sys.executable, "-c", ON_A_TERMINAL, *command],
-        env=kept | environment,
+        env=kept | environment | {"COLUMNS": "300"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

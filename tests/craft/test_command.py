@@ -138,11 +138,11 @@ SCENARIOS = {
     "count": ("[[connection]]\ncount = true", "count is True"),
     "many": ("[[connection]]\ncount = 1000000", "more than 100000 connections"),
     "after": ('[[connection]]\nafter = "soon"', "after is 'soon'"),
-    "say": ("[[connection]]\nsay = [3]", "say is [3]: texts are wanted"),
+    "say": ("[[connection]]\nsay = [3]", "say is [3], and must be texts"),
     "step": ('[[connection]]\nsay = ["initiator sing"]', "step 'initiator sing': a side can stream, send"),
     "rule": ('[[connection]]\nsay = ["responder send 3"]', "rule 4"),
-    "kind": ('[[connection]]\nm = "yes"', "m is 'yes': a pair is wanted"),
-    "kind inside": ('[[connection]]\nports = ["a", 3]', "ports is 'a'; a whole number"),
+    "kind": ('[[connection]]\nm = "yes"', "m is 'yes', and must be a pair"),
+    "kind inside": ('[[connection]]\nports = ["a", 3]', "ports is 'a', and must be a whole number"),
     "isn": ('[[connection]]\nisn = ["a", 3]\nsay = ["initiator send 3"]', "isn"),
     "hex": ('private_data = ["hex:0", ""]', "private_data: "),
     "impair": ('impair = ["fire"]', "there is no impairment 'fire'"),
@@ -152,13 +152,13 @@ SCENARIOS = {
     "deep": ("a = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
     "empty": ("connection = []", "no connection"),
     "seed of a connection": ("[[connection]]\nseed = 3", "a connection has no seed"),
-    "title": ("title = 3", "title is 3; a text"),
+    "title": ("title = 3", "title is 3, and must be a text"),
     "pause": ('[[connection]]\nsay = ["pause 1e10"]', "pause is 10000000000.0"),
-    "impair list": ('impair = "lose"', "a list is wanted"),
+    "impair list": ('impair = "lose"', "must be a list"),
     "mtu": ('mtu = "1500"', "mtu is '1500'"),
     "rev": ("rev = [300, 0]", "rev is 300"),
     "vlan": ("vlan = 5000", "vlan is 5000"),
-    "gap": ('gap = "x"', "gap is 'x'; a number"),
+    "gap": ('gap = "x"', "gap is 'x', and must be a number"),
 }
 
 
@@ -178,7 +178,7 @@ def test_a_bad_scenario_is_one_line_on_stderr_and_status_2(name: str, craft: Cra
 
 ARGUMENTS = {
     "nowhere": (["middlebox"], "-o FILE"),
-    "nothing": (["-o", "a.pcap"], "a SCENARIO is wanted"),
+    "nothing": (["-o", "a.pcap"], "Missing argument 'SCENARIO'"),
     "unknown": (["nonesuch", "-o", "a.pcap"], "no scenario 'nonesuch' is shipped"),
     "no file": (["none.toml", "-o", "a.pcap"], "none.toml: No such file"),
     "setting": (["middlebox", "-o", "a.pcap", "--set", "m"], "not NAME=VALUE"),

@@ -204,7 +204,7 @@ WRONG = {
     "lost": "there is no impairment 'lost'",
     "lose:often": "'often' in 'lose:often' is not NAME=VALUE",
     "lose:rate=1": "lose has no 'rate'; it has probability",
-    "lose:probability=2": "a number from 0 to 1 is wanted",
+    "lose:probability=2": "must be a number from 0 to 1",
     "lose:distance=0": "a whole number from 1",
     "lose:retransmit=1": "true or false",
     "offload:mode=half": "pseudo or zero",

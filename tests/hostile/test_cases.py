@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa.fuzz.case import FuzzCase, make
@@ -32,6 +32,8 @@ def test_the_first_cases_of_a_seed(chunk: int) -> None:
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 1 << 20), _mutations, strategies.limits)
+# A copy that is right lies over one that is wrong but for its last octet, which no other frame brought first.
+@example(195, [("alignment-join", 1048575), ("tcp-overlap", 946)], Limits())
 def test_any_mutations(number: int, mutations: list[tuple[str, int]], limits: Limits) -> None:
     recipe = fuzzer(9).recipe(number)._replace(mutations=tuple(mutations))
     examine([capture_of(make(recipe))], limits=limits, octets_again=True)

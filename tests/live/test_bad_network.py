@@ -122,7 +122,6 @@ def test_what_tcpdump_captures_is_what_the_log_says(
         sent = found.half(DIRECTIONS[HOSTS.index(host)]).as_dict()
         short = 0 if "--emss" in TALKS[name].connect else with_sack(capture, network.address(host, version))
         assert sent["segments"] - sent["header_aligned_segments"] <= short
-        assert weather != Weather() or not short
     tally = network.relay.tally
     if weather == BAD:
         total = Counter({key: sum(getattr(tally[host], key) for host in HOSTS) for key in ("lost", "reordered")})

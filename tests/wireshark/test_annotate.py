@@ -154,6 +154,18 @@ def test_all_but_the_comments_stays(form: str, compression: str | None, tmp_path
         assert analyze(path).as_dict() == want | {"captures": [str(path)]}
 
 
+def test_annotating_again_changes_nothing(tmp_path: Path) -> None:
+    out = annotated(REORDERED, tmp_path)
+    again = tmp_path / "again.pcapng"
+    assert invoke(out, again).return_value == 0
+    assert again.read_bytes() == out.read_bytes()
+    # Of fewer frames than before: those of ours that are left out go, too.
+    fewer, direct = tmp_path / "fewer.pcapng", tmp_path / "direct.pcapng"
+    assert invoke(out, fewer, "--frames", "1-10").return_value == 0
+    assert invoke(REORDERED, direct, "--frames", "1-10").return_value == 0
+    assert without_our_comments(fewer)[1] == without_our_comments(direct)[1]
+
+
 def test_simple_packets_are_told_of(tmp_path: Path) -> None:
     capture = tmp_path / "capture.pcapng"
     records = recorded(PCAPS / "siw-rping.pcap")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scapy_mpa.capture.passthrough import Block, blocks, with_comment
+from scapy_mpa.capture.passthrough import Block, blocks, with_comment, without_comments
 from tests.capture.blocks import ENHANCED, OBSOLETE, SIMPLE, block, interface, option, others, packet, section
 from tests.capture.convert import COMPRESSED, FORMATS, recorded
 from tests.conftest import PCAPS
@@ -61,6 +61,27 @@ def test_a_comment_is_one_option_more(order: str, kind: int) -> None:
         plain = packet(FRAME, 7, order, kind=kind, options=options)
         more = option(1, "mpa: ä".encode(), order) + (options or end)
         assert with_comment(Block(plain, order, True), "mpa: ä") == packet(FRAME, 7, order, kind=kind, options=more)
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("kind", [ENHANCED, OBSOLETE])
+def test_comments_of_ours_are_taken_out(order: str, kind: int) -> None:
+    end, said, flags = option(0, b"", order), option(1, b"said before", order), option(2, b"\0\0\0\1", order)
+    ours, past = option(1, b"ours", order), struct.pack(f"{order}HH", 1, 4000) + b"ours"
+
+    def without(options: bytes) -> bytes:
+        octets = packet(FRAME, 7, order, kind=kind, options=options)
+        return without_comments(Block(octets, order, True), lambda text: text == "ours").octets
+
+    for options, left in (
+        (ours + end, end),
+        (said + ours + flags + ours + end, said + flags + end),
+        (end + ours, end + ours),  # what is behind the end is no option
+        (ours + past, past),
+        (said + flags, said + flags),
+        (b"", b""),
+    ):
+        assert without(options) == packet(FRAME, 7, order, kind=kind, options=left)
 
 
 def test_a_comment_that_is_too_long_is_cut_between_characters() -> None:

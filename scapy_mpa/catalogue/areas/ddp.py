@@ -15,9 +15,9 @@ from scapy_mpa.catalogue.peer import (
     BAD_TAGGED_VERSION,
     BAD_TO,
     BAD_UNTAGGED_VERSION,
-    BROKEN_STREAM,
     IGNORE,
     MSN_MISSING,
+    NO_SUCH_READ,
     Peer,
     peer,
 )
@@ -39,6 +39,12 @@ _FIRST, _SAID = "initiator send 30", "responder send 30"
 _PLACES = peer(
     "accept",
     "It places the octets where the segment says; a message without L is never delivered.",
+    ("close", "terminate", "silence"),
+)
+#: §7.1 compares MO with the offsets of the buffer alone: no check finds the octets that were left out.
+_PLACES_APART = peer(
+    "accept",
+    "It places the octets where MO says, as long as they lie in the buffer; octets between stay unwritten.",
     ("close", "terminate", "silence"),
 )
 _SHORT = peer(
@@ -116,16 +122,17 @@ _QUEUES = (
 )  # fmt: skip
 
 _MESSAGES = (
-    _case("mo-too-large", "The second segment of a Send has an MO one too large", ("ddp-mo",), BAD_MO,
+    _case("mo-too-large", "The second segment of a Send has an MO one too large", ("ddp-mo",), _PLACES_APART,
           send(2, bytes(200), last=False), send(2, b"rest", message_offset=201)),
     _case("mo-too-small", "The second segment of a Send has an MO one too small: an octet is written twice",
           ("ddp-mo",), ACCEPT, send(2, bytes(200), last=False), send(2, b"rest", message_offset=199)),
-    _case("mo-not-0", "The only segment of a Send has MO 7", ("ddp-mo",), BAD_MO, send(2, b"x", message_offset=7)),
+    _case("mo-not-0", "The only segment of a Send has MO 7", ("ddp-mo",), _PLACES_APART,
+          send(2, b"x", message_offset=7)),
     _case("mo-in-host-order", "The second segment of a Send has its MO in the order of a little-endian host",
           ("ddp-mo",), BAD_MO, send(2, bytes(200), last=False), send(2, b"rest", message_offset=200 << 24)),
     _case("l-missing", "A Send without L, and then another Send", ("ddp-last",), _PLACES,
           send(2, bytes(200), last=False), send(3, bytes(20)), clause="RFC 5041 §4.1"),
-    _case("l-too-early", "A Send goes on behind the segment with L", ("ddp-last",), BROKEN_STREAM, send(2, bytes(200)),
+    _case("l-too-early", "A Send goes on behind the segment with L", ("ddp-last",), BAD_MSN, send(2, bytes(200)),
           send(2, b"rest", message_offset=200), clause="RFC 5041 §4.1"),
     _case("l-missing-write", "An RDMA Write without L, and then one to another buffer", ("ddp-last",), _PLACES,
           rdma_write(1, 0, bytes(200), last=False), rdma_write(2, 0, bytes(20)), clause="RFC 5041 §4.1"),
@@ -136,9 +143,9 @@ _MESSAGES = (
     _case("to-wraps", "An RDMA Write whose TO and length pass 2^64", ("attack-buffer",), BAD_TO,
           rdma_write(1, (1 << 64) - 100, bytes(200)), clause="RFC 5041 §7.1"),
     _case("read-request-of-32", "An RDMA Read Request whose body has 32 octets", ("rdmap-read-request",),
-          BROKEN_STREAM, untagged(READ_REQUEST, 1, 1, _BODY + bytes(4)), clause="RFC 5040 §4.4"),
+          NO_SUCH_READ, untagged(READ_REQUEST, 1, 1, _BODY + bytes(4)), clause="RFC 5040 §4.4"),
     _case("read-request-of-27", "An RDMA Read Request whose body is one octet short", ("rdmap-read-request",),
-          BROKEN_STREAM, untagged(READ_REQUEST, 1, 1, _BODY[:-1]), clause="RFC 5040 §4.4"),
+          NO_SUCH_READ, untagged(READ_REQUEST, 1, 1, _BODY[:-1]), clause="RFC 5040 §4.4"),
     _case("read-request-in-host-order", "An RDMA Read Request in the order of a little-endian host",
           ("rdmap-read-request", "attack-buffer"), BAD_STAG,
           untagged(READ_REQUEST, 1, 1, _host_order(read_request_body(1, 0x7F1234561010, 64, 2, 0x7F1234571010))),

@@ -17,7 +17,7 @@ RFC_5044: Sections = {
         unseen("MUST", "MPA tells DDP the current MULPDU", "interface"),
         seen("SHOULD", "DDP keeps ULPDUs within MULPDU", "mulpdu"),
         seen("MUST", f"MULPDU lies between {_LEAST} and {_MOST} octets", "mulpdu-minimum", "ulpdu-length-limit"),
-        seen("MUST NOT", f"no ULPDU above {_MOST} octets, and none of 0", "ulpdu-length-limit", "ulpdu-length-zero"),
+        seen("MUST NOT", f"no ULPDU above {_MOST} octets", "ulpdu-length-limit"),
         unseen("REQUIRED", "MPA need not take a ULPDU above MULPDU", "permission"),
         unseen("MUST", "a validated ULPDU is passed to DDP with its length", "interface"),
         unseen("SHOULD", "ULPDUs out of order are passed as soon as they are validated, with their order", "interface"),

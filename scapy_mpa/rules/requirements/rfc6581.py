@@ -61,7 +61,7 @@ RFC_6581: Sections = {
     "10": (
         seen("REQUIRED", "an enhanced Responder answers an enhanced Request by an enhanced Reply", "enhanced-reply"),
         seen("REQUIRED", "every Responder answers a plain Request by a plain Reply", "enhanced-reply"),
-        seen("MUST NOT", "a Request is plain where nothing enhanced is wanted", "enhanced-unused"),
+        seen("MUST NOT", "a Request is plain where it asks for nothing enhanced", "enhanced-unused"),
         seen("MUST", "a Responder takes plain Requests", "receiver-revision-1"),
         seen("MUST", "it answers an enhanced Request by an enhanced Reply", "enhanced-reply"),
         seen("MUST", "and a plain one by a plain one", "enhanced-reply"),
