@@ -278,6 +278,14 @@ def test_harness_tells_right_from_wrong(markdown: str, old: str, new: str, check
     assert run_document(markdown.replace(old, new), "wrong", checkout) != ""
 
 
+def test_what_needs_a_program_that_is_absent_is_passed_over(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = "```console\n$ echo jq\nyq\n$ echo q\np\n```"
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert run_document(wrong, "x.md", checkout) == "line 4: $ echo q\nexpected:\np\nprinted:\nq\n"
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert run_document(wrong, "x.md", checkout).startswith("line 2: $ echo jq\n")
+
+
 def test_harness_names_the_line(checkout: Path) -> None:
     console = run_document("text\n\n```console\n$ true\n$ echo b\na\n```\n", "x.md", checkout)
     assert console == "line 5: $ echo b\nexpected:\na\nprinted:\nb\n"
