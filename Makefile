@@ -23,6 +23,7 @@ EDITABLE := --config-settings editable_mode=compat --editable
 CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
+INSTALLED_DOCS := $(VENV)/.installed-docs
 IS_COMPILED := $(BIN)/python -c 'import sys; from scapy_mpa.compiled import is_compiled; sys.exit(not is_compiled())'
 
 SANITIZED := build/sanitized
@@ -67,9 +68,13 @@ present || echo "no C compiler, or no headers of $(PYTHON): nothing is compiled,
 	"(apt-get install gcc python3-dev)" >&2
 endef
 
+# $(call add,an extra) installs what that takes, and leaves the project as it is: pip would compile it once more.
+add = $(BIN)/python -c 'from importlib.metadata import requires; print(*(one.partition(";")[0].strip() \
+	for one in requires("scapy-mpa") if one.endswith("extra == \"$(1)\"")), sep="\n")' | xargs -d '\n' $(PIP) install --quiet
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint benchmark fuzz cases atheris sanitize clean
+.PHONY: help demo test test-all lint docs dist benchmark fuzz cases atheris sanitize clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -85,7 +90,7 @@ test: lint ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numproces
 	@# What counts lines counts those of the source; where nothing is compiled, it has run.
 	! $(IS_COMPILED) || SCAPY_MPA_PURE=1 $(BIN)/python -m pytest -m uncompiled $(PYTEST_ARGS)
 
-test-all: lint ## ruff, mypy, then every case of every test: compiled, and with its coverage uncompiled
+test-all: lint $(INSTALLED_DOCS) ## ruff, mypy, then every case of every test: compiled, and with its coverage uncompiled
 	! $(IS_COMPILED) || $(BIN)/python -m pytest --all $(PYTEST_ARGS)
 	SCAPY_MPA_PURE=1 $(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
 
@@ -93,6 +98,18 @@ lint: $(INSTALLED_TEST) ## ruff and mypy alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(INSTALLED_DOCS) ## build the documentation as a site, build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site: $(PYTHON) -m http.server -d build/site shows it at http://localhost:8000"
+
+dist: $(INSTALLED) ## build sdist and wheel into dist/, check them, and run both in clean virtual environments
+	$(provide_compiler)
+	$(call add,dist)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m scripts.check_dist dist
 
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py
@@ -142,5 +159,10 @@ $(INSTALLED_TEST): pyproject.toml $(HOT) $(CREATED)
 	$(call provide,command -v ip,iproute2)
 	$(call provide,command -v tcpdump,tcpdump)
 	$(call offer,(command -v chromium && command -v chromedriver),chromium chromium-driver,no test opens pages in a browser)
+	$(call offer,command -v jq,jq,no recipe with jq is run)
 	$(PIP) install --quiet $(EDITABLE) '.[test]'
 	@touch $(INSTALLED) $@
+
+$(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
+	$(call add,docs)
+	@touch $@

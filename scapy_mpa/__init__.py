@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from scapy_mpa.wireshark.crosscheck import crosscheck as crosscheck
     from scapy_mpa.wireshark.enrich import enrich as enrich
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 if os.environ.get("SCAPY_MPA_PURE", "0") not in ("", "0"):
     from scapy_mpa.compiled import prefer_source

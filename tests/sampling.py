@@ -87,6 +87,7 @@ LONG = (
     "tests/probe/test_raw.py::test_every_case",
     "tests/receive/test_diagnosis.py::test_the_beginnings_of_few_are_kept",
     "tests/report/test_shares.py::test_shares_of_many_connections_are_the_whole_and_none_is_empty",
+    "tests/test_site.py::test_the_site_builds_without_a_warning",
     "tests/wireshark/test_annotate.py::test_memory_does_not_follow_the_capture",
 )
 

@@ -254,7 +254,7 @@ class _Comparison:
         for kind, mine, other in self._differences(ours, theirs):
             agrees = False
             record = ours.record
-            limit = explain_difference(ours)
+            limit = explain_difference(ours, self._fpdus.is_behind_left(ours))
             self._add(kind, ours.connection, record.direction, theirs.frame, record.header_seq, mine, other, limit)
         self._result.agreed += agrees
 

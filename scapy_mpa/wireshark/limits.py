@@ -27,7 +27,9 @@ LIMITS: dict[str, str] = {
     "markers-two": "the ULPDU of an FPDU with two or more Markers keeps some of them and loses octets; many are missed",
     "markers-behind": "a Marker right behind an FPDU is taken for one of its own, so that the FPDU seems to be cut",
     "markers-both": "Markers are taken to be in use in both directions if one side asks for them",
-    "markers-grid": "Markers are counted from the first FPDU that is seen: behind a missed one others are missed",
+    "markers-grid": (
+        "Markers are counted from the first FPDU that is seen: behind a missed one others are missed, or read wrongly"
+    ),
     "markers-misread": "with Markers in use, what is no FPDU is taken for one",
     "sender-deviates": "a sender that deviates is read as one that conforms",
     "packet-cut": "an FPDU of which the capture has a part is shown as one",
@@ -100,12 +102,17 @@ def explain_extra(theirs: DissectedFPDU, connections: Iterable[Connection]) -> s
     return None
 
 
-def explain_difference(ours: OurFPDU) -> str | None:
-    """The limit that explains why Wireshark shows an FPDU of ours with other contents; or None."""
+def explain_difference(ours: OurFPDU, missed_before: bool) -> str | None:
+    """The limit that explains why Wireshark shows an FPDU of ours with other contents; or None.
+
+    ``missed_before`` says that Wireshark has not shown some earlier FPDU of the same half connection.
+    """
     if ours.record.deviation is not None:
         return "sender-deviates"
     if ours.record.markers > 1:
         return "markers-two"
     if uses_markers(ours.connection) and not ours.connection.half(ours.record.direction).markers:
         return "markers-both"
+    if uses_markers(ours.connection) and missed_before:
+        return "markers-grid"
     return None

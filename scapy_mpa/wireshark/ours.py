@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -39,6 +39,8 @@ class OurFPDUs:
         self._by_seq: dict[tuple[bytes, int], list[OurFPDU]] = defaultdict(list)
         self._by_octets: dict[tuple[bytes, int, bytes, bytes], list[OurFPDU]] = defaultdict(list)
         self._taken: set[int] = set()
+        #: Of each half connection its FPDUs that may be left, by number; those that were taken go from the front.
+        self._left_of: dict[tuple[int, bytes], deque[int]] = defaultdict(deque)
         #: Where the last FPDU of a half connection ended, -1 if octets were missing before.
         self._ends: dict[tuple[int, bytes], int] = {}
         #: How many FPDUs have octets in a frame.
@@ -56,6 +58,7 @@ class OurFPDUs:
         self._ends[half] = -1 if is_behind_gap else found.offset + record.wire_length
         ours = OurFPDU(len(self._all), found.connection, key, record, crc, pointers, is_behind_gap, place)
         self._all.append(ours)
+        self._left_of[half].append(ours.number)
         self._by_seq[key, record.header_seq].append(ours)
         self._by_octets[key, record.ulpdu_length, crc, fpdu.ulpdu[:_HEAD]].append(ours)
         self.in_frame.update(record.frames)
@@ -91,6 +94,13 @@ class OurFPDUs:
     def left(self) -> Iterator[OurFPDU]:
         """Those that were not taken."""
         return (ours for ours in self._all if ours.number not in self._taken)
+
+    def is_behind_left(self, ours: OurFPDU) -> bool:
+        """Whether an earlier FPDU of the same half connection was not taken, so far."""
+        left = self._left_of[ours.connection.number, ours.key]
+        while left and left[0] in self._taken:
+            left.popleft()
+        return bool(left) and left[0] < ours.number
 
     def _free(self, some: Iterable[OurFPDU]) -> Iterator[OurFPDU]:
         return (ours for ours in some if ours.number not in self._taken)
