@@ -74,7 +74,7 @@ add = $(BIN)/python -c 'from importlib.metadata import requires; print(*(one.par
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint docs dist benchmark fuzz cases atheris sanitize clean
+.PHONY: help demo test test-all test-scapy lint docs dist benchmark fuzz cases atheris sanitize clean
 
 help: ## what this Makefile makes
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
@@ -93,6 +93,19 @@ test: lint ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numproces
 test-all: lint $(INSTALLED_DOCS) ## ruff, mypy, then every case of every test: compiled, and with its coverage uncompiled
 	! $(IS_COMPILED) || $(BIN)/python -m pytest --all $(PYTEST_ARGS)
 	SCAPY_MPA_PURE=1 $(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
+
+# Oldest and others that are supported; `make test` has the newest. What is installed beside Scapy is that of the project.
+SCAPY_VERSIONS ?= 2.6.1 2.7.0
+test-scapy: $(INSTALLED_TEST) ## the tests of the Scapy layers with other releases of Scapy (SCAPY_VERSIONS="2.6.1 2.7.0")
+	@for version in $(SCAPY_VERSIONS); do \
+		echo "Scapy $$version"; \
+		other=build/scapy-$$version; \
+		$(PYTHON) -m venv $$other && $$other/bin/python -m pip install --quiet scapy==$$version || exit 1; \
+		$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+			> $$($$other/bin/python -c 'import site; print(site.getsitepackages()[0])')/project.pth; \
+		$$other/bin/python -c "import scapy; assert scapy.__version__ == '$$version', scapy.__version__" || exit 1; \
+		$$other/bin/python -m pytest --numprocesses 0 tests/layers $(PYTEST_ARGS) || exit 1; \
+	done
 
 lint: $(INSTALLED_TEST) ## ruff and mypy alone
 	$(BIN)/ruff check .

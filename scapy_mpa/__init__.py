@@ -137,8 +137,13 @@ def __dir__() -> list[str]:
 
 
 def scapy_ext(ext: Any) -> None:
-    """Register with Scapy: conf.exts.load("scapy-mpa") calls this; load_contrib("mpa") then finds the layers."""
+    """Register with Scapy: conf.exts.load("scapy-mpa") calls this; load_contrib("mpa") then finds the layers.
+
+    Scapy also copies what completes the command in bash to where bash looks for it, if nothing is there.
+    """
     from pathlib import Path
 
+    here = Path(__file__).parent
     ext.config("scapy-mpa", __version__)
-    ext.register("mpa", ext.MODE.CONTRIB, Path(__file__).with_name("layers") / "contrib.py")
+    ext.register("mpa", ext.MODE.CONTRIB, here / "layers" / "contrib.py")
+    ext.register_bashcompletion(here / "cli" / "scapy-mpa.bash")

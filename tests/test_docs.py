@@ -133,6 +133,8 @@ def run_command(command: Command, cwd: Path) -> str:
         return ""
     environment = {
         **os.environ,
+        # Where Scapy's extensions put what completes commands.
+        "HOME": str(cwd),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "110",
         "LC_ALL": "C.UTF-8",

@@ -3,15 +3,19 @@ way."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import scapy_mpa.layers
+from scapy_mpa.cli import cli
 from tests.conftest import REPO
 
+COMPLETION = Path(scapy_mpa.layers.__file__).parents[1] / "cli" / "scapy-mpa.bash"
 CONTRIB = Path(scapy_mpa.layers.__file__).with_name("contrib.py")
 
 LOAD = """
@@ -28,6 +32,10 @@ for name in names:
     assert getattr(scapy.contrib.mpa, name) is getattr(scapy_mpa.layers, name) is eval(name)
 assert bytes(FPDU()).hex() == "00000000c74b6748"
 """
+
+
+def test_the_completion_is_that_of_the_command() -> None:
+    assert COMPLETION.read_text() == CliRunner().invoke(cli, ["completion", "bash"]).stdout
 
 
 @pytest.fixture
@@ -51,9 +59,17 @@ def test_loading(load: str, distribution: Path) -> None:
     pytest.importorskip("scapy", minversion="2.7")
     code = f"import sys; sys.path.insert(0, {str(distribution)!r})\n" + LOAD.format(load=load)
     result = subprocess.run(
-        [sys.executable, "-c", code], cwd=distribution, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        cwd=distribution,
+        env=os.environ | {"HOME": str(distribution)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
+    copied = [*distribution.rglob(".local/**/scapy-mpa.bash")]
+    assert [path.read_text() for path in copied] == [COMPLETION.read_text()]
     assert "WARNING" not in result.stderr
 
 
