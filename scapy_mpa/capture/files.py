@@ -26,6 +26,7 @@ from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
 from scapy_mpa.capture.source import Expansion, Octets, octets_of, what_else
+from scapy_mpa.capture.streams import Streams
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -74,10 +75,10 @@ class Captures:
         if source == STANDARD_INPUT:
             file = sys.stdin.buffer
             if isinstance(file, BufferedReader) and not file.seekable():
-                return self._reader(AsItComes(file), STANDARD_INPUT)
-            return self._reader(file, STANDARD_INPUT)
+                return self._reader(index, AsItComes(file), STANDARD_INPUT)
+            return self._reader(index, file, STANDARD_INPUT)
         if not isinstance(source, (str, os.PathLike)):
-            return self._reader(source, name_of(source))
+            return self._reader(index, source, name_of(source))
         path = Path(source)
         opened: BinaryIO | Octets
         try:
@@ -87,11 +88,13 @@ class Captures:
                 opened = stack.enter_context(path.open("rb", buffering=0))
         except (OSError, ValueError) as error:
             raise CaptureError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from error
-        return self._reader(opened, name_of(source))
+        return self._reader(index, opened, name_of(source))
 
-    def _reader(self, file: BinaryIO | Octets, name: str) -> Reader:
-        """A reader for what the first octets say."""
+    def _reader(self, index: int, file: BinaryIO | Octets, name: str) -> Reader:
+        """A reader for what the first octets say, or for the octets of a stream."""
         try:
+            if isinstance(self.sources, Streams):
+                return self.sources.reader(index, file, printable(name), self.fragments)
             return reader_of(file, name, self.fragments, self._limits)
         except OSError as error:
             raise CaptureError(f"{printable(name)}: {error.strerror or error}") from error
@@ -175,8 +178,9 @@ class Captures:
         batches = [_readable(self.readers[index], every_record=True) for index in group]
         streams = [((seg.time, seg) for seg in _flat(of_one)) for of_one in batches]
         begins = [self.sources.begins[index] for index in group]
-        for frame, (_, (_, seg)) in enumerate(merged(streams, begins), self._before + 1):
-            yield seg._replace(frame=frame)
+        has_times = not isinstance(self.sources, Streams)
+        for frame, (_, (time, seg)) in enumerate(merged(streams, begins), self._before + 1):
+            yield seg._replace(frame=frame, time=time if has_times else 0)
 
     def positions(self) -> Iterator[tuple[int, int]]:
         """Yield the index of the reader of each record, and the place in its file, in place of :meth:`batches`."""

@@ -9,7 +9,7 @@ import click
 
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.judging import Judging, judges
-from scapy_mpa.cli.options import divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.options import divides_work, reads_captures_or_streams, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import PARQUET, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
 from scapy_mpa.cli.types import Word
@@ -18,7 +18,7 @@ from scapy_mpa.values.records import FPDURecord
 
 
 @click.command("fpdus")
-@reads_captures
+@reads_captures_or_streams
 @lists_rows("FPDUs", *STYLES, PARQUET)
 @divides_work
 @click.option(

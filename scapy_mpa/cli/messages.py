@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scapy_mpa.cli.options import reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
+from scapy_mpa.cli.options import reads_captures_or_streams, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import PARQUET, check_empty, make_folder, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
 from scapy_mpa.system.names import encodable, printable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("messages")
-@reads_captures
+@reads_captures_or_streams
 @lists_rows("messages", "text", "jsonl", "csv", PARQUET)
 @click.option("--summary", "is_summary", is_flag=True, help="Sum up each connection and kind of message instead.")
 @click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from scapy_mpa.capture.joining import JOININGS, Joining, sources_of
 from scapy_mpa.capture.named import Sources, name_of
+from scapy_mpa.capture.streams import Streams
 from scapy_mpa.cli.types import Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
@@ -18,6 +20,7 @@ from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyz
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
+from scapy_mpa.system.names import printable
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.identify import PROTOCOLS
@@ -102,6 +105,51 @@ class Time(click.ParamType[int]):
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=timezone.utc)
         return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 1000
+
+
+class StreamOf(click.ParamType["tuple[Direction, str]"]):
+    """``initiator=FILE`` or ``responder=FILE``."""
+
+    name = "stream"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Direction, str]:
+        """The side, and what names its octets."""
+        if isinstance(value, tuple):
+            return value
+        side, _, name = value.partition("=")
+        found = next((direction for direction in DIRECTIONS if direction == side.strip().lower()), None)
+        if found is None or not name:
+            self.fail(f"{printable(value)} is not initiator=FILE or responder=FILE", param, ctx)
+        return found, name
+
+
+#: What says nothing of octets without packets, by its parameter.
+_NOT_OF_STREAMS = {
+    "ports": "--port",
+    "hosts": "--host",
+    "frames": "--frames",
+    "since": "--since",
+    "until": "--until",
+    "joining": "--join",
+    "esp": "--esp",
+    "frame": "--frame",
+    "wants_buffers": "--buffers",
+    "order": "--order",
+}
+
+
+def _check_streams(streams: Sequence[tuple[Direction, str]], captures: Sequence[str]) -> None:
+    """Raise :class:`click.UsageError` for what does not go with octets without packets."""
+    if captures:
+        raise click.UsageError("--stream names octets in place of captures: leave CAPTURE out")
+    sides = [side for side, _ in streams]
+    for side in sides:
+        if sides.count(side) > 1:
+            raise click.UsageError(f"--stream {side}= is given twice; one file has all that a side sent")
+    context = click.get_current_context()
+    for parameter, option in _NOT_OF_STREAMS.items():
+        if context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--stream reads octets without packets: {option} does not go with it")
 
 
 class Reading(NamedTuple):
@@ -218,7 +266,24 @@ class Reading(NamedTuple):
 
 def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
     """Add the captures and the options that every command has which reads some; it is handed a :class:`Reading`."""
+    return _reads(command)
 
+
+def reads_captures_or_streams(command: Callable[..., int]) -> Callable[..., int]:
+    """The same, and what names octets without packets, in place of captures."""
+    stream = click.option(
+        "--stream",
+        "streams",
+        multiple=True,
+        metavar="SIDE=FILE",
+        type=StreamOf(),
+        help="In place of captures: the octets that the initiator, or the responder, sent, without packets. Once for "
+        "each side; one alone is enough; - is standard input.",
+    )
+    return _reads(command, stream)
+
+
+def _reads(command: Callable[..., int], *more: Callable[[Callable[..., int]], Callable[..., int]]) -> Callable[..., int]:
     @wraps(command)
     def with_reading(
         *,
@@ -236,13 +301,19 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
         limit: tuple[str, ...],
         joining: Joining,
         esp: str | None,
+        streams: tuple[tuple[Direction, str], ...] = (),
         **others: Any,
     ) -> int:
         try:
             assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
         except MPAError as error:
             raise click.UsageError(str(error)) from None
-        sources = sources_of(captures, joining, limits, _keys(esp))
+        if streams:
+            _check_streams(streams, captures)
+            captures = tuple(name for _, name in streams)
+            sources: Sources = Streams(**dict(streams))
+        else:
+            sources = sources_of(captures, joining, limits, _keys(esp))
         selects = ports or hosts or frames is not None
         selection = Selection(frames, ports or None, hosts or None) if selects else EVERYTHING
         shown = DIRECTIONS if direction is None else (direction,)
@@ -267,6 +338,7 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             *(word for one in limit for word in ("--limit", one)),
             *(("--join", joining) if joining != "auto" else ()),
             *(("--esp", esp) if esp is not None else ()),
+            *(word for side, name in streams for word in ("--stream", f"{side}={name}")),
         )
         return command(
             Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
@@ -275,7 +347,8 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
     decorated = with_reading
     for decorate in reversed(
         (
-            click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=click.Path()),
+            click.argument("captures", metavar="CAPTURE...", nargs=-1, required=not more, type=click.Path()),
+            *more,
             click.option(
                 "--connection",
                 "connections",

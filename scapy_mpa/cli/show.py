@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import click
 
 from scapy_mpa.cli.colours import paint, style
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage
 from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -38,7 +38,7 @@ class _FPDUType(click.ParamType[FPDUNumber]):
 
 
 @click.command("show")
-@reads_captures
+@reads_captures_or_streams
 @click.option("--frame", type=click.IntRange(1), metavar="N", help="All that this frame of the capture brought.")
 @click.option(
     "--seq",

@@ -7,12 +7,12 @@ from typing import Literal
 
 import click
 
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.types import Word
 
 
 @click.command("startup")
-@reads_captures
+@reads_captures_or_streams
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def startup_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
     """Show MPA Request beside MPA Reply, field by field: offered, answered, agreed on.

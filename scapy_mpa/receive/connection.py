@@ -40,7 +40,7 @@ from scapy_mpa.tcp.acceptance import Acceptance, Range, why_left_out
 from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.tcp.handshake import Handshake
 from scapy_mpa.tcp.intake import Intake
-from scapy_mpa.values.segment import PATH_MTU, RST, SYN, Segment, bare, endpoints
+from scapy_mpa.values.segment import PATH_MTU, RST, STREAM_KEYS, SYN, Segment, bare, endpoints
 from scapy_mpa.watch.lifecycle import Lives
 from scapy_mpa.watch.pathmtu import see_path_mtu
 from scapy_mpa.watch.startup import (
@@ -558,8 +558,10 @@ class TCPConnection:
             return False
         if not any(phase.may_be_fpdus and phase.waiting for phase in phases):
             return False
-        # Who is the Initiator cannot be known.
-        initiator, responder = (second, first) if self._first_sender is second.half else phases
+        # Who is the Initiator cannot be known, unless somebody says whose octets they are.
+        told = [phase for phase in phases if phase.half.key == STREAM_KEYS["initiator"]]
+        is_second = told[0] is second if told else self._first_sender is second.half
+        initiator, responder = (second, first) if is_second else phases
         waited = self._waited(initiator, responder)
         starts = {role: waited[role].told_start() for role in DIRECTIONS}
         is_told = any(start is not None for start in starts.values())

@@ -17,6 +17,7 @@ from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.tcp.half import DIRECTIONS, Direction
 from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle, Quoted, Terminated
+from scapy_mpa.values.segment import is_stream
 from scapy_mpa.values.startup import PartOfFrame
 
 #: Octets of Private Data that are quoted.
@@ -370,6 +371,8 @@ def _says_closed(known: Circumstances) -> str:
 
 def _says_open(known: Circumstances) -> str:
     life = known.life
+    if is_stream(known.connection.half("initiator").key):
+        return "how it ended is not known: octets without packets do not show it"
     return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
 
 
