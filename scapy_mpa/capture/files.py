@@ -26,7 +26,7 @@ from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
 from scapy_mpa.capture.source import Expansion, Octets, octets_of, what_else
-from scapy_mpa.capture.streams import Streams
+from scapy_mpa.capture.streams import StreamReader, Streams, answered
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -130,6 +130,14 @@ class Captures:
 
         Raises :class:`~scapy_mpa.errors.CaptureError` at the end if a damaged capture gave no packet at all.
         """
+        batches = self._batches()
+        if not isinstance(self.sources, Streams):
+            return batches
+        # Acknowledgements would say that octets from the middle of a connection are its first.
+        streams = [reader for reader in self.readers if isinstance(reader, StreamReader)]
+        return answered(batches) if all(reader.is_from_start for reader in streams) else batches
+
+    def _batches(self) -> Iterator[list[Segment]]:
         for group in self.sources.groups:
             if len(group) == 1:
                 reader = self.readers[group[0]]

@@ -9,7 +9,7 @@ are :data:`~scapy_mpa.rules.octets.NEED_PACKETS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from scapy_mpa.capture.named import CaptureSource, Sources
@@ -20,7 +20,7 @@ from scapy_mpa.capture.source import MAGIC_LENGTH, read_exactly
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH
-from scapy_mpa.values.segment import ACK_FLAG, STREAM_KEYS, Segment
+from scapy_mpa.values.segment import ACK_FLAG, STREAM_KEYS, Segment, reverse_key
 
 if TYPE_CHECKING:
     from scapy_mpa.capture.fragments import Fragments
@@ -54,17 +54,30 @@ class Streams(Sources):
 
     def reader(self, index: int, file: BinaryIO | Octets, name: str, fragments: Fragments) -> StreamReader:
         """What reads the octets of one side; raises OSError, and CaptureError if there are none."""
-        return StreamReader(file, name, fragments, self.directions[index], is_alone=len(self) == 1)
+        return StreamReader(file, name, fragments, self.directions[index])
 
     def as_dict(self, names: Sequence[str]) -> dict[str, str | None]:
         """The names of the files by who sent the octets in them, None where they are not given."""
         given = dict(zip(self.directions, names, strict=True))
-        return {direction: given.get(direction) for direction in STREAM_KEYS}
+        return {"initiator": given.get("initiator"), "responder": given.get("responder")}
 
     @property
     def joined(self) -> None:
         """How captures become one: these are none."""
         return
+
+
+def answered(batches: Iterable[list[Segment]]) -> Iterator[list[Segment]]:
+    """Yield blocks with acknowledgements: nothing of a file comes once more, so none of it is waited for."""
+    reach = dict.fromkeys(STREAM_KEYS.values(), 0)
+    for batch in batches:
+        found: list[Segment] = []
+        for seg in batch:
+            key, peer = seg.key, reverse_key(seg.key)
+            found.append(seg._replace(ack=reach[peer]))
+            reach[key] = seg.seq + seg.length & SEQ_MASK
+            found.append(seg._replace(key=peer, seq=reach[peer], ack=reach[key], start=seg.end, length=0))
+        yield found
 
 
 class StreamReader(Reader):
@@ -75,18 +88,16 @@ class StreamReader(Reader):
         name: what it is called.
         fragments: as any reader has them; there are none.
         direction: whose octets they are.
-        is_alone: whether those of the other side are not given: then none of them count as sent.
     """
 
     unit = "block"
 
-    def __init__(
-        self, octets: BinaryIO | Octets, name: str, fragments: Fragments, direction: Direction, is_alone: bool
-    ) -> None:
-        super().__init__(octets, name, fragments)  # type: ignore[arg-type]
+    def __init__(self, octets: BinaryIO | Octets, name: str, fragments: Fragments, direction: Direction) -> None:
+        super().__init__(octets, name, fragments)
         self._key = STREAM_KEYS[direction]
-        self._flags = ACK_FLAG
         self._head = read_exactly(octets, STARTUP_HEADER_LENGTH)
+        #: Whether the octets begin with a startup frame.
+        self.is_from_start = self._head[:KEY_LENGTH] in (REQUEST_KEY, REPLY_KEY)
         if not self._head:
             raise CaptureError(f"{name}: the file is empty")
         if self._head[:MAGIC_LENGTH] in (*MAGIC_NUMBERS, PCAPNG_MAGIC):
@@ -128,7 +139,7 @@ class StreamReader(Reader):
     def _first(self) -> int:
         """Octets of the first block: a startup frame has one of its own, for no FPDU comes before that of the peer."""
         head = self._head
-        if len(head) == STARTUP_HEADER_LENGTH and head[:KEY_LENGTH] in (REQUEST_KEY, REPLY_KEY):
+        if len(head) == STARTUP_HEADER_LENGTH and self.is_from_start:
             return STARTUP_HEADER_LENGTH + int.from_bytes(head[-2:], "big")
         return STREAM_BLOCK
 

@@ -41,6 +41,8 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
         raise click.UsageError("--order placed follows the capture: one process must do that, leave --jobs out")
     if order == "placed" and reading.protocols:
         raise click.UsageError("--order placed follows the capture, which shows the upper layer later: leave --ulp out")
+    if order == "placed" and reading.is_of_streams:
+        raise click.UsageError("--stream reads octets without packets: --order placed does not go with it")
     rows.check()
     counted = _Counted()
     if order == "stream":

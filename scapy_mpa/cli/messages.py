@@ -12,6 +12,7 @@ import click
 from scapy_mpa.cli.options import reads_captures_or_streams, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import PARQUET, check_empty, make_folder, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
+from scapy_mpa.report.blocks import in_blocks
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.system.whole import write_whole
 
@@ -69,7 +70,9 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
             elif is_summary:
                 write_text(_summary(found, wanted, rows.output_format), file)
             else:
-                write_text(_lines(wanted, rows.output_format, directory), file)
+                lines = _lines(wanted, rows.output_format, directory)
+                is_text_of_streams = rows.output_format == "text" and rows.reading.is_of_streams
+                write_text(map(in_blocks, lines) if is_text_of_streams else lines, file)
     if not wanted.is_any:
         warn_of_nothing(rows.filters, "message")
     warn_of_remark(found.remark)

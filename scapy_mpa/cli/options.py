@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -36,6 +36,7 @@ Found = TypeVar("Found", "FoundFPDUs", "CapturedMessages")
 
 
 _SECOND = 1_000_000_000
+_Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
 
 class FrameRange(click.ParamType[tuple[int, int | None]]):
@@ -134,7 +135,7 @@ _NOT_OF_STREAMS = {
     "esp": "--esp",
     "frame": "--frame",
     "wants_buffers": "--buffers",
-    "order": "--order",
+    "is_summary": "--summary",
 }
 
 
@@ -176,6 +177,11 @@ class Reading(NamedTuple):
     named: tuple[str, ...] = ()
     #: The captures, with how they become one.
     sources: Sources = Sources(())
+
+    @property
+    def is_of_streams(self) -> bool:
+        """Whether octets without packets are read."""
+        return isinstance(self.sources, Streams)
 
     @property
     def has_times(self) -> bool:
@@ -283,7 +289,7 @@ def reads_captures_or_streams(command: Callable[..., int]) -> Callable[..., int]
     return _reads(command, stream)
 
 
-def _reads(command: Callable[..., int], *more: Callable[[Callable[..., int]], Callable[..., int]]) -> Callable[..., int]:
+def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]:
     @wraps(command)
     def with_reading(
         *,
@@ -308,6 +314,8 @@ def _reads(command: Callable[..., int], *more: Callable[[Callable[..., int]], Ca
             assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
         except MPAError as error:
             raise click.UsageError(str(error)) from None
+        if more and not captures and not streams:
+            raise click.UsageError("Missing argument 'CAPTURE...'.")
         if streams:
             _check_streams(streams, captures)
             captures = tuple(name for _, name in streams)
@@ -344,82 +352,81 @@ def _reads(command: Callable[..., int], *more: Callable[[Callable[..., int]], Ca
             Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
         )
 
-    decorated = with_reading
-    for decorate in reversed(
-        (
-            click.argument("captures", metavar="CAPTURE...", nargs=-1, required=not more, type=click.Path()),
-            *more,
-            click.option(
-                "--connection",
-                "connections",
-                multiple=True,
-                type=click.IntRange(0),
-                help="Only the connection with this number. May be repeated.",
-            ),
-            click.option("-d", "--direction", type=Word(DIRECTIONS), help="Only what this side sent."),
-            click.option(
-                "--port",
-                "ports",
-                multiple=True,
-                type=click.IntRange(0, 65535),
-                help="Only TCP connections with this port on either side. May be repeated.",
-            ),
-            click.option(
-                "--host",
-                "hosts",
-                multiple=True,
-                type=Host(),
-                help="Only TCP connections with this IP address on either side. May be repeated.",
-            ),
-            click.option(
-                "--since",
-                type=Time(),
-                help="Only connections that were there then or later, and of their findings, FPDUs and messages those "
-                "of that time: seconds since the epoch, or a date and time (ISO 8601, UTC).",
-            ),
-            click.option("--until", type=Time(), help="The same, until then."),
-            click.option(
-                "--ulp",
-                "protocols",
-                multiple=True,
-                type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
-                help="Only connections of this upper layer. May be repeated.",
-            ),
-            click.option(
-                "--join",
-                "joining",
-                type=Word(JOININGS),
-                default="auto",
-                help="How several captures become one: follow reads one after the other, merge by time. auto follows "
-                "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
-            ),
-            click.option(
-                "--esp",
-                metavar="FILE",
-                type=click.Path(),
-                help="Keys of what travels under IPsec's ESP: the esp_sa file of Wireshark. Needs cryptography.",
-            ),
-            click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
-            click.option(
-                "--profile",
-                type=Word(tuple(PROFILES)),
-                help="The specification that the connections follow, whatever their startup frames say.",
-            ),
-            click.option(
-                "--assume",
-                multiple=True,
-                metavar="WHAT=VALUE,...",
-                help="What no startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
-                "start=SEQ (where Full Operation begins). May be repeated.",
-            ),
-            click.option(
-                "--limit",
-                multiple=True,
-                metavar="WHAT=NUMBER",
-                help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
-            ),
-        )
-    ):
+    options: tuple[_Decorator, ...] = (
+        click.argument("captures", metavar="CAPTURE...", nargs=-1, required=not more, type=click.Path()),
+        *more,
+        click.option(
+            "--connection",
+            "connections",
+            multiple=True,
+            type=click.IntRange(0),
+            help="Only the connection with this number. May be repeated.",
+        ),
+        click.option("-d", "--direction", type=Word(DIRECTIONS), help="Only what this side sent."),
+        click.option(
+            "--port",
+            "ports",
+            multiple=True,
+            type=click.IntRange(0, 65535),
+            help="Only TCP connections with this port on either side. May be repeated.",
+        ),
+        click.option(
+            "--host",
+            "hosts",
+            multiple=True,
+            type=Host(),
+            help="Only TCP connections with this IP address on either side. May be repeated.",
+        ),
+        click.option(
+            "--since",
+            type=Time(),
+            help="Only connections that were there then or later, and of their findings, FPDUs and messages those "
+            "of that time: seconds since the epoch, or a date and time (ISO 8601, UTC).",
+        ),
+        click.option("--until", type=Time(), help="The same, until then."),
+        click.option(
+            "--ulp",
+            "protocols",
+            multiple=True,
+            type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
+            help="Only connections of this upper layer. May be repeated.",
+        ),
+        click.option(
+            "--join",
+            "joining",
+            type=Word(JOININGS),
+            default="auto",
+            help="How several captures become one: follow reads one after the other, merge by time. auto follows "
+            "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
+        ),
+        click.option(
+            "--esp",
+            metavar="FILE",
+            type=click.Path(),
+            help="Keys of what travels under IPsec's ESP: the esp_sa file of Wireshark. Needs cryptography.",
+        ),
+        click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
+        click.option(
+            "--profile",
+            type=Word(tuple(PROFILES)),
+            help="The specification that the connections follow, whatever their startup frames say.",
+        ),
+        click.option(
+            "--assume",
+            multiple=True,
+            metavar="WHAT=VALUE,...",
+            help="What no startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
+            "start=SEQ (where Full Operation begins). May be repeated.",
+        ),
+        click.option(
+            "--limit",
+            multiple=True,
+            metavar="WHAT=NUMBER",
+            help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+        ),
+    )
+    decorated: Callable[..., int] = with_reading
+    for decorate in reversed(options):
         decorated = decorate(decorated)
     return decorated
 

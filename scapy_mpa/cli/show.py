@@ -13,6 +13,7 @@ from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_da
 from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.report.blocks import in_blocks
 from scapy_mpa.tcp.half import Direction
 
 
@@ -89,6 +90,6 @@ def show_command(
         click.echo(json.dumps(shown.as_dict(report), indent=2))
     else:
         for line in shown_lines(shown, full, style, paint):
-            click.echo(line)
+            click.echo(in_blocks(line) if reading.is_of_streams else line)
     warn_of_damage(report.damage)
     return 1 if shown.has_error else 0

@@ -9,6 +9,7 @@ import click
 
 from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.types import Word
+from scapy_mpa.report.blocks import in_blocks
 
 
 @click.command("startup")
@@ -33,7 +34,7 @@ def startup_command(reading: Reading, output_format: Literal["text", "json"]) ->
     else:
         for one in found:
             for line in one.lines():
-                click.echo(line)
+                click.echo(in_blocks(line) if reading.is_of_streams else line)
         if not found:
             click.echo("no MPA connection")
     if not found:

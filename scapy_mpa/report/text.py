@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 from scapy_mpa.capture.named import Joined
+from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, Summary, summary_line, summary_of
@@ -23,12 +23,6 @@ More = Callable[[Connection], Iterable[str]]
 
 #: So many connections are told of, unless all are wanted.
 MOST_CONNECTIONS = 50
-#: What is said of octets without packets.
-WITHOUT_PACKETS = (
-    "  octets without packets: addresses, times, segments, how it ended and who sent first are not known; "
-    "blocks are parts of the files"
-)
-_FRAMES = re.compile(r"\bframe(s?)(?= \d)")
 #: How connections ended, in words.
 ENDED_WORDS = {
     "lost": "lost",
@@ -74,13 +68,10 @@ def report_lines(
     connection comes before its findings.
     """
     lines = _report_lines(report, style, every, summary_only, more_of)
-    # What sentences call frames are blocks of the files there.
-    yield from lines if report.streams is None else (_FRAMES.sub(r"block\1", line) for line in lines)
+    yield from lines if report.streams is None else map(in_blocks, lines)
 
 
-def _report_lines(
-    report: Report, style: Styler, every: bool, summary_only: bool, more_of: More
-) -> Iterator[str]:
+def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool, more_of: More) -> Iterator[str]:
     like_others = alike(report.connections)
     shown = [] if summary_only else _shown(report, like_others, every)
     yield summary_line(report)
@@ -89,7 +80,7 @@ def _report_lines(
     if report.joined is not None:
         yield f"  {len(report.captures)} files, {JOINED_WORDS[report.joined]}"
     if report.streams is not None:
-        yield WITHOUT_PACKETS
+        yield f"  {WITHOUT_PACKETS}"
     told = sum(1 + like_others.get(one.number, 0) for one in shown)
     if not summary_only and told < len(report.connections):
         yield f"  {_left_out(report, told)}"

@@ -250,6 +250,8 @@ def _says_beginning(known: Circumstances) -> str:
 
 
 def _is_unanswered(known: Circumstances) -> bool:
+    if is_stream(known.connection.half("initiator").key):
+        return False  # the octets of one side say nothing of the other
     return known.connection.request is not None and known.connection.reply is None and not known.has_fpdus
 
 
