@@ -256,6 +256,11 @@ class TCPDirection:
         )
 
 
+def _began(phases: Sequence[StartupPhase], first_sender: Half | None) -> Half | None:
+    """Who counts as the Initiator: of octets without packets the side that is told, else who sent the first data."""
+    return {one.half.key: one.half for one in phases}.get(STREAM_KEYS["initiator"], first_sender)
+
+
 class TCPConnection:
     """Both directions of a TCP connection.
 
@@ -559,9 +564,7 @@ class TCPConnection:
         if not any(phase.may_be_fpdus and phase.waiting for phase in phases):
             return False
         # Who is the Initiator cannot be known, unless somebody says whose octets they are.
-        told = [phase for phase in phases if phase.half.key == STREAM_KEYS["initiator"]]
-        is_second = told[0] is second if told else self._first_sender is second.half
-        initiator, responder = (second, first) if is_second else phases
+        initiator, responder = (second, first) if _began(phases, self._first_sender) is second.half else phases
         waited = self._waited(initiator, responder)
         starts = {role: waited[role].told_start() for role in DIRECTIONS}
         is_told = any(start is not None for start in starts.values())
