@@ -54,6 +54,13 @@ class Selection(NamedTuple):
             segments = [seg for seg in segments if not hosts.isdisjoint(addresses_of(seg.key))]
         return segments
 
+    def takes(self, key: bytes) -> bool:
+        """Whether the ports and addresses of a key are selected."""
+        ports = {int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")}
+        return (self.ports is None or not ports.isdisjoint(self.ports)) and (
+            self.hosts is None or not {*addresses_of(key)}.isdisjoint(self.hosts)
+        )
+
 
 #: So many blocks are read before what was placed in the first of them is yielded.
 _LAG = 8
