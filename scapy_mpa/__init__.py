@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from scapy_mpa.capture.streams import Streams as Streams
     from scapy_mpa.catalogue.malformed import Malformed as Malformed
     from scapy_mpa.craft.setup import ConversationError as ConversationError
     from scapy_mpa.errors import CaptureError as CaptureError
@@ -80,6 +81,7 @@ _WHERE = {
     "RemoteProtocolError": "scapy_mpa.live.errors",
     "FPDURecord": "scapy_mpa.values.records",
     "Limits": "scapy_mpa.values.limits",
+    "Streams": "scapy_mpa.capture.streams",
     "Selection": "scapy_mpa.report.analysis",
     "analyze": "scapy_mpa.report.analysis",
     "iter_fpdus": "scapy_mpa.report.analysis",

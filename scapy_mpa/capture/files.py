@@ -26,6 +26,8 @@ from scapy_mpa.capture.pcap import MAGIC_NUMBERS, PcapReader
 from scapy_mpa.capture.pcapng import PCAPNG_MAGIC, PcapngReader
 from scapy_mpa.capture.reader import BLOCK_SIZE, Reader
 from scapy_mpa.capture.source import Expansion, Octets, octets_of, what_else
+from scapy_mpa.capture.streams import StreamReader, Streams, answered
+from scapy_mpa.capture.twice import SAME_TIME, PacketsTwice
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -74,10 +76,10 @@ class Captures:
         if source == STANDARD_INPUT:
             file = sys.stdin.buffer
             if isinstance(file, BufferedReader) and not file.seekable():
-                return self._reader(AsItComes(file), STANDARD_INPUT)
-            return self._reader(file, STANDARD_INPUT)
+                return self._reader(index, AsItComes(file), STANDARD_INPUT)
+            return self._reader(index, file, STANDARD_INPUT)
         if not isinstance(source, (str, os.PathLike)):
-            return self._reader(source, name_of(source))
+            return self._reader(index, source, name_of(source))
         path = Path(source)
         opened: BinaryIO | Octets
         try:
@@ -87,11 +89,13 @@ class Captures:
                 opened = stack.enter_context(path.open("rb", buffering=0))
         except (OSError, ValueError) as error:
             raise CaptureError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from error
-        return self._reader(opened, name_of(source))
+        return self._reader(index, opened, name_of(source))
 
-    def _reader(self, file: BinaryIO | Octets, name: str) -> Reader:
-        """A reader for what the first octets say."""
+    def _reader(self, index: int, file: BinaryIO | Octets, name: str) -> Reader:
+        """A reader for what the first octets say, or for the octets of a stream."""
         try:
+            if isinstance(self.sources, Streams):
+                return self.sources.reader(index, file, printable(name), self.fragments)
             return reader_of(file, name, self.fragments, self._limits)
         except OSError as error:
             raise CaptureError(f"{printable(name)}: {error.strerror or error}") from error
@@ -127,18 +131,39 @@ class Captures:
 
         Raises :class:`~scapy_mpa.errors.CaptureError` at the end if a damaged capture gave no packet at all.
         """
-        for group in self.sources.groups:
+        batches = self._batches()
+        if not isinstance(self.sources, Streams):
+            return batches
+        # Acknowledgements would say that octets from the middle of a connection are its first.
+        streams = [reader for reader in self.readers if isinstance(reader, StreamReader)]
+        return answered(batches) if all(reader.is_from_start for reader in streams) else batches
+
+    def _batches(self) -> Iterator[list[Segment]]:
+        twice = PacketsTwice([*zip(self.sources.begins, self.sources.ends, strict=True)])
+        groups, latest = self.sources.groups, 0
+        for number, group in enumerate(groups):
             if len(group) == 1:
                 reader = self.readers[group[0]]
                 reader.begin_at(self._before)
+                due = [begin for other in groups[number + 1 :] for i in other if (begin := self.sources.begins[i])]
+                # Those of a rotation may overlap a little; only there a packet may be in two files.
+                earliest = min(due, default=None)
+                last = 0
                 for batch in _readable(reader, every_record=False):
                     self.octets += len(batch[0].buffer) if batch else 0
+                    if batch and len(groups) > 1:
+                        last = max(last, batch[-1].time)
+                        if batch[0].time <= latest + SAME_TIME or (earliest and last >= earliest - SAME_TIME):
+                            batch = [seg for seg in batch if not twice.is_copy(seg, group[0])]
                     yield batch
+                latest = max(latest, last)
             else:
-                yield from self._merged(group)
+                yield from self._merged(group, twice)
             self._end(group)
         for reader in self.readers:
             self._conclude(reader)
+        for note in twice.notes(self.names):
+            self._notes.tell(note)
 
     def _end(self, group: Sequence[int]) -> None:
         self._before += sum(self.readers[index].frames - self.readers[index].before for index in group)
@@ -168,15 +193,17 @@ class Captures:
         together with others.
         """
         for group in self.sources.groups:
-            yield from self._records(group)
+            yield from (seg for _, seg in self._records(group))
             self._end(group)
 
-    def _records(self, group: Sequence[int]) -> Iterator[Segment]:
+    def _records(self, group: Sequence[int]) -> Iterator[tuple[int, Segment]]:
+        """Yield the segments of some captures, by time, each with the index of its capture."""
         batches = [_readable(self.readers[index], every_record=True) for index in group]
         streams = [((seg.time, seg) for seg in _flat(of_one)) for of_one in batches]
         begins = [self.sources.begins[index] for index in group]
-        for frame, (_, (_, seg)) in enumerate(merged(streams, begins), self._before + 1):
-            yield seg._replace(frame=frame)
+        has_times = not isinstance(self.sources, Streams)
+        for frame, (which, (time, seg)) in enumerate(merged(streams, begins), self._before + 1):
+            yield group[which], seg._replace(frame=frame, time=time if has_times else 0)
 
     def positions(self) -> Iterator[tuple[int, int]]:
         """Yield the index of the reader of each record, and the place in its file, in place of :meth:`batches`."""
@@ -186,14 +213,16 @@ class Captures:
                 yield group[which], position
             self._end(group)
 
-    def _merged(self, group: Sequence[int]) -> Iterator[list[Segment]]:
+    def _merged(self, group: Sequence[int], twice: PacketsTwice) -> Iterator[list[Segment]]:
         batch: list[Segment] = []
         # A segment keeps the whole block of its capture; each capture has two at most that are due.
         blocks: set[int] = set()
         held, most = 0, 2 * BLOCK_SIZE * len(group) + _MERGED_OCTETS
-        for seg in self._records(group):
+        for which, seg in self._records(group):
             found: Segment | None = seg
-            if seg.tcp == FRAGMENT:
+            if twice.is_copy(seg, which):
+                found = None
+            elif seg.tcp == FRAGMENT:
                 # Fragments may be dealt out to several captures: they come together in the order of the merge.
                 found = segment_of_fragment(seg, self.fragments)
             elif seg.tcp == UNKNOWN_LINK:

@@ -19,6 +19,7 @@ from scapy_mpa.capture.fragments import Fragments
 from scapy_mpa.capture.named import STANDARD_INPUT, CaptureSource, Joined, Sources, as_sources, name_of
 from scapy_mpa.capture.packet import FRAGMENT, segment_of_fragment
 from scapy_mpa.capture.reader import Reader
+from scapy_mpa.capture.streams import Streams
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.system.names import printable
@@ -115,6 +116,11 @@ class FrameIndex:
         self.close()
         rewind(self._sources)
         return self._sources
+
+    @property
+    def streams(self) -> Streams | None:
+        """The octets that stand for a capture, None if it is one."""
+        return self._sources if isinstance(self._sources, Streams) else None
 
     @property
     def joined(self) -> Joined | None:

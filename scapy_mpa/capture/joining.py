@@ -96,7 +96,8 @@ def sources_of(
     if not captures:
         raise CaptureError(f"no capture can be read: {skipped[0].removesuffix('; skipped')}")
     groups = _groups(captures, ends, joining)
-    return Sources(captures, groups, [one and one.first for one in ends], lenient=lenient, skipped=skipped, esp=esp)
+    begins, lasts = [one and one.first for one in ends], [one and one.last for one in ends]
+    return Sources(captures, groups, begins, lasts, lenient=lenient, skipped=skipped, esp=esp)
 
 
 def _expanded(source: CaptureSource) -> Iterator[tuple[CaptureSource, bool]]:

@@ -29,6 +29,7 @@ class Sources(list[CaptureSource]):
         captures: what names them.
         groups: their indexes: groups are read one after the other, the captures of one merged by time.
         begins: the time of the first record of each, in nanoseconds since the epoch; None if it is not known.
+        ends: the time of the last record of each.
         lenient: whether what cannot be read of one is reported, and the rest is read.
         skipped: a line for each file that was found and cannot be read.
         esp: the keys of what travels under ESP, if somebody gave them.
@@ -39,6 +40,7 @@ class Sources(list[CaptureSource]):
         captures: Iterable[CaptureSource],
         groups: Sequence[Sequence[int]] | None = None,
         begins: Sequence[int | None] | None = None,
+        ends: Sequence[int | None] | None = None,
         *,
         lenient: bool = False,
         skipped: Sequence[str] = (),
@@ -47,6 +49,7 @@ class Sources(list[CaptureSource]):
         super().__init__(captures)
         self.groups = [[*range(len(self))]] if groups is None else [[*group] for group in groups]
         self.begins = [None] * len(self) if begins is None else [*begins]
+        self.ends = [None] * len(self) if ends is None else [*ends]
         self.lenient = lenient
         self.skipped = [*skipped]
         self.esp = esp

@@ -11,7 +11,7 @@ import click
 from scapy_mpa.cli.colours import style
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines
-from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.options import Reading, divides_work, reads_captures_or_streams, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
@@ -21,7 +21,7 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 
 
 @click.command("analyze")
-@reads_captures
+@reads_captures_or_streams
 @divides_work
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 @click.option("--summary", "summary_only", is_flag=True, help="Only what the report comes to, no connections.")

@@ -8,11 +8,13 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.lines import print_lines
-from scapy_mpa.cli.options import warn_of_damage
+from scapy_mpa.cli.options import Host, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import check_output, check_read_twice, tell_written, written
 from scapy_mpa.cli.types import Word
 from scapy_mpa.errors import MPAError
+from scapy_mpa.report.analysis import Selection
 from scapy_mpa.system.names import printable
+from scapy_mpa.values.limits import DEFAULT_LIMITS, parse_limits
 
 
 @click.command("compare")
@@ -33,6 +35,26 @@ from scapy_mpa.system.names import printable
     metavar="SECONDS",
     help="Segments that took so much more than the median are listed as delayed.",
 )
+@click.option(
+    "--port",
+    "ports",
+    multiple=True,
+    type=click.IntRange(0, 65535),
+    help="Only TCP connections with this port on either side. May be repeated.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    type=Host(),
+    help="Only TCP connections with this IP address on either side. May be repeated.",
+)
+@click.option(
+    "--limit",
+    multiple=True,
+    metavar="WHAT=NUMBER",
+    help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+)
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 @click.option("--all", "every", is_flag=True, help="List every event, not the first of each kind.")
 @click.option(
@@ -46,6 +68,9 @@ def compare_command(
     receiver: str,
     mapping: tuple[str, ...],
     late: float,
+    ports: tuple[int, ...],
+    hosts: tuple[bytes, ...],
+    limit: tuple[str, ...],
     output_format: Literal["text", "json"],
     every: bool,
     picture: str | None,
@@ -69,7 +94,9 @@ def compare_command(
         check_output((sender, receiver), picture)
     check_read_twice((sender, receiver), "compare")
     try:
-        found = compare(sender, receiver, mapping=mapping, late=late)
+        selection = Selection(ports=ports or None, hosts=hosts or None)
+        limits = parse_limits(limit)
+        found = compare(sender, receiver, mapping=mapping, late=late, limits=limits, selection=selection)
     except MPAError as error:
         raise click.UsageError(str(error)) from None
     if output_format == "json":
@@ -89,5 +116,8 @@ def compare_command(
             write_figure(taps_figure(found), file, ending)
         if output_format == "text":
             tell_written(picture, "what happened between the taps")
+    if not found.connections:
+        given = (("--port", ports), ("--host", hosts))
+        warn_of_nothing(name for name, value in given if value)
     warn_of_damage(found.damage)
     return 1 if found.counts_changes else 0

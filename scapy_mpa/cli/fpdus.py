@@ -10,7 +10,7 @@ import click
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines, terminal_width
-from scapy_mpa.cli.options import divides_work, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.options import divides_work, reads_captures_or_streams, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import PARQUET, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
 from scapy_mpa.cli.types import Word
@@ -20,7 +20,7 @@ from scapy_mpa.values.records import FPDURecord
 
 
 @click.command("fpdus")
-@reads_captures
+@reads_captures_or_streams
 @lists_rows("FPDUs", *STYLES, PARQUET)
 @divides_work
 @click.option(
@@ -43,6 +43,8 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
         raise click.UsageError("--order placed follows the capture: one process must do that, leave --jobs out")
     if order == "placed" and reading.protocols:
         raise click.UsageError("--order placed follows the capture, which shows the upper layer later: leave --ulp out")
+    if order == "placed" and reading.is_of_streams:
+        raise click.UsageError("--stream reads octets without packets: --order placed does not go with it")
     rows.check()
     counted = _Counted()
     if order == "stream":

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from scapy_mpa.cli.lines import print_lines
-from scapy_mpa.cli.options import reads_captures, warn_of_damage, warn_of_nothing, warn_of_remark
+from scapy_mpa.cli.options import reads_captures_or_streams, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import PARQUET, check_empty, make_folder, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
+from scapy_mpa.report.blocks import in_blocks
 from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.system.whole import write_whole
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command("messages")
-@reads_captures
+@reads_captures_or_streams
 @lists_rows("messages", "text", "jsonl", "csv", PARQUET)
 @click.option("--summary", "is_summary", is_flag=True, help="Sum up each connection and kind of message instead.")
 @click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")
@@ -70,7 +71,9 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
             elif is_summary:
                 _write(_summary(found, wanted, rows.output_format), rows, file)
             else:
-                _write(_lines(wanted, rows.output_format, directory), rows, file)
+                lines = _lines(wanted, rows.output_format, directory)
+                is_text_of_streams = rows.output_format == "text" and rows.reading.is_of_streams
+                _write(map(in_blocks, lines) if is_text_of_streams else lines, rows, file)
     if not wanted.is_any:
         warn_of_nothing(rows.filters, "message")
     warn_of_remark(found.remark)

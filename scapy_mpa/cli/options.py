@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from scapy_mpa.capture.joining import JOININGS, Joining, sources_of
 from scapy_mpa.capture.named import Sources, name_of
+from scapy_mpa.capture.streams import Streams
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.progress import progress_of
 from scapy_mpa.cli.types import Word
@@ -20,6 +22,7 @@ from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyz
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
+from scapy_mpa.system.names import printable
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.identify import PROTOCOLS
@@ -35,6 +38,7 @@ Found = TypeVar("Found", "FoundFPDUs", "CapturedMessages")
 
 
 _SECOND = 1_000_000_000
+_Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
 
 class FrameRange(click.ParamType[tuple[int, int | None]]):
@@ -106,6 +110,51 @@ class Time(click.ParamType[int]):
         return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 1000
 
 
+class StreamOf(click.ParamType["tuple[Direction, str]"]):
+    """``initiator=FILE`` or ``responder=FILE``."""
+
+    name = "stream"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Direction, str]:
+        """The side, and what names its octets."""
+        if isinstance(value, tuple):
+            return value
+        side, _, name = value.partition("=")
+        found = next((direction for direction in DIRECTIONS if direction == side.strip().lower()), None)
+        if found is None or not name:
+            self.fail(f"{printable(value)} is not initiator=FILE or responder=FILE", param, ctx)
+        return found, name
+
+
+#: What says nothing of octets without packets, by its parameter.
+_NOT_OF_STREAMS = {
+    "ports": "--port",
+    "hosts": "--host",
+    "frames": "--frames",
+    "since": "--since",
+    "until": "--until",
+    "joining": "--join",
+    "esp": "--esp",
+    "frame": "--frame",
+    "wants_buffers": "--buffers",
+    "is_summary": "--summary",
+}
+
+
+def _check_streams(streams: Sequence[tuple[Direction, str]], captures: Sequence[str]) -> None:
+    """Raise :class:`click.UsageError` for what does not go with octets without packets."""
+    if captures:
+        raise click.UsageError("--stream names octets in place of captures: leave CAPTURE out")
+    sides = [side for side, _ in streams]
+    for side in sides:
+        if sides.count(side) > 1:
+            raise click.UsageError(f"--stream {side}= is given twice; one file has all that a side sent")
+    context = click.get_current_context()
+    for parameter, option in _NOT_OF_STREAMS.items():
+        if context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--stream reads octets without packets: {option} does not go with it")
+
+
 class Reading(NamedTuple):
     """What is to be read, what is told of it, and what of the result is shown."""
 
@@ -130,6 +179,11 @@ class Reading(NamedTuple):
     named: tuple[str, ...] = ()
     #: The captures, with how they become one.
     sources: Sources = Sources(())
+
+    @property
+    def is_of_streams(self) -> bool:
+        """Whether octets without packets are read."""
+        return isinstance(self.sources, Streams)
 
     @property
     def has_times(self) -> bool:
@@ -220,7 +274,24 @@ class Reading(NamedTuple):
 
 def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
     """Add the captures and the options that every command has which reads some; it is handed a :class:`Reading`."""
+    return _reads(command)
 
+
+def reads_captures_or_streams(command: Callable[..., int]) -> Callable[..., int]:
+    """The same, and what names octets without packets, in place of captures."""
+    stream = click.option(
+        "--stream",
+        "streams",
+        multiple=True,
+        metavar="SIDE=FILE",
+        type=StreamOf(),
+        help="In place of captures: the octets that the initiator, or the responder, sent, without packets. Once for "
+        "each side; one alone is enough; - is standard input.",
+    )
+    return _reads(command, stream)
+
+
+def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]:
     @wraps(command)
     def with_reading(
         *,
@@ -238,13 +309,21 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
         limit: tuple[str, ...],
         joining: Joining,
         esp: str | None,
+        streams: tuple[tuple[Direction, str], ...] = (),
         **others: Any,
     ) -> int:
         try:
             assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
         except MPAError as error:
             raise click.UsageError(str(error)) from None
-        sources = sources_of(captures, joining, limits, _keys(esp))
+        if more and not captures and not streams:
+            raise click.UsageError("Missing argument 'CAPTURE...'.")
+        if streams:
+            _check_streams(streams, captures)
+            captures = tuple(name for _, name in streams)
+            sources: Sources = Streams(**dict(streams))
+        else:
+            sources = sources_of(captures, joining, limits, _keys(esp))
         selects = ports or hosts or frames is not None
         selection = Selection(frames, ports or None, hosts or None) if selects else EVERYTHING
         shown = DIRECTIONS if direction is None else (direction,)
@@ -269,88 +348,89 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
             *(word for one in limit for word in ("--limit", one)),
             *(("--join", joining) if joining != "auto" else ()),
             *(("--esp", esp) if esp is not None else ()),
+            *(word for side, name in streams for word in ("--stream", f"{side}={name}")),
         )
         with progress_of(what[0]):
             return command(
                 Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
             )
 
-    decorated = with_reading
-    for decorate in reversed(
-        (
-            click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, type=click.Path()),
-            click.option(
-                "--connection",
-                "connections",
-                multiple=True,
-                type=click.IntRange(0),
-                help="Only the connection with this number. May be repeated.",
-            ),
-            click.option("-d", "--direction", type=Word(DIRECTIONS), help="Only what this side sent."),
-            click.option(
-                "--port",
-                "ports",
-                multiple=True,
-                type=click.IntRange(0, 65535),
-                help="Only TCP connections with this port on either side. May be repeated.",
-            ),
-            click.option(
-                "--host",
-                "hosts",
-                multiple=True,
-                type=Host(),
-                help="Only TCP connections with this IP address on either side. May be repeated.",
-            ),
-            click.option(
-                "--since",
-                type=Time(),
-                help="Only connections that were there then or later, and of their findings, FPDUs and messages those "
-                "of that time: seconds since the epoch, or a date and time (ISO 8601, UTC).",
-            ),
-            click.option("--until", type=Time(), help="The same, until then."),
-            click.option(
-                "--ulp",
-                "protocols",
-                metavar="ULP",
-                multiple=True,
-                type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
-                help=f"Only connections of this upper layer: {', '.join((*PROTOCOLS, UNKNOWN))}. May be repeated.",
-            ),
-            click.option(
-                "--join",
-                "joining",
-                type=Word(JOININGS),
-                default="auto",
-                help="How several captures become one: follow reads one after the other, merge by time. auto follows "
-                "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
-            ),
-            click.option(
-                "--esp",
-                metavar="FILE",
-                type=click.Path(),
-                help="Keys of what travels under IPsec's ESP: the esp_sa file of Wireshark. Needs cryptography.",
-            ),
-            click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
-            click.option(
-                "--profile",
-                type=Word(tuple(PROFILES)),
-                help="The specification that the connections follow, whatever their startup frames say.",
-            ),
-            click.option(
-                "--assume",
-                multiple=True,
-                metavar="WHAT=VALUE,...",
-                help="What no startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
-                "start=SEQ (where Full Operation begins). May be repeated.",
-            ),
-            click.option(
-                "--limit",
-                multiple=True,
-                metavar="WHAT=NUMBER",
-                help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
-            ),
-        )
-    ):
+    options: tuple[_Decorator, ...] = (
+        click.argument("captures", metavar="CAPTURE...", nargs=-1, required=not more, type=click.Path()),
+        *more,
+        click.option(
+            "--connection",
+            "connections",
+            multiple=True,
+            type=click.IntRange(0),
+            help="Only the connection with this number. May be repeated.",
+        ),
+        click.option("-d", "--direction", type=Word(DIRECTIONS), help="Only what this side sent."),
+        click.option(
+            "--port",
+            "ports",
+            multiple=True,
+            type=click.IntRange(0, 65535),
+            help="Only TCP connections with this port on either side. May be repeated.",
+        ),
+        click.option(
+            "--host",
+            "hosts",
+            multiple=True,
+            type=Host(),
+            help="Only TCP connections with this IP address on either side. May be repeated.",
+        ),
+        click.option(
+            "--since",
+            type=Time(),
+            help="Only connections that were there then or later, and of their findings, FPDUs and messages those "
+            "of that time: seconds since the epoch, or a date and time (ISO 8601, UTC).",
+        ),
+        click.option("--until", type=Time(), help="The same, until then."),
+        click.option(
+            "--ulp",
+            "protocols",
+            metavar="ULP",
+            multiple=True,
+            type=Word((*PROTOCOLS, UNKNOWN), case_sensitive=False),
+            help=f"Only connections of this upper layer: {', '.join((*PROTOCOLS, UNKNOWN))}. May be repeated.",
+        ),
+        click.option(
+            "--join",
+            "joining",
+            type=Word(JOININGS),
+            default="auto",
+            help="How several captures become one: follow reads one after the other, merge by time. auto follows "
+            "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
+        ),
+        click.option(
+            "--esp",
+            metavar="FILE",
+            type=click.Path(),
+            help="Keys of what travels under IPsec's ESP: the esp_sa file of Wireshark. Needs cryptography.",
+        ),
+        click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
+        click.option(
+            "--profile",
+            type=Word(tuple(PROFILES)),
+            help="The specification that the connections follow, whatever their startup frames say.",
+        ),
+        click.option(
+            "--assume",
+            multiple=True,
+            metavar="WHAT=VALUE,...",
+            help="What no startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
+            "start=SEQ (where Full Operation begins). May be repeated.",
+        ),
+        click.option(
+            "--limit",
+            multiple=True,
+            metavar="WHAT=NUMBER",
+            help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+        ),
+    )
+    decorated: Callable[..., int] = with_reading
+    for decorate in reversed(options):
         decorated = decorate(decorated)
     return decorated
 

@@ -10,11 +10,12 @@ import click
 
 from scapy_mpa.cli.colours import paint, style
 from scapy_mpa.cli.lines import print_lines, terminal_width
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage
+from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage
 from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.report.blocks import in_blocks
 from scapy_mpa.tcp.half import Direction
 
 
@@ -40,7 +41,7 @@ class _FPDUType(click.ParamType[FPDUNumber]):
 
 
 @click.command("show")
-@reads_captures
+@reads_captures_or_streams
 @click.option("--frame", type=click.IntRange(1), metavar="N", help="All that this frame of the capture brought.")
 @click.option(
     "--seq",
@@ -91,6 +92,7 @@ def show_command(
         end_progress()
         click.echo(json.dumps(shown.as_dict(report), indent=2))
     else:
-        print_lines(shown_lines(shown, full, style, paint, terminal_width()))
+        lines = shown_lines(shown, full, style, paint, terminal_width())
+        print_lines(map(in_blocks, lines) if reading.is_of_streams else lines)
     warn_of_damage(report.damage)
     return 1 if shown.has_error else 0

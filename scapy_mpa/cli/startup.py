@@ -8,13 +8,14 @@ from typing import Literal
 import click
 
 from scapy_mpa.cli.lines import print_lines, terminal_width
-from scapy_mpa.cli.options import Reading, reads_captures, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
+from scapy_mpa.report.blocks import in_blocks
 
 
 @click.command("startup")
-@reads_captures
+@reads_captures_or_streams
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def startup_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
     """Show MPA Request beside MPA Reply, field by field: offered, answered, agreed on.
@@ -36,7 +37,8 @@ def startup_command(reading: Reading, output_format: Literal["text", "json"]) ->
     else:
         width = terminal_width()
         for one in found:
-            print_lines(one.lines(width))
+            lines = one.lines(width)
+            print_lines(map(in_blocks, lines) if reading.is_of_streams else lines)
         if not found:
             click.echo("no MPA connection")
     if not found:

@@ -10,13 +10,14 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.joining import sources_of
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.compare.changes import column
+from scapy_mpa.compare.clock import ClockOffset, clock_of
 from scapy_mpa.compare.half import ComparedHalf, HalfTaps
-from scapy_mpa.compare.matching import middle, unique_delays
+from scapy_mpa.compare.matching import timed_delays
 from scapy_mpa.compare.pairing import Mapping, Pair, paired, shift_of
 from scapy_mpa.compare.tap import Tap, TapHalf
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.sequence import seq_diff
-from scapy_mpa.report.analysis import analyze
+from scapy_mpa.report.analysis import EVERYTHING, Selection, analyze
 from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.tcp.half import Direction
@@ -28,28 +29,6 @@ SCHEMA = 1
 _SECOND = 1_000_000_000
 #: Seconds above the median from which a segment is delayed.
 LATE = 0.01
-
-
-class ClockOffset(NamedTuple):
-    """How the clocks of both taps differ, in nanoseconds.
-
-    Attributes:
-        offset: by how much that of the second capture is ahead; half the way there and back is taken for each way.
-        error: by how much that may be wrong: half the fastest way there and back.
-        is_known: whether segments of both directions say it; if not, the fastest segment counts as taking no time.
-    """
-
-    offset: int
-    error: int
-    is_known: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """The keys of the JSON."""
-        return {
-            "offset": self.offset / _SECOND,
-            "error": self.error / _SECOND if self.is_known else None,
-            "known": self.is_known,
-        }
 
 
 class ComparedConnection:
@@ -97,7 +76,10 @@ class Comparison(NamedTuple):
     def is_same(self) -> bool:
         """Whether nothing was found on the way."""
         halves = (half for one in self.connections for half in one.halves.values())
-        return not any(half.counts or any(half.remarks()) or not half.is_compared for half in halves)
+        return not any(
+            half.counts or any(half.remarks()) or not half.is_compared or half.differs_in_acknowledgements
+            for half in halves
+        )
 
     @property
     def counts_changes(self) -> bool:
@@ -128,6 +110,7 @@ def compare(
     mapping: Iterable[str] = (),
     late: float = LATE,
     limits: Limits = DEFAULT_LIMITS,
+    selection: Selection = EVERYTHING,
 ) -> Comparison:
     """Compare two captures of the same connections, made at two places.
 
@@ -139,14 +122,18 @@ def compare(
         mapping: What a NAT makes of addresses: ``A=B``, with ports or without, A as in ``sender``.
         late: Seconds above the median from which a segment counts as delayed.
         limits: How much is held back while the captures are analysed.
+        selection: The ports and addresses of connections that are compared, as one of the captures shows them.
 
     Raises:
         CaptureError: Nothing of a capture can be read, or there is no room for its octets.
         MPAError: A mapping is none.
     """
+    mapping = [*mapping]
     mapped = Mapping(mapping)
     sources = sources_of(sender, limits=limits), sources_of(receiver, limits=limits)
-    reports = analyze(sources[0], limits=limits), analyze(sources[1], limits=limits)
+    # Behind a NAT others stand for these ports and addresses.
+    early = EVERYTHING if mapping else selection
+    reports = tuple(analyze(source, selection=early, limits=limits) for source in sources)
     first, second = (report.connections for report in reports)
     pairs = paired(first, second, mapped)
     taken = {id(pair.connections[1]) for pair in pairs}
@@ -155,6 +142,7 @@ def compare(
     for one in second:
         if id(one) not in taken:
             pairs.append(Pair((None, one), (one.initiator.key, one.initiator.key)))
+    pairs = [pair for pair in pairs if any(selection.takes(key) for key in pair.keys)]
     with ExitStack() as stack:
         taps = []
         for which, source in enumerate(sources):
@@ -165,7 +153,7 @@ def compare(
             except OSError as error:
                 raise CaptureError(f"no room for the octets of a capture: {error.strerror or error}") from None
             taps.append(tap)
-        return _compared(reports, pairs, (taps[0], taps[1]), late)
+        return _compared((reports[0], reports[1]), pairs, (taps[0], taps[1]), late)
 
 
 def _wanted(pairs: Sequence[Pair], which: int) -> Iterator[tuple[bytes, bytes, tuple[int, int] | None]]:
@@ -199,11 +187,10 @@ def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple
             halves[direction] = ComparedHalf(direction, at, way, shift)
         found.append((ComparedConnection(len(found), pair, halves), clock))
     known = [clock for _, clock in found if clock is not None]
-    best = min(known, key=lambda one: (not one.is_known, one.error), default=None)
+    best = min(known, key=lambda one: (not one.is_known, one.drift is None, one.error), default=None)
     for one, _ in found:
         for half in one.halves.values():
-            ahead = best.offset if best is not None else 0
-            half.compare(-ahead if half.sender_tap else ahead, late)
+            half.compare(best, late)
     damage = [*reports[0].damage, *reports[1].damage]
     names = [*map(str, reports[0].captures)], [*map(str, reports[1].captures)]
     return Comparison(names, best, [one for one, _ in found], *only, damage)
@@ -222,20 +209,12 @@ def _clock(
     ends: tuple[tuple[TapHalf, TapHalf], tuple[TapHalf, TapHalf]], shifts: Sequence[int | None]
 ) -> tuple[ClockOffset | None, int]:
     """How the clocks differ, as one connection says, and which tap is the nearer to its Initiator."""
-    ways: list[list[int]] = []
+    ways: list[list[tuple[int, int]]] = []
     for place, shift in enumerate(shifts):
         one, other = ends[0][place], ends[1][place]
         if shift is None or one.base is None or other.base is None:
             ways.append([])
             continue
         moved = seq_diff(other.base, (one.base + shift) & 0xFFFFFFFF)
-        ways.append(unique_delays(column(one), column(other, moved)))
-    if not any(ways):
-        return None, 0
-    if not all(ways):
-        # What the first tap's side sends is fastest where the difference is least, what it receives where it is most.
-        return ClockOffset(min(ways[0]) if ways[0] else max(ways[1]), 0, False), 0
-    # By the clocks, what the nearer one sends seems to take longer, whatever these say.
-    nearer = 0 if middle(ways[0]) >= middle(ways[1]) else 1
-    there, back = min(ways[nearer]), max(ways[1 - nearer])
-    return ClockOffset((there + back) // 2, abs(there - back) // 2, True), nearer
+        ways.append(timed_delays(column(one), column(other, moved)))
+    return clock_of((ways[0], ways[1]))

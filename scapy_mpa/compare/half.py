@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.compare.changes import Change, column, differences, located
+from scapy_mpa.compare.clock import ClockOffset
 from scapy_mpa.compare.matching import covered, match, middle, reordered, unique_delays, without
 from scapy_mpa.compare.tap import TapHalf
 from scapy_mpa.framing.sequence import seq_add
@@ -98,6 +99,7 @@ class ComparedHalf:
         mss: the MSS that its sender's SYN announced at each tap, None where the SYN was not captured.
         markers: whether it carries Markers at each tap, None where that is not known.
         resets: segments with RST at each tap.
+        acknowledgements: segments at each tap that acknowledge and have no octets.
         is_compared: whether octets and segments could be compared.
     """
 
@@ -118,12 +120,18 @@ class ComparedHalf:
             for half in (taps.sender, taps.receiver)
         )
         self.resets = taps.sent.resets, taps.received.resets
+        self.acknowledgements = taps.sent.acknowledgements, taps.received.acknowledgements
         # Where Markers were taken out the octets behind the first are others by number.
         self.is_compared = shift is not None and (None in self.markers or self.markers[0] == self.markers[1])
         self._taps = taps
 
-    def compare(self, clock: int, late: float) -> None:
-        """Find what happened; the clock of the receiver's tap is ahead by ``clock`` nanoseconds.
+    @property
+    def differs_in_acknowledgements(self) -> bool:
+        """Whether one tap captured more acknowledgements without octets than the other."""
+        return self.acknowledgements[0] != self.acknowledgements[1]
+
+    def compare(self, clock: ClockOffset | None, late: float) -> None:
+        """Find what happened; ``clock`` says by how much the second tap's is ahead, None where nothing does.
 
         Segments that took ``late`` seconds more than the median are delayed.
         """
@@ -144,7 +152,7 @@ class ComparedHalf:
         def note(kind: Kind, of: list[int], at: list[int], delay: float | None = None) -> None:
             self._note(kind, sent, received, of, at, shift, place, delay)
 
-        took = [received.times[two] - sent.times[one] - clock for two, one in found.pairs]
+        took = [self._delay(sent.times[one], received.times[two], clock) for two, one in found.pairs]
         if took:
             most_usual = middle(took)
             self.delays = min(took) / _SECOND, most_usual / _SECOND, max(took) / _SECOND
@@ -170,6 +178,12 @@ class ComparedHalf:
             is_unknown = bool(unknown) and bool(without([(start, start + received.lengths[two])], ours))
             note("unknown" if is_unknown else "repeated", [], [two])
         self._find_changes(shift, place, found.pairs)
+
+    def _delay(self, sent: int, received: int, clock: ClockOffset | None) -> int:
+        """Nanoseconds from the sender's tap to the receiver's, without what the clocks differ."""
+        if clock is None:
+            return received - sent
+        return received - sent + (clock.at(received) if self.sender_tap else -clock.at(sent))
 
     def _find_changes(self, shift: int, place: int, pairs: list[tuple[int, int]]) -> None:
         sent, received, sender, receiver = self._taps
@@ -237,6 +251,7 @@ class ComparedHalf:
             "mss": [*self.mss],
             "markers": [*self.markers],
             "resets": [*self.resets],
+            "acknowledgements": [*self.acknowledgements],
             "changes": [one.as_dict() for one in self.changes],
             "events": [one.as_dict() for one in self.events],
         }

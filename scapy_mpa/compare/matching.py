@@ -59,8 +59,13 @@ class Matches(NamedTuple):
 
 def unique_delays(sent: Passed, received: Passed) -> list[int]:
     """Nanoseconds from one tap to the other, by their clocks, of segments that each tap has once."""
+    return [delay for _, delay in timed_delays(sent, received)]
+
+
+def timed_delays(sent: Passed, received: Passed) -> list[tuple[int, int]]:
+    """The same, each with the time at the first of the taps."""
     return [
-        received.times[there[0]] - sent.times[here[0]]
+        (sent.times[here[0]], received.times[there[0]] - sent.times[here[0]])
         for here, there in _alike(sent, received)
         if len(here) == len(there) == 1
     ]

@@ -15,7 +15,7 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.sequence import seq_diff, unwrap
 from scapy_mpa.system.temporary import temporary_file
 from scapy_mpa.values.options import Announced, announced
-from scapy_mpa.values.segment import ACK_FLAG, RST, SYN, Segment, checksum_is_wrong, detached
+from scapy_mpa.values.segment import ACK_FLAG, FIN, RST, SYN, Segment, checksum_is_wrong, detached
 
 #: Octets that are written to the temporary file at a time.
 _CHUNK = 1 << 20
@@ -75,6 +75,7 @@ class TapHalf:
         kept: octets of payload that were captured.
         highest_ack: the offset up to which the peer acknowledged the stream, None if no acknowledgement was captured.
         resets: segments with RST.
+        acknowledgements: segments that acknowledge and have no octets, nor SYN, FIN or RST.
     """
 
     __slots__ = (
@@ -83,6 +84,7 @@ class TapHalf:
         "_key",
         "_places",
         "_spill",
+        "acknowledgements",
         "base",
         "frames",
         "highest_ack",
@@ -104,7 +106,7 @@ class TapHalf:
         self.lengths, self.kept = array("I"), array("I")
         self._places, self._heads = array("Q"), array("H")
         self.highest_ack: int | None = None
-        self.resets = 0
+        self.resets = self.acknowledgements = 0
         self._highest = 0
 
     def __len__(self) -> int:
@@ -119,6 +121,7 @@ class TapHalf:
             self.isn, self.said = seg.seq, announced(detached(seg))
             self._root(seg.seq)
         if not seg.length or seg.flags & RST:
+            self.acknowledgements += not seg.flags & (SYN | FIN | RST) and bool(seg.flags & ACK_FLAG)
             return
         base = self._root(seg.seq)
         start = unwrap(seg.seq + bool(seg.flags & SYN), self._highest, base)

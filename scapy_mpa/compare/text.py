@@ -25,6 +25,12 @@ def comparison_lines(found: Comparison, *, every: bool = False) -> Iterator[str]
             f"clock of RECEIVER {'ahead' if ahead >= 0 else 'behind'} by {abs(ahead) * 1e3:.3f} ms, "
             f"give or take {clock.error / 1e6:.3f} ms (both ways taken as equally fast)"
         )
+        if clock.drift is not None:
+            rate, error = (1e6 * one for one in (clock.drift.rate, clock.drift.error))
+            yield (
+                f"  in the middle of the captures; it gains {rate:+.3f} microseconds a second, give or take "
+                f"{error:.3f}, which is taken out of delays"
+            )
     elif clock is not None:
         yield "clocks: segments of one direction alone say nothing of them; the fastest counts as taking no time"
     for one in found.connections:
@@ -48,6 +54,9 @@ def _half_lines(half: ComparedHalf, every: bool) -> Iterator[str]:
     yield f"  {half.direction} sends: {plural(here, 'segment')} at {sender}, {there} at {receiver}"
     for remark in half.remarks():
         yield f"    {remark}"
+    if half.differs_in_acknowledgements:
+        ours, theirs = half.acknowledgements
+        yield f"    {plural(ours, 'acknowledgement')} without octets at {sender}, {theirs} at {receiver}"
     if half.delays is not None:
         least, median, most = (f"{1e3 * one:.3f}" for one in half.delays)
         yield f"    took {median} ms ({least} to {most})"

@@ -40,7 +40,7 @@ from scapy_mpa.tcp.acceptance import Acceptance, Range, why_left_out
 from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
 from scapy_mpa.tcp.handshake import Handshake
 from scapy_mpa.tcp.intake import Intake
-from scapy_mpa.values.segment import PATH_MTU, RST, SYN, Segment, bare, endpoints
+from scapy_mpa.values.segment import PATH_MTU, RST, STREAM_KEYS, SYN, Segment, bare, endpoints
 from scapy_mpa.watch.lifecycle import Lives
 from scapy_mpa.watch.pathmtu import see_path_mtu
 from scapy_mpa.watch.startup import (
@@ -254,6 +254,11 @@ class TCPDirection:
             observer=self._observer,
             deviating=DeviatingChain(reassembly, diagnosis, agreed, floor),
         )
+
+
+def _began(phases: Sequence[StartupPhase], first_sender: Half | None) -> Half | None:
+    """Who counts as the Initiator: of octets without packets the side that is told, else who sent the first data."""
+    return {one.half.key: one.half for one in phases}.get(STREAM_KEYS["initiator"], first_sender)
 
 
 class TCPConnection:
@@ -558,8 +563,8 @@ class TCPConnection:
             return False
         if not any(phase.may_be_fpdus and phase.waiting for phase in phases):
             return False
-        # Who is the Initiator cannot be known.
-        initiator, responder = (second, first) if self._first_sender is second.half else phases
+        # Who is the Initiator cannot be known, unless somebody says whose octets they are.
+        initiator, responder = (second, first) if _began(phases, self._first_sender) is second.half else phases
         waited = self._waited(initiator, responder)
         starts = {role: waited[role].told_start() for role in DIRECTIONS}
         is_told = any(start is not None for start in starts.values())

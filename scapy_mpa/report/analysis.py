@@ -22,13 +22,14 @@ from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.part import ReportPart
 from scapy_mpa.report.unfinished import report_unfinished
-from scapy_mpa.rules.findings import Findings
+from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 from scapy_mpa.values.segment import Segment, addresses_of
 
 if TYPE_CHECKING:
+    from scapy_mpa.capture.streams import Streams
     from scapy_mpa.ipsec.associations import Associations
     from scapy_mpa.report.shares import Share
 
@@ -53,6 +54,13 @@ class Selection(NamedTuple):
             segments = [seg for seg in segments if not hosts.isdisjoint(addresses_of(seg.key))]
         return segments
 
+    def takes(self, key: bytes) -> bool:
+        """Whether the ports and addresses of a key are selected."""
+        ports = {int.from_bytes(key[-4:-2], "big"), int.from_bytes(key[-2:], "big")}
+        return (self.ports is None or not ports.isdisjoint(self.ports)) and (
+            self.hosts is None or not {*addresses_of(key)}.isdisjoint(self.hosts)
+        )
+
 
 #: So many blocks are read before what was placed in the first of them is yielded.
 _LAG = 8
@@ -75,6 +83,7 @@ def analyze(
 
     Args:
         capture: A path or an open binary file, or a list of them; also a folder, or a pattern such as ``day/*.pcapng``.
+            Or octets without packets: :class:`~scapy_mpa.capture.streams.Streams`.
         fpdus: Whether the half connections of the report hold a record of every FPDU (about 50 octets each); without,
             counts and findings only.
         selection: What is looked at.
@@ -192,7 +201,7 @@ def _report(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
         first.packets,
         sum(part.tcp_connections for part in parts),
         connections,
-        findings.sorted(),
+        _without_packets(connections, findings.sorted(), index.streams),
         first.damage,
         index,
     )
@@ -204,6 +213,20 @@ def _report_notes(notes: Sequence[Note], findings: Findings) -> None:
         findings.add(
             note.rule, None, note.frame, note.time, 0, note.detail, count=note.times, last_frame=note.last_frame
         )
+
+
+def _without_packets(
+    connections: Sequence[Connection], findings: list[Finding], streams: Streams | None
+) -> list[Finding]:
+    """The findings of no connection; of octets without packets, without what these cannot show, as of connections."""
+    if streams is None:
+        return findings
+    from scapy_mpa.rules.octets import NEED_BOTH, NEED_PACKETS
+
+    hidden = NEED_PACKETS if len(streams) > 1 else NEED_PACKETS | NEED_BOTH
+    for connection in connections:
+        connection.findings = [found for found in connection.findings if found.rule.id not in hidden]
+    return [found for found in findings if found.rule.id not in hidden]
 
 
 class PlacedFPDUs:
@@ -265,7 +288,7 @@ class PlacedFPDUs:
             captures.packets,
             receiver.tcp_connections,
             connections,
-            receiver.findings.sorted(),
+            _without_packets(connections, receiver.findings.sorted(), self._index.streams),
             captures.damage,
             self._index,
         )

@@ -7,6 +7,7 @@ from typing import Any
 from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.verdict import JudgedConnection
 from scapy_mpa.report.words import plural
+from scapy_mpa.values.segment import is_stream
 
 _NANOSECONDS = 1_000_000_000
 
@@ -41,9 +42,15 @@ def lifecycle_as_dict(connection: JudgedConnection, verdict: str) -> dict[str, A
 
 
 def lifecycle_line(connection: JudgedConnection, protocol: str | None = None) -> str:
-    """Its first and last frame, how long it took, retransmissions, and the upper layer, if that is known."""
+    """Its first and last frame, how long it took, retransmissions, and the upper layer, if that is known.
+
+    Of octets without packets, how many of Full Operation there are.
+    """
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
+    if is_stream(connection.half("initiator").key):
+        octets = (f"{plural(connection.half(role).counts.stream_octets, 'octet')} of the {role}" for role in DIRECTIONS)
+        return ", ".join(octets) + (f", {protocol}" if protocol is not None else "")
     again = sum(connection.half(role).counts.retransmitted_segments for role in DIRECTIONS)
     said = f"frames {first_frame} to {last_frame}, {(last_time - first_time) / _NANOSECONDS:.6f} s"
     said += f", {plural(again, 'retransmission')}" if again else ""

@@ -43,6 +43,8 @@ class Report:
         self.captures = captures
         #: How several captures became one, None if there is one.
         self.joined = None if index is None else index.joined
+        #: The octets that stand for a capture, None if it is one.
+        self.streams = None if index is None else index.streams
         self.packets = packets
         self.tcp_connections = tcp_connections
         self.connections = connections
@@ -171,6 +173,7 @@ class Report:
             "schema": SCHEMA_VERSION,
             "captures": self.captures,
             **({} if self.joined is None else {"joined": self.joined}),
+            **({} if self.streams is None else {"streams": self.streams.as_dict(self.captures)}),
             "packets": self.packets,
             "tcp_connections": self.tcp_connections,
             "summary": summary_of(self).as_dict(),
@@ -240,4 +243,6 @@ def summary_line(report: Report) -> str:
     found = Counter(finding.severity for finding in report.all_findings())
     counted = ", ".join(plural(found[severity], severity) for severity in SEVERITIES if found[severity])
     read = f"{plural(report.packets, 'packet')}, {plural(report.tcp_connections, 'TCP connection')}"
+    if report.streams is not None:
+        read = f"{plural(report.packets, 'block')} of {plural(len(report.streams), 'stream')}"
     return f"{read}, {plural(len(report.connections), 'MPA connection')}, {counted or 'nothing to report'}"

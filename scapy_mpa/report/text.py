@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from scapy_mpa.capture.named import Joined
+from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, Summary, summary_line, summary_of
@@ -66,6 +67,11 @@ def report_lines(
     gravest first where they are many; with ``every`` all in any case. ``summary_only`` leaves them out. ``more_of`` a
     connection comes before its findings.
     """
+    lines = _report_lines(report, style, every, summary_only, more_of)
+    yield from lines if report.streams is None else map(in_blocks, lines)
+
+
+def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool, more_of: More) -> Iterator[str]:
     like_others = alike(report.connections)
     shown = [] if summary_only else _shown(report, like_others, every)
     yield summary_line(report)
@@ -73,12 +79,14 @@ def report_lines(
         yield from _summary_lines(summary_of(report), style)
     if report.joined is not None:
         yield f"  {len(report.captures)} files, {JOINED_WORDS[report.joined]}"
+    if report.streams is not None:
+        yield f"  {WITHOUT_PACKETS}"
     told = sum(1 + like_others.get(one.number, 0) for one in shown)
     if not summary_only and told < len(report.connections):
         yield f"  {_left_out(report, told)}"
 
     def where(frame: int) -> str:
-        place = report.file_of(frame)
+        place = report.file_of(frame) if report.streams is None else None
         return f" ({place[0]}, frame {place[1]})" if place is not None else ""
 
     for connection in shown:
@@ -90,10 +98,10 @@ def report_lines(
             yield f"  and {plural(more, 'connection')} more like it from {address_of(connection)} (JSON lists them)"
         yield from more_of(connection)
         for found in connection.findings:
-            yield from finding_lines(found, style, where)
+            yield from finding_lines(found, style, where, is_stream=report.streams is not None)
     if not summary_only:
         for found in report.findings:
-            yield from finding_lines(found, style, where)
+            yield from finding_lines(found, style, where, is_stream=report.streams is not None)
 
 
 def _shown(report: Report, like_others: dict[int, int], every: bool) -> list[Connection]:
@@ -128,15 +136,23 @@ def _summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
         yield f"  {style(rule.severity, rule.severity)} {rule.id}: {plural(times, 'time')}, {where}"
 
 
-def finding_lines(found: Finding, style: Styler = _plain, file_of: Where = _nowhere) -> Iterator[str]:
-    """The lines of one finding: where and what; then by which clause, and what was there if that is told apart."""
-    where = f"frame {found.frame}"
-    if found.count > 1:
-        where += f" to {found.last_frame}" if found.last_frame != found.frame else ""
-        where += f", {found.count} times"
-    where += file_of(found.frame)
-    who = f" {found.direction}," if found.direction is not None else ""
-    yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where},{who} seq {found.seq}: {found.detail}"
+def finding_lines(
+    found: Finding, style: Styler = _plain, file_of: Where = _nowhere, *, is_stream: bool = False
+) -> Iterator[str]:
+    """The lines of one finding: where and what; then by which clause, and what was there if that is told apart.
+
+    Of octets without packets, where is which octet of a stream, from 0.
+    """
+    times = f", {found.count} times" if found.count > 1 else ""
+    if is_stream:
+        where = f"octet {found.seq}" + (f" of the {found.direction}" if found.direction is not None else "") + times
+    else:
+        where = f"frame {found.frame}"
+        if found.count > 1:
+            where += f" to {found.last_frame}" if found.last_frame != found.frame else ""
+        where += times + file_of(found.frame)
+        where += (f", {found.direction}," if found.direction is not None else ",") + f" seq {found.seq}"
+    yield f"  {style(found.severity, found.severity)} {found.rule.id}: {where}: {found.detail}"
     grounds = [ground for ground in (found.clause, found.rule.requirement) if ground]
     if found.code is not None:
         grounds.append(f"error code {found.code}")

@@ -17,6 +17,7 @@ from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.tcp.half import DIRECTIONS, Direction
 from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle, Quoted, Terminated
+from scapy_mpa.values.segment import is_stream
 from scapy_mpa.values.startup import PartOfFrame
 
 #: Octets of Private Data that are quoted.
@@ -255,6 +256,8 @@ def _says_beginning(known: Circumstances) -> str:
 
 
 def _is_unanswered(known: Circumstances) -> bool:
+    if is_stream(known.connection.half("initiator").key):
+        return False  # the octets of one side say nothing of the other
     return known.connection.request is not None and known.connection.reply is None and not known.has_fpdus
 
 
@@ -376,6 +379,8 @@ def _says_closed(known: Circumstances) -> str:
 
 def _says_open(known: Circumstances) -> str:
     life = known.life
+    if is_stream(known.connection.half("initiator").key):
+        return "how it ended is not known: octets without packets do not show it"
     return f"still open when the capture ends{_idle(known)} (last frame {life.last[0]})" + _unacknowledged(known)
 
 

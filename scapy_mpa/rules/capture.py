@@ -65,6 +65,18 @@ CAPTURE_RULES = (
         clause="RFC 4303 §3.4.3",
     ),
     Rule(
+        "capture-twice", "note", "", None, "",
+        "a packet is in one of the captures",
+        "Two captures of one tap hold each packet twice. Packets that are the same, octet for octet and at the same "
+        "time, count once; what one capture lost is taken from the other. Nothing has to be done.",
+    ),
+    Rule(
+        "capture-taps", "note", "", None, "",
+        "captures are of one place in the network",
+        "Each packet that passed two taps is there twice, and the second one looks like a retransmission. Analyse one "
+        "of the captures; scapy-mpa compare sets two side by side.",
+    ),
+    Rule(
         "assumption", "note", "", None, "",
         "what --assume and --profile say of a connection fits the capture",
         "A sequence number that was told as the start of Full Operation, and is not in the capture, changes nothing.",

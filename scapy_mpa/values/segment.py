@@ -17,7 +17,8 @@ class Segment(NamedTuple):
     Attributes:
         frame: number of the frame in the capture, from 1.
         time: nanoseconds since the epoch.
-        key: source address, destination address, source port, destination port (12 or 36 octets).
+        key: source address, destination address, source port, destination port (12 or 36 octets); of octets without
+            packets one of :data:`STREAM_KEYS`.
         seq: sequence number of its first octet (of the SYN, if it carries one).
         ack: acknowledgement number.
         flags: the low eight flag bits of the TCP header, or :data:`PATH_MTU`.
@@ -101,6 +102,15 @@ def small_copy(seg: Segment, copies: dict[int, Segment]) -> Segment:
     return copy
 
 
+#: The keys of octets that came without packets, by who sent them: addresses of one octet, and ports that say nothing.
+STREAM_KEYS: dict[str, bytes] = {"initiator": bytes((0, 1, 0, 0, 0, 0)), "responder": bytes((1, 0, 0, 0, 0, 0))}
+
+
+def is_stream(key: bytes) -> bool:
+    """Whether octets with this key came without packets."""
+    return key in STREAM_KEYS.values()
+
+
 def reverse_key(key: bytes) -> bytes:
     """The key of the opposite direction."""
     address = (len(key) - 4) // 2
@@ -114,7 +124,10 @@ def addresses_of(key: bytes) -> tuple[bytes, bytes]:
 
 
 def endpoints(key: bytes) -> tuple[str, str]:
-    """Source and destination as ``address:port``, IPv6 addresses in brackets (RFC 5952 form)."""
+    """Source and destination as ``address:port``, IPv6 addresses in brackets (RFC 5952 form).
+
+    Of octets without packets, whose addresses nobody knows, ``initiator`` and ``responder``.
+    """
     size = (len(key) - 4) // 2
     if size == 4:
         a, b, c, d, e, f, g, h = key[:8]
@@ -122,6 +135,8 @@ def endpoints(key: bytes) -> tuple[str, str]:
             f"{a}.{b}.{c}.{d}:{key[8] << 8 | key[9]}",
             f"{e}.{f}.{g}.{h}:{key[10] << 8 | key[11]}",
         )
+    if size == 1:
+        return ("initiator", "responder") if key == STREAM_KEYS["initiator"] else ("responder", "initiator")
     from ipaddress import IPv6Address
 
     names = []

@@ -48,6 +48,10 @@ COMMANDS = [
     "fuzz --from {none} --count 1 -o {out}",
     "fuzz --from {there} --case 1 -o {out}",
     "crosscheck {there}",
+    "compare {there} {there}",
+    "compare {there} {none}",
+    "compare {there} {there} --picture {there}",
+    "compare {there} {there} --picture {none}/out",
     "rules {none}",
     "{none}",
 ]

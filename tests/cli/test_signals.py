@@ -35,6 +35,7 @@ COMMANDS = {
     "fuzz": "fuzz --scenario middlebox --count 20 -o {out}/made",
     "split": "fuzz --scenario middlebox --split {out}/made",
     "crosscheck": "crosscheck {capture} --format json",
+    "compare": "compare {capture} {capture} --picture {out}/x.svg",
     "jobs": "analyze --jobs 2 {capture}",
 }
 #: A file that grows line by line: it says what there is when the command is ended.

@@ -1,4 +1,4 @@
-"""What the commands print on terminals of 80 and 60 columns: no line is too wide, no word broken, no escape too many."""
+"""What the commands print on terminals of 80 and 60 columns: no line too wide, no word broken, no escape too many."""
 
 from __future__ import annotations
 

@@ -1,0 +1,197 @@
+"""Packets that two captures hold: two captures of one tap, which are one, or of two taps, which are told apart.
+
+A packet is a copy if a packet in another file is the same from its IP header on, octet for octet, and was captured at
+the same time. Each packet of one file has one copy in each other file at most, and none in its own: a retransmission is
+there once more in every file, and stays. What is alike by addresses, identification and TCP header, but has another TTL
+or checksum, or another time, passed two taps: that is counted and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from scapy_mpa.capture.link import ETHERTYPE_IPV4, ETHERTYPE_IPV6, network_layer
+from scapy_mpa.capture.notes import Note
+from scapy_mpa.capture.packet import FRAGMENT
+from scapy_mpa.values.segment import Segment, addresses_of
+
+#: Nanoseconds between the times of a packet in two captures of one tap, at most.
+SAME_TIME: Final = 1_000_000
+#: The same of packets without identification: a retransmission looks alike then, and is later by a round trip.
+SAME_TIME_UNNAMED: Final = 100_000
+#: Nanoseconds that the clocks of two taps may differ for packets to be seen as alike.
+_ALIKE: Final = 1_000_000_000
+#: Packets that are remembered.
+_MOST: Final = 1 << 16
+#: Of packets that look the same the last ones are compared: a flood of them costs no more than others.
+_COPIES: Final = 32
+#: Octets of extension headers that are looked across.
+_EXTENSIONS: Final = 64
+
+#: What packets that are alike have in common.
+_Look: TypeAlias = "tuple[bytes, int, int, int, int, bytes]"
+
+
+class _Packet(NamedTuple):
+    """A packet: what it has in common with those alike, whether that names it, and all of its octets as a hash."""
+
+    look: _Look
+    is_named: bool
+    octets: int
+
+
+class _Seen:
+    """A packet that was seen: when, its octets as a hash, and in which files."""
+
+    __slots__ = ("files", "octets", "time")
+
+    def __init__(self, time: int, octets: int, file: int) -> None:
+        self.time, self.octets, self.files = time, octets, {file}
+
+
+class _Count:
+    """How many packets, the files of the first, and the frames and time of the first and the last of them."""
+
+    def __init__(self) -> None:
+        self.times = self.frame = self.last_frame = self.time = 0
+        self.files = (0, 0)
+        self.is_mixed = False
+
+    def add(self, seg: Segment, file: int, other: int) -> None:
+        if not self.times:
+            self.frame, self.time, self.files = seg.frame, seg.time, (file, other)
+        self.is_mixed = self.is_mixed or {file, other} != {*self.files}
+        self.times += 1
+        self.last_frame = seg.frame
+
+    def note(self, rule: str, names: Sequence[str], what: str) -> Note:
+        first, second = (names[file] for file in sorted(self.files))
+        where = f"{first} and {second}" + (", and in others" if self.is_mixed else "")
+        said = f"{self.times} packet{'' if self.times == 1 else 's'} of {where} {what}"
+        return Note(rule, self.frame, self.last_frame, self.time, 1, said)
+
+
+class PacketsTwice:
+    """Sees the packets of several captures, by the time of capture, and knows which were there before.
+
+    Args:
+        spans: the times of the first and the last record of each file, None where they are not known.
+    """
+
+    def __init__(self, spans: Sequence[tuple[int | None, int | None]]) -> None:
+        self._spans = spans
+        #: Of files, whether both were captured for some time together; the time of the first packet of each.
+        self._together: dict[tuple[int, int], bool | None] = {}
+        self._firsts: dict[int, int] = {}
+        self._seen: dict[_Look, list[_Seen]] = {}
+        self._order: deque[tuple[int, _Look]] = deque()
+        self._copies, self._alike = _Count(), _Count()
+
+    def is_copy(self, seg: Segment, file: int) -> bool:
+        """Whether a segment, or a fragment, of a file is a copy of one in another file."""
+        packet = _packet(seg)
+        if packet is None:
+            return False
+        self._forget(seg.time)
+        look, is_named, octets = packet
+        self._firsts.setdefault(file, seg.time)
+        there = self._seen.get(look)
+        if there is None:
+            there = self._seen[look] = []
+        most = SAME_TIME if is_named else SAME_TIME_UNNAMED
+        near = [one for one in there[-_COPIES:] if file not in one.files and self._overlap(file, one)]
+        for one in near:
+            if one.octets == octets and abs(seg.time - one.time) <= most:
+                self._copies.add(seg, file, min(one.files))
+                one.files.add(file)
+                return True
+        if is_named:
+            for one in near[:1]:
+                self._alike.add(seg, file, min(one.files))
+                one.files.add(file)
+        there.append(_Seen(seg.time, octets, file))
+        self._order.append((seg.time, look))
+        return False
+
+    def notes(self, names: Sequence[str]) -> list[Note]:
+        """What is to be said of them; ``names`` are those of the files."""
+        found = []
+        if self._copies.times:
+            what = "are the same: captures of one tap; each counts once"
+            found.append(self._copies.note("capture-twice", names, what))
+        if self._alike.times:
+            what = "are alike, but differ in octets or time: two taps; they count as retransmissions"
+            found.append(self._alike.note("capture-taps", names, what))
+        return found
+
+    def _overlap(self, file: int, one: _Seen) -> bool:
+        """Whether a file was captured when one of those was that a packet is in.
+
+        Else the packet went by twice: what one file of a rotation ends with may come again in the next.
+        """
+        other = min(one.files)
+        if (file, other) not in self._together:
+            (first, last), (their_first, their_last) = self._spans[file], self._spans[other]
+            known: bool | None = None
+            if first is not None and last is not None and their_first is not None and their_last is not None:
+                both = min(last, their_last) - max(first, their_first)
+                known = both > min(SAME_TIME, (last - first) // 2, (their_last - their_first) // 2)
+            self._together[file, other] = known
+        known = self._together[file, other]
+        return self._firsts[file] < one.time if known is None else known
+
+    def _forget(self, now: int) -> None:
+        order = self._order
+        while order and (order[0][0] < now - _ALIKE or len(order) >= _MOST):
+            look = order.popleft()[1]
+            there = self._seen[look]
+            del there[0]
+            if not there:
+                del self._seen[look]
+
+
+def _packet(seg: Segment) -> _Packet | None:
+    """What tells the packet of a segment from others; None where its IP header is not at hand."""
+    if seg.tcp == FRAGMENT:
+        return _fragment(seg)
+    if seg.tcp < 0:
+        return None
+    at = _ip_header(seg)
+    if at is None:
+        return None
+    octets = seg.buffer
+    name = bytes(octets[at + 4 : at + 6]) if octets[at] >> 4 == 4 else b""
+    look = seg.key, seg.seq, seg.ack, seg.flags, seg.length, name
+    return _Packet(look, any(name), hash(bytes(octets[at : seg.end])))
+
+
+def _ip_header(seg: Segment) -> int | None:
+    """Where the IP header before a TCP header begins."""
+    octets, tcp = seg.buffer, seg.tcp
+    addresses = b"".join(addresses_of(seg.key))
+    if len(addresses) == 8:
+        for words in range(5, min(15, tcp // 4) + 1):
+            at = tcp - 4 * words
+            if octets[at] == 0x40 | words and octets[at + 12 : at + 20] == addresses:
+                return at
+    else:
+        for at in range(tcp - 40, max(0, tcp - 40 - _EXTENSIONS) - 1, -8):
+            if octets[at] >> 4 == 6 and octets[at + 8 : at + 40] == addresses:
+                return at
+    return None
+
+
+def _fragment(seg: Segment) -> _Packet | None:
+    """The same of a fragment, or of what ESP seals, which stands for its whole frame."""
+    octets = seg.buffer
+    layer = network_layer(seg.seq, octets, seg.start, seg.end)
+    if layer is None or layer[0] not in (ETHERTYPE_IPV4, ETHERTYPE_IPV6) or seg.end - layer[1] < 20:
+        return None
+    is_ipv4, at = layer[0] == ETHERTYPE_IPV4, layer[1]
+    field = at + (2 if is_ipv4 else 4)
+    length = int.from_bytes(octets[field : field + 2], "big") + (0 if is_ipv4 else 40)
+    whole = bytes(octets[at : min(seg.end, at + length)])
+    # What a fragment is of has an identification; without it in the look, none is alike but the same.
+    return _Packet((whole[:48], 0, 0, 0, length, b""), is_ipv4 and any(whole[4:6]), hash(whole))
