@@ -209,6 +209,8 @@ def test_timeout_of_the_socket(pair: Pair) -> None:
 
 def test_startup_by_hand(pair: Pair) -> None:
     """The startup frames through Scapy's own StreamSocket; what follows them stays in the socket."""
+    # sr1() of 2.6 reads once more when it has its answer, and so what follows it.
+    pytest.importorskip("scapy", minversion="2.7")
 
     def respond() -> None:
         request = responder.recv()
