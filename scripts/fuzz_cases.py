@@ -5,7 +5,7 @@
     python -m scripts.fuzz_cases --number 4711                 # one case: what was changed, and what comes of it
     python -m scripts.fuzz_cases --tshark --count 2000 --keep failed/
 
-A case is told by seed and number, as the command tells it. What must hold of our analysis is in
+Seed and number determine a case, as the command prints it. What must hold of our analysis is in
 tests/hostile/examine.py; of tshark, that it ends, in time, without a signal, a failed assertion or a dissector's bug.
 A case that fails is made smaller: mutations that are not needed are left out. Progress goes to stderr; the last line,
 on stdout, is JSON.
@@ -81,7 +81,7 @@ def _fails(case: FuzzCase) -> bool:
 
 
 def _keep(case: FuzzCase, why: str, keep: Path | None) -> None:
-    """Tell of a case that failed, and keep it."""
+    """Report a case that failed, and keep it."""
     name = f"{case.recipe.seed}-{case.recipe.case}"
     click.echo(f"case {name}: {json.dumps(case.as_dict())}\n{why}", err=True)
     if keep is not None:

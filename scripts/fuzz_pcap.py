@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzzing from Python: cases that mutate one area, and by which rules the analysis tells of them.
+"""Fuzzing from Python: cases that mutate one area, and by which rules the analysis reports them.
 
 Usage: fuzz_pcap.py AREA COUNT [CAPTURE]
 """

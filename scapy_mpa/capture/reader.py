@@ -99,7 +99,7 @@ class Reader(ABC):
 
     @contextmanager
     def _at(self, position: int) -> Iterator[None]:
-        """Go to a place in the file; what cannot be read there is told by a CaptureError."""
+        """Go to a place in the file; what cannot be read there raises a CaptureError."""
         try:
             self._octets.seek(position)
             yield

@@ -46,7 +46,7 @@ _ETL_SIZES = frozenset(size.to_bytes(4, "little") for size in (1 << 12, 1 << 13,
 _GZIP_WINDOW = 31
 #: Compressed octets taken at a time. A zstd block of 4 octets may stand for 128 KiB, so this many for 16 MiB.
 _GZIP_INPUT, _ZSTD_INPUT = 1 << 14, 1 << 9
-#: Octets that come of gzip data at a time, so that what was read before damage can be had by going back a little.
+#: Octets that come of gzip data at a time, so that going back a little gives what was read before damage.
 _GZIP_OUTPUT = 1 << 16
 #: The largest window of a zstd frame: what the zstd command takes unless told otherwise.
 _ZSTD_WINDOW = 1 << 27

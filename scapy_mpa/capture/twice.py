@@ -1,4 +1,4 @@
-"""Packets that two captures hold: two captures of one tap, which are one, or of two taps, which are told apart.
+"""Packets that two captures hold: two captures of one tap, which are one, or of two taps, which are distinguished.
 
 A packet is a copy if a packet in another file is the same from its IP header on, octet for octet, and was captured at
 the same time. Each packet of one file has one copy in each other file at most, and none in its own: a retransmission is

@@ -1,4 +1,4 @@
-"""What is told of cases to people: the list, one case in full, and the page docs/catalogue.md."""
+"""What people read of cases: the list, one case in full, and the page docs/catalogue.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Changes by others than the two ends: forged segments, and late duplicates of an earlier connection.
 
 Forged segments come in front of a packet of the side that the case is about, in its name; packets are numbered as in
-``catalogue.packet``.  Where they lie is told from the octet that comes next, or from the edge of the window that the
+``catalogue.packet``.  Where they lie is counted from the octet that comes next, or from the edge of the window that the
 peer has offered so far.
 """
 

@@ -87,7 +87,7 @@ class Malformed:
         return f".{self.captured.format}"
 
     def forget(self) -> None:
-        """Let go of the frames; they are made again when they are wanted."""
+        """Let go of the frames; they are made again when they are needed."""
         self._captured = None
 
     def packets(self) -> PacketList:

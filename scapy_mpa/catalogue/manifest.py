@@ -1,4 +1,4 @@
-"""What is told of cases to programs: the manifest (its JSON schema is ``manifest.schema.json``)."""
+"""What programs read of cases: the manifest (its JSON schema is ``manifest.schema.json``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change to a connection is: something named, with what it was told, that is done to a ``Plan``."""
+"""What a change to a connection is: something named, with its arguments, that is done to a ``Plan``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Mutation(NamedTuple):
 
 
 def mutation(change: Callable[Concatenate[Plan, P], None]) -> Callable[P, Mutation]:
-    """Make a function that changes a plan into one that is told everything else and gives the ``Mutation``."""
+    """Make a function that changes a plan into one that takes everything else and gives the ``Mutation``."""
 
     @wraps(change)
     def told(*args: P.args, **kwargs: P.kwargs) -> Mutation:

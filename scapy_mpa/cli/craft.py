@@ -132,7 +132,7 @@ def _write(
         raise click.UsageError(told)
     truth = Truth() if truth_file is not None else None
     with ExitStack() as files:
-        # Both are opened before anything is made: a name that cannot be written is told at once.
+        # Both are opened before anything is made: a name that cannot be written is reported at once.
         file = files.enter_context(written(output))
         lines = files.enter_context(written(truth_file)) if truth_file is not None else None
         if key_file is not None:

@@ -212,7 +212,7 @@ def _on_the_wire(
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Which cases are wanted, and where."""
+    """Which cases are to be made, and where."""
 
     output: str | None
     split: Path | None

@@ -16,7 +16,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES, Severity
 
 
 class Judging(NamedTuple):
-    """What of the findings is told, and what makes the command fail."""
+    """Which findings are reported, and what makes the command fail."""
 
     #: The ids of the rules that are looked at; None: all.
     rules: frozenset[str] | None

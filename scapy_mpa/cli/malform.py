@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scapy_mpa.catalogue.case import Case
     from scapy_mpa.catalogue.malformed import Malformed
 
-# The catalogue is imported when it is wanted: completion and help do not need it.
+# The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
 _REPAIRS: tuple[Literal["repaired", "left"], ...] = ("repaired", "left")
 

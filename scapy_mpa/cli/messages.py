@@ -90,7 +90,7 @@ def _write(texts: Iterable[str], rows: Rows, file: BinaryIO) -> None:
 
 
 class _Wanted:
-    """The messages that are wanted.
+    """The messages that are asked for.
 
     Attributes:
         is_any: whether there were any.

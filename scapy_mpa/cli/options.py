@@ -156,7 +156,7 @@ def _check_streams(streams: Sequence[tuple[Direction, str]], captures: Sequence[
 
 
 class Reading(NamedTuple):
-    """What is to be read, what is told of it, and what of the result is shown."""
+    """What is to be read, what is known of it, and what of the result is shown."""
 
     captures: list[str]
     selection: Selection
@@ -173,7 +173,7 @@ class Reading(NamedTuple):
     filters: tuple[str, ...] = ()
     #: The upper layers whose connections are shown; all, if there are none.
     protocols: tuple[str, ...] = ()
-    #: What was told of the captures, as it was typed: which of them is read, what is assumed, and the limits.
+    #: What was said of the captures, as it was typed: which of them is read, what is assumed, and the limits.
     told: tuple[str, ...] = ()
     #: The captures as they were named: folders and patterns among them.
     named: tuple[str, ...] = ()

@@ -257,7 +257,7 @@ def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple
 
 
 def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase], telling: _Telling) -> int:
-    """Give the cases and tell of them; returns the exit status."""
+    """Give the cases and report them; returns the exit status."""
     from scapy_mpa.probe.run import PeerGone, ProbeRun
 
     run, gone = ProbeRun(target, settings), ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """In which form rows are wanted, where they go, and which of them are wanted: all, where nothing is said."""
+    """In which form rows are listed, where they go, and which of them: all, where nothing is said."""
 
     reading: Reading
     output_format: str
@@ -55,11 +55,11 @@ class Rows(NamedTuple):
 
     @property
     def chooses(self) -> bool:
-        """Whether not all rows of a connection may be wanted."""
+        """Whether some rows of a connection may be left out."""
         return bool(self.opcodes or self.stags) or self.reading.has_times
 
     def fpdus(self, records: Iterable[FPDURecord]) -> Iterator[FPDURecord]:
-        """Yield the FPDUs that are wanted; of an STag, the capture is read again."""
+        """Yield the FPDUs that are asked for; of an STag, the capture is read again."""
         from scapy_mpa.report.stag import stag_of
 
         for record in records:
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
                 yield record
 
     def messages(self, rows: Iterable[MessageRow]) -> Iterator[MessageRow]:
-        """Yield the messages that are wanted: of a time, those of which a frame was captured then."""
+        """Yield the messages that are asked for: of a time, those of which a frame was captured then."""
         for row in rows:
             if not self.reading.was_in_time(row.first_time_ns, row.time_ns):
                 continue

@@ -74,7 +74,7 @@ class Talking:
         return bool(self.say or self.scenario or self.source)
 
     def transparent(self, changes: dict[str, Any]) -> Talking:
-        """The same with other settings of the endpoint, and without RDMAP: what comes is told, nothing is answered."""
+        """The same with other settings of the endpoint, and without RDMAP: what comes is listed, not answered."""
         endpoint = replace(self.settings.endpoint, rdmap=False, **changes)
         return replace(self, settings=replace(self.settings, endpoint=endpoint, rdmap=None, buffers=()))
 
@@ -458,7 +458,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("--timeout", type=click.FloatRange(0.001, 1_000_000), default=10.0, show_default=True,
                  help="Seconds in which something has to come, or be said: then the connection is given up."),
     click.option("--rdmap/--no-rdmap", "has_rdmap", default=True, show_default=True,
-                 help="Place and answer what comes, or only tell of it."),
+                 help="Place and answer what comes, or only list it."),
     click.option("--buffer", "buffers", multiple=True, type=BufferType(), metavar="STAG,TO,OCTETS",
                  help="Memory that the peer may use. May be repeated. [default: 0x1000 and 0x2000, from TO 0, 65536 "
                  "octets each]"),

@@ -78,7 +78,7 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
 
 
 class _Giving:
-    """Gives cases and tells of them."""
+    """Gives cases and reports them."""
 
     def __init__(self, run: WireFuzzer, wire: OnTheWire, folder: str | None) -> None:
         self._run = run

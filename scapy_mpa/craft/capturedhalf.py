@@ -1,6 +1,6 @@
 """One half connection as it was captured: which of its FPDUs can be found, and when.
 
-Where the FPDUs lie is known from their sender (``SentHalf``); which octets came at which frame is told by ``Captured``.
+Where the FPDUs lie is known from their sender (``SentHalf``); ``Captured`` says which octets came at which frame.
 See ``truth`` for the definitions.
 """
 
@@ -235,7 +235,7 @@ class CapturedHalf:
     # --- records ---
 
     def records(self, times: list[int]) -> Iterator[dict[str, Any]]:
-        """What is told of each FPDU that was located."""
+        """What is reported of each FPDU that was located."""
         half = self._half
         error = self._first_error()
         first = next((k for k, frame in enumerate(self._located) if frame is not None), 0)

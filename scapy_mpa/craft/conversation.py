@@ -1,6 +1,6 @@
 """Who says what, and when: streaming data, RDMAP messages or bare ULPDUs, pauses, and the end (RFC 5044 §7.1.2).
 
-A ``Conversation`` is told step by step. Its startup frames come by themselves before the first message, and RFC
+A ``Conversation`` is put together step by step. Its startup frames come by themselves before the first message, and RFC
 6581's ready-to-receive message where one is agreed on. A step that breaks a rule of ``RULES`` is refused, unless
 that rule is in ``allow``: traffic that breaks it is then made on purpose.
 
@@ -215,7 +215,7 @@ class Conversation:
     def close(self: C, how: Close = "fin", by: Role | None = None) -> C:
         """End the connection here, by FIN, by RST or not at all; else it ends as the parameters say."""
         if how not in CLOSES:
-            raise ConversationError(f"{how!r} ends nothing; there are {', '.join(CLOSES)}")
+            raise ConversationError(f"{how!r} is no way to close; there are {', '.join(CLOSES)}")
         if not self._has_started:
             self.start()
         self._add(End(how, _role(by or self.setup.closes)))

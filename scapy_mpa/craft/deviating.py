@@ -14,7 +14,7 @@ from scapy_mpa.framing.senders import Bases, spoken
 class DeviatingStream:
     """What :class:`~scapy_mpa.craft.stream.HalfStream` is for a conformant sender; ``names`` are joined by +.
 
-    The half is told that it deviates as soon as its octets are not those of a conformant sender.
+    The half is set to deviate as soon as its octets are not those of a conformant sender.
     """
 
     def __init__(self, half: SentHalf, agreed: Dialect, names: str) -> None:

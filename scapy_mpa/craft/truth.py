@@ -106,7 +106,7 @@ class Truth:
         self._first.setdefault(half.connection, half)
         if kept:
             damage = tuple(packet.start + index for index, _ in packet.damage if index < kept)
-            # Of a segment that was cut it cannot be told whether its checksum is right.
+            # Of a segment that was cut nobody knows whether its checksum is right.
             is_dropped = packet.shows_damage and kept == len(packet.payload)
             self._captured.setdefault(half, []).append(
                 Captured(len(self._times), packet.start, packet.start + kept, damage, is_dropped)

@@ -1,6 +1,6 @@
 """The structure-aware fuzzer: valid exchanges of messages, a few things of which are changed, as captures.
 
-A case is told by a seed and a number alone. The modules in the order in which the data passes them:
+A seed and a number determine a case. The modules in the order in which the data passes them:
 
 * ``exchange``          the messages of a connection, read from a capture
 * ``baselines``         where exchanges come from: scenarios, captures of the user's, cases of the catalogue

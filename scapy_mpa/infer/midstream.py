@@ -1,4 +1,4 @@
-"""Full Operation whose startup frames were not captured, or one of them: what they said is inferred, or was told.
+"""Full Operation whose startup frames were not captured, or one of them: what they said is inferred, or was given.
 
 Nothing is believed of a TCP connection without enough evidence in the octets of both half connections together;
 then a half connection that shows too little of its own waits for more (:class:`AwaitingInference`).  All octets that
@@ -103,8 +103,8 @@ class Waited:
 
         Args:
             inferred: what the half connection was inferred to be, None if too little was there.
-            start: the offset at which it begins, if that was told.
-            told: whether it holds Markers, if that was told.
+            start: the offset at which it begins, if that was given.
+            told: whether it holds Markers, if that was given.
             may_search: whether FPDUs may be searched for though nothing was inferred.
         """
         stream, markers = self.reassembly, inferred.markers if inferred is not None else bool(told)

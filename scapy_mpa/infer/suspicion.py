@@ -175,7 +175,7 @@ class Inquiry:
         owner: the half connection.
         reader: reads single FPDUs of its octets.
         is_open: whether the first thing that does not fit is looked into.
-        may_look_again: whether segments may be received anew; if not, the context is told of a doubt, and that is all.
+        may_look_again: whether segments may be received anew; if not, a doubt is only reported to the context.
 
     Attributes:
         repeats: segments of which nothing was taken; where another one is dropped they may bring its octets.

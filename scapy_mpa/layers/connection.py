@@ -37,7 +37,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class MPAConnection(Conversation, Gen[Packet]):
-    """A connection to be told; it yields its packets each time it is iterated, the same ones for the same seed.
+    """A connection to be put together; it yields its packets each time it is iterated, the same ones for the same seed.
 
     Its parameters are those of ``craft.setup.Setup``, as in ``m=(1, 0), segmentation="packed", vlan=7``; pairs are the
     Initiator's value and the Responder's. ``impair`` is what happens to the packets on their way, as in

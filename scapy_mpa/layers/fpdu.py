@@ -13,7 +13,7 @@ of each Marker. Four fields are not on the wire:
 
 An FPDU behind another, as in ``FPDU()/b"one"/FPDU()/b"two"``, is the next of the stream, not its ULPDU.
 
-Octets alone do not tell where Markers stand, so ``FPDU(octets, marker_offset=...)`` has to be told.
+Octets alone do not show where Markers stand, so say it: ``FPDU(octets, marker_offset=...)``.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class FPDU(_CapturedPacket):
             self.add_payload(conf.padding_layer(octets[fpdu.wire_length :]))
 
     def _dissect_cut(self, octets: bytes, marker_offset: int | None) -> None:
-        """Not a whole FPDU: what is there of ULPDU, PAD and CRC; if that cannot be told, Raw."""
+        """Not a whole FPDU: what is there of ULPDU, PAD and CRC; if that cannot be known, Raw."""
         if marker_offset is not None or len(octets) < LENGTH_FIELD_LENGTH:
             self.fields.pop("marker_offset", None)
             self.fields.update(ulpdu_length=RawVal(b""), pad=b"", crc=b"")
@@ -295,5 +295,5 @@ class FPDU(_CapturedPacket):
 
 
 def fpdu_of(octets: bytes, marker_offset: int | None, origin: Origin, crc_in_use: bool | None) -> Packet:
-    """Dissect octets with all that a ``FPDU`` has to be told about them (how it is pickled)."""
+    """Dissect octets with all that octets alone do not show of a ``FPDU`` (how it is pickled)."""
     return FPDU(octets, marker_offset=marker_offset, origin=origin, crc_in_use=crc_in_use)

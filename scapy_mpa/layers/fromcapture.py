@@ -1,4 +1,4 @@
-"""A captured connection as the parameters and the steps of one that can be told again."""
+"""A captured connection as the parameters and the steps of one that can be said again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``MPASocket``: FPDUs over a TCP socket on which the startup frames have been exchanged (RFC 5044 §4, §7.1).
 
 It counts the octets of Full Operation in both directions, so it knows where Markers stand; which direction
-has them, and whether CRCs are in use, was negotiated and is told to it.  ``MPASocket.connect`` and ``MPASocket.accept``
-negotiate it themselves, by an :class:`~scapy_mpa.live.endpoint.MPAEndpoint`.
+has them, and whether CRCs are in use, was negotiated, and it is handed both.  ``MPASocket.connect`` and
+``MPASocket.accept`` negotiate it themselves, by an :class:`~scapy_mpa.live.endpoint.MPAEndpoint`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MPASocket(StreamSocket):
         recv_offset: The same of the next octet that is received.
 
     Attributes:
-        established: what was agreed on, with both startup frames; None if it was told.
+        established: what was agreed on, with both startup frames; None if it was given.
     """
 
     desc = "sends and receives MPA FPDUs on a TCP socket"
@@ -183,7 +183,7 @@ class MPASocket(StreamSocket):
         return pkt
 
     def _missing(self) -> int:
-        """How many more octets the FPDU needs, as far as can be told: the rest of it once its length is known."""
+        """How many more octets the FPDU needs, as far as can be known: the rest of it once its length is known."""
         have = self._received
         header = header_offset(self.recv_offset) - self.recv_offset if self.recv_markers else 0
         if len(have) < header + LENGTH_FIELD_LENGTH:

@@ -47,7 +47,7 @@ _SUMMARIZED_BELOW = [TCP, FPDU, DDPTagged, DDPUntagged]
 
 
 class _Named(Packet):
-    """A message whose name is told by the opcode in the DDP header below it."""
+    """A message which the opcode names in the DDP header below it."""
 
     def mysummary(self) -> Any:
         below = self.underlayer

@@ -46,7 +46,7 @@ _LONGEST_COUNTED = 65000
 
 
 class _Frame(NamedTuple):
-    """A captured packet that may be wanted again: octets take less memory than a dissected packet."""
+    """A captured packet that may be needed again: octets take less memory than a dissected packet."""
 
     cls: type[Packet]
     octets: bytes
@@ -185,7 +185,7 @@ class MPASession(DefaultSession):
         """What was found since the last time."""
         found, self._found = self._found, []
         if self.order == "delivered" and len(found) > 1:
-            # What is placed and delivered at once and what was waiting for that are told apart.
+            # What is placed and delivered at once and what was waiting for that are distinguished.
             found = _in_order_of_streams(found)
         return [packet for _, _, packet in found]
 

@@ -111,7 +111,7 @@ class LiveConnection:
     Attributes:
         status: what the command's exit status is for it.
         summary: in a sentence.
-        failure: what it failed by, as it was told; "" if it did not.
+        failure: what it failed by, as it was reported; "" if it did not.
         is_terminated: whether the peer ended it by a Terminate.
     """
 
@@ -410,14 +410,14 @@ class LiveConnection:
             loop.remove_writer(self._sock)
 
     def _tell_frames(self) -> None:
-        """Startup frames are told once, in their order."""
+        """Startup frames are reported once, in their order."""
         frames = [frame for frame in (self._endpoint.request, self._endpoint.reply) if frame is not None]
         for frame in frames[self._told_frames :]:
             self._told.frame(frame, time.time())
         self._told_frames = len(frames)
 
     def _tell_sent(self, octets: bytes, frame: int) -> None:
-        """Tell of what was written, if it is an FPDU."""
+        """Report what was written, if it is an FPDU."""
         self._tell_frames()
         agreement, is_startup = self._endpoint.agreement, self._is_startup_due
         self._is_startup_due = False
@@ -518,7 +518,7 @@ class NobodyListens(MPAError):
 
 
 class LiveSession:
-    """The connections of one command: made, numbered from 0, told of and recorded.
+    """The connections of one command: made, numbered from 0, reported and recorded.
 
     Args:
         settings: of every connection.

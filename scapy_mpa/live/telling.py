@@ -1,7 +1,7 @@
 """What happens on live connections, for people and programs: lines as ``messages`` prints them, a log of JSON lines.
 
 FPDUs of both directions become messages by the same assembly as those of a capture. A line is printed when its message
-is whole, so that a Request's does not tell of its answer, which comes later.
+is whole, so that a Request's says nothing of its answer, which comes later.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _nothing(_line: str) -> None:
 
 
 class Telling:
-    """Tells of all connections of a session.
+    """Reports all connections of a session.
 
     Args:
         show: takes lines for people, as ``messages`` prints them; None: there are none.
@@ -86,7 +86,7 @@ class _Payloads:
 
 
 class ToldConnection:
-    """Tells of one connection, which it also records.
+    """Reports one connection, which it also records.
 
     Args:
         telling: of the session.

@@ -2,7 +2,7 @@
 
 Untagged messages are put together by queue, MSN and MO, tagged ones by STag and TO up to the segment with L (RFC 5041
 §5, RFC 5040 §5).  Of a message that is not whole there are parts, each with its offset.  Octets are kept only if they
-are wanted; then no more than a limit wait for the rest of their messages, and longer ones come in parts.
+are asked for; then no more than a limit wait for the rest of their messages, and longer ones come in parts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LOOKED_AT_WHOLE = frozenset((_READ_REQUEST, _ATOMIC_REQUEST, _ATOMIC_RESPONSE))
 
 
 class DDPSegment(NamedTuple):
-    """A DDP Segment: its ULPDU, as far as that is wanted, and its length; frames and times of it.
+    """A DDP Segment: its ULPDU, as far as that is needed, and its length; frames and times of it.
 
     ``first_frame`` brought its first octet, ``last_frame`` the last that was missing; ``placed`` and ``delivered`` are
     frames, 0 for never; times are nanoseconds since the epoch.
@@ -164,7 +164,7 @@ class _Open:
         self.first = self.segment = segment
         self.last_frame = self.last_time = 0
         self.segments = self.length = 0
-        #: Its first octets, as far as they are looked at; all of its octets, if they are wanted.
+        #: Its first octets, as far as they are looked at; all of its octets, if they are asked for.
         self.head = b""
         self.octets = bytearray()
         self.after_error = False

@@ -16,7 +16,7 @@ from scapy_mpa.ulp.header import NamedMemory
 
 #: Of each half connection: requests without an answer, STags, calls without a reply that are remembered.
 MOST_REQUESTS, MOST_STAGS, MOST_CALLS = 1 << 16, 1 << 13, 1 << 12
-#: Different numbers of RDMA Reads under way that are told apart, and times at the limit that are kept.
+#: Different numbers of RDMA Reads under way that are distinguished, and times at the limit that are kept.
 _MOST_LEVELS, MOST_TIMES = 1 << 12, 16
 
 

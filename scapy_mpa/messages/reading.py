@@ -106,7 +106,7 @@ class CapturedMessages(Listener):
 
     ``report`` is the report without FPDUs: only messages of the connections that are left in it are yielded, of these
     ``directions``, and of these upper layers. ``store`` makes what the messages are put into, where not all of them are
-    wanted. Use as a context manager. Raises as :func:`scapy_mpa.analyze` does, and
+    asked for. Use as a context manager. Raises as :func:`scapy_mpa.analyze` does, and
     OSError if a temporary file cannot be written.
 
     Attributes:
@@ -184,7 +184,7 @@ class CapturedMessages(Listener):
         self._times.see(segments)
 
     def sink(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
-        """Take the frames of what :meth:`placed` is told next."""
+        """Take the frames of what :meth:`placed` is handed next."""
         self._now = frames
 
     def connect(self, receiver: Receiver, report: Report) -> None:

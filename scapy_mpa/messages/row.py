@@ -125,7 +125,7 @@ class MessageRow(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether it is all of the message, as far as that can be told: tagged data do not say where they began."""
+        """Whether it is all of the message, as far as that can be known: tagged data do not say where they began."""
         return self.last and not self.offset
 
     @property

@@ -1,7 +1,7 @@
 """What a page says, as values: connections, the gravest first, their findings, pictures, and what was left out.
 
 A page stays below a size, so its parts are made one by one: of each connection first what must be said, then as many
-pictures and octets as there is room for. What there is no room for is told, with the line to type for it.
+pictures and octets as there is room for. What there is no room for is named, with the line to type for it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class HeldRow(NamedTuple):
 
 
 class Commands:
-    """Lines to type for what is on the page; ``words`` are the captures and what was told of them."""
+    """Lines to type for what is on the page; ``words`` are the captures and what was said of them."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = " ".join(map(shlex.quote, words))

@@ -1,8 +1,8 @@
 """Writes the page: one file of HTML with its style sheet and its script in it, below a size.
 
 Whatever comes from a capture, or is the name of one, is text: jinja2 escapes it, and what a terminal or a browser would
-obey is told in hexadecimal. Should something slip through all the same, the page's Content-Security-Policy lets nothing
-run or be loaded but the style sheet and the script whose hashes it names. The same report gives the same page.
+obey is printed in hexadecimal. Should something slip through all the same, the page's Content-Security-Policy lets
+nothing run or be loaded but the style sheet and the script whose hashes it names. The same report gives the same page.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def page_of(
 
     Args:
         report: What was found.
-        words: The captures and what was told of them, as they stand on a command line.
-        told: Of these what was told.
+        words: The captures and what was said of them, as they stand on a command line.
+        told: Of these what was said.
         left_out: What the report leaves out, a sentence each.
         directions: Of which half connections FPDUs and pictures are shown.
         most_octets: The page has no more, or says what it would not do without.

@@ -115,7 +115,7 @@ class KernelTCP:
         try:
             return self._sock.recv(_AT_ONCE)
         except TimeoutError as error:
-            # What the kernel gave up on is told by the same exception, with a number.
+            # What the kernel gave up on raises the same exception, with a number.
             if error.errno is not None:
                 raise
             return None

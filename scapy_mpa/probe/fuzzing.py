@@ -34,7 +34,7 @@ from scapy_mpa.probe.seen import SeenPeer, Watcher
 from scapy_mpa.probe.target import Target
 from scapy_mpa.system.names import printable
 
-#: What an answer is told from others by: how the startup ended, opcodes, numbers of a Terminate, the end.
+#: What distinguishes an answer from others: how the startup ended, opcodes, numbers of a Terminate, the end.
 Answer: TypeAlias = "tuple[str, tuple[int | None, ...], tuple[int, ...], str]"
 #: Opcodes that count, and octets of a case.
 _OPCODES, _MOST_OCTETS = 8, 1 << 20
@@ -72,7 +72,7 @@ class WireResult:
     capture: bytes
 
     def as_dict(self) -> dict[str, Any]:
-        """The line that tells of it."""
+        """The line that reports it."""
         recipe = self.case.recipe
         return {
             "seed": recipe.seed,
@@ -201,7 +201,7 @@ def _halves(count: int) -> Iterator[int]:
 
 
 def answer_of(seen: SeenPeer) -> Answer:
-    """By what an answer is told from others."""
+    """What distinguishes an answer from others."""
     frame = "none" if seen.frame is None else "rejected" if seen.frame.r else "accepted"
     if seen.error is not None:
         frame = f"{frame}, {seen.error.rule or 'not valid'}"

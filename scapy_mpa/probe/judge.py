@@ -33,7 +33,7 @@ BAD: frozenset[Verdict] = frozenset(("fail", "no answer", "peer gone"))
 _OF_TAGGED = {(1, 1): (0, 1, 2), (0, 1): (0, 1, 2, 3, 9)}
 _OF_REQUESTS = {(0, 1): (0, 1, 2, 3, 4), (1, 1): (0, 1, 2), (1, 2): (2,)}
 _OF_SENDS = {(1, 2): (2, 5)}
-#: The same error, told by RDMAP or by DDP.
+#: The same error, as RDMAP or DDP reports it.
 _ALIKE = frozenset((((0, 1, 0), (1, 1, 0)), ((0, 1, 1), (1, 1, 1)), ((0, 1, 4), (1, 1, 3))))
 _MPA = 2
 _LEFT_TO_ULP = (2, 3)

@@ -1,4 +1,4 @@
-"""What is told of results: JSON lines (``probe.schema.json``), a table for people, and JUnit's XML for CI systems.
+"""What is printed of results: JSON lines (``probe.schema.json``), a table for people, and JUnit's XML for CI systems.
 
 Octets of a peer are hexadecimal, and words that hold some are escaped, in every format.
 """
@@ -143,7 +143,7 @@ def counts(results: Iterable[Result]) -> str:
 
 
 def listed(case: ProbeCase) -> dict[str, Any]:
-    """What ``--list`` tells of a case."""
+    """What ``--list`` says of a case."""
     return {
         "case": case.name,
         "area": case.area,

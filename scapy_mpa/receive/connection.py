@@ -257,7 +257,7 @@ class TCPDirection:
 
 
 def _began(phases: Sequence[StartupPhase], first_sender: Half | None) -> Half | None:
-    """Who counts as the Initiator: of octets without packets the side that is told, else who sent the first data."""
+    """Who counts as the Initiator: of octets without packets the side that is named, else who sent the first data."""
     return {one.half.key: one.half for one in phases}.get(STREAM_KEYS["initiator"], first_sender)
 
 
@@ -527,7 +527,7 @@ class TCPConnection:
     def _infer_from_reply(
         self, mpa: CapturedConnection, reply: FoundFrame, initiator: StartupPhase, responder: StartupPhase
     ) -> bool:
-        """Begin Full Operation with the Reply alone: Markers of the Responder, and CRC, are told or read off octets."""
+        """Begin Full Operation with the Reply alone: Markers of the Responder, and CRC, are given, or read off."""
         if reply.startup.r:
             mpa.reject()
             return False

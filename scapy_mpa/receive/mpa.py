@@ -113,7 +113,7 @@ class CapturedConnection:
 
     @property
     def profile(self) -> Profile:
-        """The specification that was told, else that its Reply, else its Request, names."""
+        """The specification that was given, else that its Reply, else its Request, names."""
         found = self.reply or self.request
         named = profile_of_revision(found.startup.rev) if found is not None else self._inferred_profile
         return self._assumptions.profile_instead_of(named)

@@ -384,7 +384,7 @@ class Settlement:
     ) -> list[tuple[FPDURow, tuple[int, ...]]]:
         """Record FPDUs that a segment in order completed; ``held`` is what had come of the first, from ``begin``.
 
-        Returns the rows and frames of all of them, if they are wanted.
+        Returns the rows and frames of all of them, if they are asked for.
         """
         log, frame, time = self.log, seg.frame, seg.time
         seq_start = self._reassembly.origin if self._markers else None

@@ -536,7 +536,7 @@ class StartupPhase:
     # --- Full Operation without startup frames ---
 
     def _looks_like_fpdus(self) -> bool:
-        """Whether the octets may be FPDUs, as far as can be told."""
+        """Whether the octets may be FPDUs, as far as can be known."""
         if self.found is not None or self._connection.mpa is not None:
             return False
         self._decision.look_at_beginning(self.search.reassembly)

@@ -114,7 +114,7 @@ class Connection:
 
     @property
     def judgement(self) -> Judgement:
-        """What the startup frames, and the first FPDU of each direction, tell of the two endpoints.
+        """What the startup frames, and the first FPDU of each direction, show of the two endpoints.
 
         Their kinds, what had to come out, and what is wrong with it (RFC 5044 appendix C, RFC 6581 §9).
         """

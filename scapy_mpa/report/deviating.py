@@ -1,6 +1,6 @@
 """The octets of an FPDU whose sender deviates, read and field by field, by its dialect (framing/dialect.py).
 
-What the sender does wrong everywhere is told once, by a finding; here its fields are where it puts them.
+What the sender does wrong everywhere is reported once, by a finding; here its fields are where it puts them.
 """
 
 from __future__ import annotations

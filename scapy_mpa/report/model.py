@@ -38,7 +38,7 @@ class Report:
         index: FrameIndex | None = None,
     ) -> None:
         self._index = index
-        #: Whether the file of a frame can be told.
+        #: Whether the file of a frame is known.
         self._knows_files = index is not None and len(captures) > 1
         self.captures = captures
         #: How several captures became one, None if there is one.

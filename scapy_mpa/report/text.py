@@ -21,7 +21,7 @@ Where = Callable[[int], str]
 #: Given a connection, more lines about it.
 More = Callable[[Connection], Iterable[str]]
 
-#: So many connections are told of, unless all are wanted.
+#: So many connections are listed, unless all are asked for.
 MOST_CONNECTIONS = 50
 #: How connections ended, in words.
 ENDED_WORDS = {
@@ -105,8 +105,8 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
 
 
 def _shown(report: Report, like_others: dict[int, int], every: bool) -> list[Connection]:
-    """The connections that are told of, by number."""
-    # Those that are like another one are not told of; the first of them says how many there are.
+    """The connections that are listed, by number."""
+    # Those that are like another one are not listed; the first of them says how many there are.
     connections = [one for one in report.connections if like_others.get(one.number) != 0]
     if every or len(connections) <= MOST_CONNECTIONS:
         return connections
@@ -139,7 +139,7 @@ def _summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
 def finding_lines(
     found: Finding, style: Styler = _plain, file_of: Where = _nowhere, *, is_stream: bool = False
 ) -> Iterator[str]:
-    """The lines of one finding: where and what; then by which clause, and what was there if that is told apart.
+    """The lines of one finding: where and what; then by which clause, and what was there if that is said apart.
 
     Of octets without packets, where is which octet of a stream, from 0.
     """

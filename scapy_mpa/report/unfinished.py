@@ -39,7 +39,7 @@ def report_unfinished(connections: Sequence[Connection], findings: Findings) -> 
 def alike(connections: Sequence[Connection]) -> dict[int, int]:
     """Which connections text need not tell, as one before them is like them: by number, 0.
 
-    For the first of them, which is told, it is how many more there are like it.
+    For the first of them, which is listed, it is how many more there are like it.
     """
     found: dict[int, int] = {}
     for some in _only_began(connections).values():

@@ -413,7 +413,7 @@ def _after(known: Circumstances, frame: int) -> str:
 
 
 def _errors(known: Circumstances) -> str:
-    """Errors that the sentence does not tell of."""
+    """Errors that the sentence leaves out."""
     rules = {one.rule.id: None for one in known.connection.findings if one.severity == "error"}
     ended = known.life.ended
     told = _TOLD if ended in ("terminate", "fin", "rst", "lost") else frozenset()

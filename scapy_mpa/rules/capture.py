@@ -79,7 +79,7 @@ CAPTURE_RULES = (
     Rule(
         "assumption", "note", "", None, "",
         "what --assume and --profile say of a connection fits the capture",
-        "A sequence number that was told as the start of Full Operation, and is not in the capture, changes nothing.",
+        "A start of Full Operation that --assume names, and that is not in the capture, changes nothing.",
     ),
     Rule(
         "limit", "note", "", None, "",

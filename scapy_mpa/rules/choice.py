@@ -13,7 +13,7 @@ class UnknownRule(MPAError):
 
 
 def chosen(rules: Iterable[str] = (), ignored: Iterable[str] = ()) -> frozenset[str]:
-    """The ids of ``rules`` (all, if there are none), and of those they are told as, without those of ``ignored``.
+    """The ids of ``rules`` (all, if there are none), and of those they are reported as, without those of ``ignored``.
 
     Each names one rule by its id, or else all whose ids begin with it. Raises :class:`UnknownRule`.
     """

@@ -13,7 +13,7 @@ from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
 
 
 class Told(NamedTuple):
-    """What is told of one breach; ``expected`` and ``seen`` are "" where the rule and ``detail`` say it."""
+    """What is reported of one breach; ``expected`` and ``seen`` are "" where the rule and ``detail`` say it."""
 
     frame: int
     time_ns: int
@@ -62,7 +62,7 @@ class Finding:
         self.last_frame = max(self.last_frame, self.frame)
 
     def count_breach(self, told: Told, count: int, last_frame: int) -> None:
-        """Count ``count`` more breaches, up to ``last_frame``; tell of this one if it is earlier than that told of."""
+        """Count ``count`` more breaches, up to ``last_frame``; report this one if it is earlier than that."""
         self.count += count
         self.last_frame = max(self.last_frame, told.frame, last_frame)
         if told.frame < self.frame:

@@ -9,8 +9,8 @@ FPDU_RULES = (
     Rule(
         "fpdu-format", "error", "MUST", None, "fpdu-format",
         "every octet of Full Operation belongs to an FPDU or to a Marker in it",
-        "A receiver finds the next FPDU by the length of the one before; once octets do not fit, nothing after them "
-        "can be told apart.",
+        "A receiver finds the next FPDU by the length of the one before; once octets do not fit, it finds none after "
+        "them.",
     ),
     Rule(
         "deviating-sender", "error", "MUST", None, "fpdu-format",

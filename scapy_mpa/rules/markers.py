@@ -31,7 +31,7 @@ MARKER_RULES = (
     Rule(
         "marker-length", "error", "MUST", 3, "markers",
         "every Marker and the chain of lengths name the same start of an FPDU",
-        "One of the two is wrong, and which one cannot be told without the CRC; a receiver that places out of order "
+        "One of the two is wrong, and only the CRC shows which one; a receiver that places out of order "
         "would write to the wrong place.",
     ),
     Rule(

@@ -2,7 +2,7 @@
 
 A file name is any octets but a slash and a zero. Python has those that are no UTF-8 as lone surrogates (PEP 383), which
 can be neither printed nor put into JSON; and what is a control character does to a terminal what whoever named the file
-wants. Both are told in hexadecimal. What an octet is stands as ``\\xff``, a character beyond as ``\\u202e``.
+wants. Both are printed in hexadecimal. What an octet is stands as ``\\xff``, a character beyond as ``\\u202e``.
 """
 
 from __future__ import annotations

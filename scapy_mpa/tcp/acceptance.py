@@ -741,7 +741,7 @@ def why_left_out(segments: Segments, half: Half, seg: Segment, acceptance: Accep
     if acceptance is Acceptance.DAMAGED:
         return "tcp-checksum", "TCP checksum wrong: taken as dropped by the receiver"
     if seg.flags & RST:
-        return "attack-reset", f"a RST, {segments.distance(seg)}: it ends nothing"
+        return "attack-reset", f"a RST, {segments.distance(seg)}: the connection goes on"
     if not seg.flags & (ACK_FLAG | SYN):
         return "outside-window", f"{seg.length} octets in a segment without ACK"
     if seg.flags & SYN:

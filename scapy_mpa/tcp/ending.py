@@ -14,7 +14,7 @@ FEWEST_IN_VAIN = 3
 
 
 class Ending:
-    """What one direction of a TCP connection did that tells of its end.
+    """What one direction of a TCP connection did that shows its end.
 
     Attributes:
         resets: how many RSTs that count it sent.

@@ -42,7 +42,7 @@ class Half:
         announced: what its SYN announced, None if that was not captured.
         fin: sequence number of its FIN, frame and time (nanoseconds), None without one.
         rst: the same of the last RST it sent.
-        ending: what it did that tells of its end.
+        ending: what it did that shows its end.
         path_mtu: what routers say of the path of its packets, None if nothing.
     """
 

@@ -1,4 +1,4 @@
-"""What the user tells of a connection because no startup frame does ("decode as")."""
+"""What the user says of a connection because no startup frame does ("decode as")."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CRC = {"yes": True, "no": False}
 
 
 class Assumptions(NamedTuple):
-    """What is told, not read off the traffic; None, or nothing, where it is not told.
+    """What the user says, not read off the traffic; None, or nothing, where nobody says it.
 
     ``profile`` names the specification every connection follows.  ``markers`` and ``crc`` hold for connections whose
     startup frames do not say it: the directions that carry Markers, and whether CRCs are in use.  ``start`` are TCP
@@ -40,7 +40,7 @@ class Assumptions(NamedTuple):
 
     @property
     def is_without_startup_frames(self) -> bool:
-        """Whether Full Operation is told to begin without startup frames."""
+        """Whether Full Operation begins, as the user says, without startup frames."""
         return bool(self.start) or self.begins_behind_syn
 
     @property

@@ -1,4 +1,4 @@
-"""What is told of each FPDU, and a compact log of it.
+"""What is recorded of each FPDU, and a compact log of it.
 
 :class:`FPDURecord` is what callers see.  A capture holds millions, so a half connection keeps its own in a
 :class:`FPDULog`: packed octets, in the order of the stream.
@@ -75,7 +75,7 @@ class FPDURecord(_FPDUFields):
     ``deviation`` names what the sender does wrong, if the FPDU was read by that.
     """
 
-    #: Where its octets can be had; None for a record that stands alone.
+    #: Where its octets are; None for a record that stands alone.
     context: FPDUContext | None = None
 
     @property

@@ -165,7 +165,7 @@ def _sum(seg: Segment) -> int:
 def checksum_is_wrong(seg: Segment) -> bool:
     """Whether a receiver would have dropped this segment for its TCP checksum.
 
-    True only where that can be told: the whole segment was captured, and its checksum is neither right, nor
+    True only where that can be known: the whole segment was captured, and its checksum is neither right, nor
     zero, nor the sum over the pseudo-header alone that a host with checksum offload leaves in the field.
     """
     tcp, end = seg.tcp, seg.end

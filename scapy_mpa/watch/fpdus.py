@@ -75,7 +75,7 @@ class FirstSend(NamedTuple):
 
 
 class ReadsWatch(Protocol):
-    """Who watches RDMA Reads and Atomics, which both half connections tell of."""
+    """Who watches RDMA Reads and Atomics, to which both half connections contribute."""
 
     def asked(self, offset: int, frame: int, time: int) -> None:
         """A Request was sent."""
@@ -127,7 +127,7 @@ class FPDUWatches:
         self.terminate: Located | None = None
 
     def watch_reads(self, reads: ReadsWatch) -> None:
-        """Tell of RDMA Reads and Atomics."""
+        """Report RDMA Reads and Atomics."""
         self._reads = reads
 
     def begin_at(self, offset: int) -> None:

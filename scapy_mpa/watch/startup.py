@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: How long the answer to a startup frame, or a close, is waited for: longer than any stack's own timeout (nanoseconds).
 PATIENCE = 10_000_000_000
-#: What is told where something came in place of a Reply, and of an Initiator that did not wait for one.
+#: What is reported where something came in place of a Reply, and of an Initiator that did not wait for one.
 _NO_SILENCE = {
     "responder": ("startup-key", "startup-role", "startup-frame", "startup-pd-length"),
     "initiator": ("startup-pd-length", "startup-fpdu-before-reply"),

@@ -28,7 +28,7 @@ _LOCATED = {
     "marker": "located by Marker",
     "scan": "located by searching",
 }
-#: So many octets of the detail of a finding are told: it may quote what was captured.
+#: So many octets of the detail of a finding are printed: it may quote what was captured.
 _LONGEST_DETAIL = 400
 
 

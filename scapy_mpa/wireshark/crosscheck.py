@@ -1,7 +1,7 @@
 """Our FPDUs and startup frames against Wireshark's, one by one (:func:`crosscheck`).
 
 They are lined up by TCP connection and sequence number, or, where Wireshark does not tell where an FPDU lies because it
-was put together from several segments, by its octets. What agrees is counted, what differs is told with the limit of
+was put together from several segments, by its octets. What agrees is counted, what differs is listed with the limit of
 Wireshark that explains it, if one does.
 """
 
@@ -173,7 +173,7 @@ def crosscheck(
 ) -> CrossCheck:
     """Compare what we find in a capture file with what Wireshark does.
 
-    ``progress`` is told of the frame Wireshark has come to, and of how many there are. Raises
+    ``progress`` is handed the frame Wireshark has come to, and how many there are. Raises
     :class:`~scapy_mpa.wireshark.tshark.ToolMissing` without tshark or pyshark, and
     :class:`~scapy_mpa.errors.CaptureError` as :func:`scapy_mpa.analyze` does, and for a pipe, which tshark could not
     read again. Memory follows the number of FPDUs.

@@ -31,7 +31,7 @@ Order: TypeAlias = Literal["delivered", "placed"]
 #: A row as it goes into a file: without the names of its fields.
 _PlainRow: TypeAlias = tuple[int, ...]
 #: (connection, direction, stream offset, 0, row, frames, complete, place and number of its octets) of an FPDU, and
-#: (connection, direction, stream offset, 1, delivered) where that was told later.
+#: (connection, direction, stream offset, 1, delivered) where that was known later.
 _Event: TypeAlias = (
     "tuple[int, int, int, int, _PlainRow, tuple[int, ...], int, int, int] | tuple[int, int, int, int, int]"
 )

@@ -1,4 +1,4 @@
-"""What hears of every FPDU while a capture is read, and what it takes to tell of it when the whole report is there.
+"""What hears of every FPDU while a capture is read, and what it takes to describe it when the whole report is there.
 
 It hears of each at once, when it is not known yet whether its sender deviates. So if reading a capture leaves a doubt
 of that, and only then, an analysis looks into it, and if it finds senders that deviate, the capture is read anew with
@@ -99,7 +99,7 @@ class Listener:
         """Segments will be received next."""
 
     def sink(self, _operation: FullOperation, _row: FPDURow, frames: tuple[int, ...]) -> None:
-        """Take the frames of what :meth:`placed` is told next, in the same order."""
+        """Take the frames of what :meth:`placed` is handed next, in the same order."""
         self._frames.append(frames)
 
     def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
@@ -114,7 +114,7 @@ class Listener:
         raise NotImplementedError
 
     def next_frames(self) -> tuple[int, ...]:
-        """The frames of the FPDU that :meth:`placed` is told of."""
+        """The frames of the FPDU that :meth:`placed` is handed."""
         return self._frames.popleft()
 
     def where(self, operation: FullOperation, row: FPDURow) -> tuple[int, int, int]:

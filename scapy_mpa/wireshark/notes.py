@@ -1,6 +1,6 @@
 """What is to be said of each frame of a capture, gathered in one reading of it and sorted by frame.
 
-An FPDU is told of with every frame that brought octets of it, with the one that placed it and with the one that
+An FPDU is described with every frame that brought octets of it, with the one that placed it and with the one that
 delivered it; a finding with the frame it is dated to, each time that its rule is broken. Memory does not follow the
 capture: what there is to say waits in temporary files.
 """
@@ -33,7 +33,7 @@ from scapy_mpa.wireshark.spill import Sorted
 #: Of each kind so much is said of a frame; what is more is counted.
 MOST_TOLD = 24
 
-#: Kinds of notes, in the order in which they are told.
+#: Kinds of notes, in the order in which they are listed.
 _STARTUP, _FPDU, _DELIVERED, _LIFECYCLE, _FINDING = range(5)
 
 #: (frame, kind, connection or -1, direction or -1, stream offset or sequence number, what the kind needs ...).
@@ -95,7 +95,7 @@ class _Tell(Protocol):
 
 
 class _DatedFindings(Findings):
-    """Findings, each breach of which is told of when it is added."""
+    """Findings, each breach of which is reported when it is added."""
 
     def __init__(self, quota: Quota | None, tell: _Tell) -> None:
         super().__init__(quota)

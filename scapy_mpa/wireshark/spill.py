@@ -1,6 +1,6 @@
 """More than fits in memory, kept in temporary files: tuples in one order in and in another one out, and octets.
 
-What a capture tells of a frame, or of an FPDU, is known at another place than where it is wanted, perhaps at the other
+What a capture shows of a frame, or of an FPDU, is known at another place than where it is needed, perhaps at the other
 end of the capture. So it is sorted. Memory follows the limits given here, the files the number of FPDUs.
 """
 
@@ -102,7 +102,7 @@ def _read(file: IO[bytes]) -> Iterator[Any]:
 
 
 class OctetStore:
-    """Octets, kept until they are wanted again."""
+    """Octets, kept until they are needed again."""
 
     def __init__(self) -> None:
         self._file = MemoryFirst(max_size=_HELD_OCTETS)
