@@ -134,7 +134,7 @@ def run_command(command: Command, cwd: Path) -> str:
     environment = {
         **os.environ,
         # Where Scapy's extensions put what completes commands.
-        "HOME": str(cwd),
+        "BASH_COMPLETION_USER_DIR": str(cwd),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "110",
         "LC_ALL": "C.UTF-8",

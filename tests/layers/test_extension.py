@@ -61,15 +61,14 @@ def test_loading(load: str, distribution: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", code],
         cwd=distribution,
-        env=os.environ | {"HOME": str(distribution)},
+        env=os.environ | {"BASH_COMPLETION_USER_DIR": str(distribution)},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    copied = [*distribution.rglob(".local/**/scapy-mpa.bash")]
-    assert [path.read_text() for path in copied] == [COMPLETION.read_text()]
+    assert (distribution / "completions" / COMPLETION.name).read_text() == COMPLETION.read_text()
     assert "WARNING" not in result.stderr
 
 
