@@ -81,8 +81,9 @@ class ReadingProgress:
             return
         total = sum(self._sizes.values())
         done = dict.fromkeys(self._sizes, 0)
+        done |= _positions(self._sizes)
         with _progress(octets=True) as progress:
-            task = progress.add_task("reading", total=total)
+            task = progress.add_task("reading", total=total, completed=sum(done.values()))
             while not self._is_over.wait(_INTERVAL):
                 there = _positions(self._sizes)
                 # One after the other: those that are not open any more, before one that is, were read to their end.

@@ -59,13 +59,32 @@ LOOKS: dict[str, tuple[dict[str, str], tuple[str, ...], bool]] = {
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def on_a_terminal(width: int, arguments: list[str], environment: dict[str, str]) -> str:
+#: As -m scapy_mpa, but progress is shown from the first moment on, and reading takes its time.
+AT_ONCE = """
+import sys, time
+from scapy_mpa.cli import main, progress
+progress._PATIENCE, progress._INTERVAL = 0.0, 0.01
+analyze = __import__("scapy_mpa.cli.options", fromlist=["analyze"])
+read = analyze.analyze
+def slowly(*arguments, **named):
+    with open(sys.argv[2], "rb") as file:
+        file.read(1000)
+        time.sleep(0.5)
+    return read(*arguments, **named)
+analyze.analyze = slowly
+main()
+"""
+
+
+def on_a_terminal(
+    width: int, arguments: list[str], environment: dict[str, str], program: tuple[str, ...] = ("-m", "scapy_mpa")
+) -> str:
     """What a command prints on a terminal of so many columns."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "scapy_mpa", *arguments],
+        [sys.executable, *program, *arguments],
         env=kept | {"TERM": "xterm"} | environment,
         stdin=subprocess.DEVNULL,
         stdout=side,
@@ -121,6 +140,23 @@ def test_escapes_are_those_of_colours_alone(name: str, look: str, tmp_path: Path
     assert all(len(ESCAPE.sub("", line)) <= 80 for line in shown.splitlines())
     # The option stands before the name of the command, or behind it.
     assert on_a_terminal(80, [*arguments, *options], environment) == shown
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_shown"), [({}, True), ({"NO_COLOR": "1"}, True), ({"TERM": "dumb"}, False)]
+)
+def test_progress_is_shown_and_disappears(environment: dict[str, str], is_shown: bool) -> None:
+    shown = on_a_terminal(80, ["analyze", REORDERED], environment, ("-c", AT_ONCE))
+    assert ("reading" in shown) is is_shown
+    _, _, after = shown.rpartition("reading")
+    assert after.count("945 packets") == 1
+    if is_shown:
+        # The octets of the file that were read, of all; then the line is emptied.
+        assert "/831.8 kB" in ESCAPE.sub("", shown) and "\x1b[2K" in after.partition("945 packets")[0]
+        assert (ESCAPE.search(shown) is not None) is ("NO_COLOR" not in environment)
+    else:
+        assert "\x1b" not in shown
+    assert "reading" not in on_a_terminal(80, ["analyze", REORDERED], environment)
 
 
 def test_what_is_left_out_is_said() -> None:
