@@ -180,7 +180,8 @@ def test_an_error_of_the_disk_is_damage(count: int) -> None:
     octets = capture([ethernet()] * 100)
     with Captures([Failing(octets) for _ in range(count)]) as source:
         frames = [seg[0] for batch in source.batches() for seg in batch]
-    assert 20 * count < len(frames) < 100 * count
+    # What both hold counts once.
+    assert 20 < len(frames) < 100
     assert len(source.damage) == count
     assert "Input/output error" in source.damage[0]
 

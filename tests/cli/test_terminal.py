@@ -76,15 +76,17 @@ main()
 """
 
 
-def on_a_terminal(
-    width: int, arguments: list[str], environment: dict[str, str], program: tuple[str, ...] = ("-m", "scapy_mpa")
-) -> str:
+#: As -m scapy_mpa, but no progress is shown, however slow the machine.
+WITHOUT_PROGRESS = "from scapy_mpa.cli import main, progress; progress._PATIENCE = 1e6; main()"
+
+
+def on_a_terminal(width: int, arguments: list[str], environment: dict[str, str], code: str = WITHOUT_PROGRESS) -> str:
     """What a command prints on a terminal of so many columns."""
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
     process = subprocess.Popen(
-        [sys.executable, *program, *arguments],
+        [sys.executable, "-c", code, *arguments],
         env=kept | {"TERM": "xterm"} | environment,
         stdin=subprocess.DEVNULL,
         stdout=side,
@@ -146,7 +148,7 @@ def test_escapes_are_those_of_colours_alone(name: str, look: str, tmp_path: Path
     ("environment", "is_shown"), [({}, True), ({"NO_COLOR": "1"}, True), ({"TERM": "dumb"}, False)]
 )
 def test_progress_is_shown_and_disappears(environment: dict[str, str], is_shown: bool) -> None:
-    shown = on_a_terminal(80, ["analyze", REORDERED], environment, ("-c", AT_ONCE))
+    shown = on_a_terminal(80, ["analyze", REORDERED], environment, AT_ONCE)
     assert ("reading" in shown) is is_shown
     _, _, after = shown.rpartition("reading")
     assert after.count("945 packets") == 1

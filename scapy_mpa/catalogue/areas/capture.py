@@ -67,7 +67,7 @@ _PARTS = (
          (foreign(_LINKTYPE_USER0, b"whatever this is"),), ("link-type@capture",), _HAS_ALL),
     Case("limit-of-100-octets", "More octets wait for a segment that is late than may be held", "plain", (late(2, 3),),
          ("limit", "gap"), ACCEPT, options=("--limit", "held_octets=100")),
-    Case("assumed-start-elsewhere", "--assume says that Full Operation begins where nothing was captured", "plain", (),
+    Case("assumed-start-elsewhere", "Full Operation begins where nothing was captured, as --assume says", "plain", (),
          ("assumption@capture",), ACCEPT, options=("--assume", "start=1")),
 )  # fmt: skip
 
