@@ -88,6 +88,10 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--patience", type=click.FloatRange(0.001, 3600), default=10.0, show_default=True,
     help="Seconds for an Initiator to connect, and for a peer to come back.",
 )  # fmt: skip
+@click.option(
+    "--recovery", type=click.FloatRange(0, 3600), default=1.0, show_default=True,
+    help="Seconds after a case within which a clean connection has to work.",
+)  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Give each case so often.")
 @click.option(
     "--raw", "raw", metavar="ADDRESS",
@@ -129,6 +133,7 @@ def probe_command(
     strict: bool,
     timeout: float,
     patience: float,
+    recovery: float,
     repeat: int,
     raw: str | None,
     device: str | None,
@@ -175,6 +180,7 @@ def probe_command(
         1 / rate if rate is not None else 0.0,
         known_failures(expected) if expected is not None else frozenset(),
         keeps=folder is not None,
+        recovery=recovery,
     )
     telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder)
     telling.check()

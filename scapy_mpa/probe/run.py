@@ -34,8 +34,8 @@ from scapy_mpa.probe.target import Target
 from scapy_mpa.receive.scan import Layout
 
 _WRITE_OF_NOTHING = "{by} write '' stag=0"
-#: Times that a clean connection is tried before a peer is called gone.
-_TRIES = 2
+#: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so once more.
+_TRIES, _POLL = 2, 0.1
 _INVALIDATING = {SEND_INVALIDATE, SEND_SE_INVALIDATE}
 
 
@@ -59,6 +59,7 @@ class RunSettings:
         interval: seconds from one connection to the next at least.
         expected: ids of failures that are known.
         keeps: a capture of each case that fails is kept.
+        recovery: seconds until a clean connection has to work after a case.
     """
 
     terms: Terms
@@ -67,6 +68,7 @@ class RunSettings:
     interval: float = 0.0
     expected: frozenset[str] = frozenset()
     keeps: bool = False
+    recovery: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,17 @@ class ProbeRun:
         """The same, behind a case; that an Initiator is, its next Request shows as well."""
         if self._target.role == "initiator" and not is_last and result.judgement.verdict in ("pass", "allowed"):
             return True
-        return self.is_well()
+        return self._recovers()
+
+    def _recovers(self) -> bool:
+        """Whether the peer is well again in time: a server that serves one connection may have to be started anew."""
+        until = time.monotonic() + self._settings.recovery
+        while not self.is_well():
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(_POLL, left))
+        return True
 
     def _gone(self, case: ProbeCase, result: Result) -> Result:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
@@ -195,7 +207,7 @@ class ProbeRun:
         why = "a clean connection does not work any more"
         if self._target.restart() and self._target.is_back(self.is_well):
             self._give(case)
-            if self.is_well():
+            if self._recovers():
                 why += "; it did after the case was repeated"
             else:
                 why += ", twice"

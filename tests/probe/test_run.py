@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from scapy_mpa.probe.carrier import Acceptor, Connector, KernelTCP, NotReached
 from scapy_mpa.probe.choice import all_cases, chosen, known_failures
 from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.fitting import Clean
-from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun, RunSettings, peers
+from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun, Result, RunSettings, peers
 from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Initiator, Responder, closing, words
@@ -241,6 +244,49 @@ def test_it_is_restarted_and_goes_on(tmp_path: Path) -> None:
     assert results[2].judgement.verdict != "peer gone"
     # At first, after the case, and after it was repeated.
     assert log.read_text() == "xxx"
+
+
+@contextmanager
+def restarting_server(seconds: float) -> Iterator[int]:
+    """A server that serves one connection after the other, and is away for so long after the octets of crc-ones."""
+    listener = socket.create_server((HOST, 0))
+    port = listener.getsockname()[1]
+    is_over = threading.Event()
+
+    def run() -> None:
+        nonlocal listener
+        while not is_over.is_set():
+            goes_on = True
+            with suppress(OSError), listener.accept()[0] as sock:
+                sock.settimeout(5)
+                goes_on = dies_of(sock, b"\xff\xff\xff\xff")
+            if not goes_on:
+                listener.close()
+                time.sleep(seconds)
+                listener = socket.create_server((HOST, port))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield port
+    finally:
+        is_over.set()
+        with suppress(OSError):
+            socket.create_connection((HOST, port), 1).close()
+        thread.join(20)
+        listener.close()
+
+
+@pytest.mark.parametrize(("recovery", "is_gone"), [(0.0, True), (20.0, False)])
+def test_a_peer_may_be_away_for_a_while(recovery: float, is_gone: bool) -> None:
+    """A server that is started for each connection is no peer that is gone."""
+    found: list[Result] = []
+    with restarting_server(0.5) as port:
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(Terms(TIMEOUT), recovery=recovery))
+        with suppress(PeerGone):
+            found += run.results(chosen(["pad-0", "crc-ones", "crc-reversed"]))
+    assert (len(found) < 3) is is_gone
+    assert run.lost == (["crc-ones"] if is_gone else [])
 
 
 def test_it_cannot_start() -> None:
