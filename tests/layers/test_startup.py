@@ -121,7 +121,17 @@ def test_control_flags_have_two_names() -> None:
 
 @pytest.mark.parametrize(
     ("cls", "octets"),
-    [(MPARequest, b"this is no startup frame"), (MPARequest, bytes(MPAReply())), (MPAReply, bytes(MPARequest()))],
+    [
+        (MPARequest, b"this is no startup frame"),
+        (MPARequest, bytes(MPAReply())),
+        (MPAReply, bytes(MPARequest())),
+        # Too short for a header: they come back as Raw.
+        (MPARequest, b"garbage"),
+        (MPARequest, b"\x00"),
+        (MPAReply, REQUEST_KEY),
+        # S and Rev 2 without enhanced data.
+        (MPARequest, b"MPA ID Reg Frame\x10\2\0\4\0\1"),
+    ],
 )
 def test_octets_without_the_key_are_warned_of(
     cls: type[Packet], octets: bytes, monkeypatch: pytest.MonkeyPatch
@@ -133,6 +143,19 @@ def test_octets_without_the_key_are_warned_of(
     assert bytes(cls(octets)) == octets
     (said,) = warned
     assert "do not begin with its Key" in said
+
+
+@pytest.mark.parametrize("cls", [MPARequest, MPAReply])
+@pytest.mark.parametrize("packet", [{}, {"s": 1}], ids=["plain", "enhanced"])
+def test_a_frame_that_is_cut_is_not_warned_of(
+    cls: type[Packet], packet: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(startup, "warning", lambda text, *values: warned.append(text))
+    octets = bytes(cls(**packet))
+    for end in range(1, len(octets)):
+        assert type(cls(octets[:end])) is Raw
+    assert not warned
 
 
 def test_a_frame_of_a_report_is_a_packet() -> None:
