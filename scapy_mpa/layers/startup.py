@@ -153,7 +153,7 @@ class _Startup(_CapturedPacket):
 def _warn_without_key(cls: type[_Startup], octets: bytes) -> None:
     """Warn, as Scapy does, of octets that are no frame of ``cls``, nor the beginning of one."""
     if bytes(octets[:KEY_LENGTH]) != cls.key_of_frame[: len(octets)]:
-        warning("%s: octets that do not begin with its Key (%s)", cls.name, cls.key_of_frame.decode())
+        warning("%s: octets that do not begin with its Key (%s)", cls._name, cls.key_of_frame.decode())
 
 
 def _is_cut(octets: bytes) -> bool:

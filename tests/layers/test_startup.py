@@ -134,7 +134,7 @@ def test_control_flags_have_two_names() -> None:
     ],
 )
 def test_octets_without_the_key_are_warned_of(
-    cls: type[Packet], octets: bytes, monkeypatch: pytest.MonkeyPatch
+    cls: type[MPARequest | MPAReply], octets: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warned: list[str] = []
     monkeypatch.setattr(startup, "warning", lambda text, *values: warned.append(text % values))
@@ -142,17 +142,16 @@ def test_octets_without_the_key_are_warned_of(
     assert not warned
     assert bytes(cls(octets)) == octets
     (said,) = warned
-    assert "do not begin with its Key" in said
+    name = "MPA Request" if cls is MPARequest else "MPA Reply"
+    assert said == f"{name}: octets that do not begin with its Key ({cls.key_of_frame.decode()})"
 
 
 @pytest.mark.parametrize("cls", [MPARequest, MPAReply])
-@pytest.mark.parametrize("packet", [{}, {"s": 1}], ids=["plain", "enhanced"])
-def test_a_frame_that_is_cut_is_not_warned_of(
-    cls: type[Packet], packet: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("s", [0, 1], ids=["plain", "enhanced"])
+def test_a_frame_that_is_cut_is_not_warned_of(cls: type[Packet], s: int, monkeypatch: pytest.MonkeyPatch) -> None:
     warned: list[str] = []
     monkeypatch.setattr(startup, "warning", lambda text, *values: warned.append(text))
-    octets = bytes(cls(**packet))
+    octets = bytes(cls(s=s))
     for end in range(1, len(octets)):
         assert type(cls(octets[:end])) is Raw
     assert not warned
