@@ -86,9 +86,7 @@ class _Startup(_CapturedPacket):
         super().__init__(_pkt, *args, **{_FLAG_OF.get(name, name): value for name, value in fields.items()})
 
     def dissect(self, s: bytes) -> None:
-        key = type(self).key_of_frame
-        if bytes(s[:KEY_LENGTH]) != key:
-            warning("%s: octets that do not begin with its Key (%s)", self.name, key.decode())
+        _warn_without_key(type(self), s)
         super().dissect(s)
 
     def getfield_and_val(self, attr: str) -> Any:
@@ -152,15 +150,27 @@ class _Startup(_CapturedPacket):
         return pkt / Padding(data[end:]) if len(data) > end else pkt
 
 
-def _hook(cls: type[Packet], _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
+def _warn_without_key(cls: type[_Startup], octets: bytes) -> None:
+    """Warn, as Scapy does, of octets that are no frame of ``cls``, nor the beginning of one."""
+    if bytes(octets[:KEY_LENGTH]) != cls.key_of_frame[: len(octets)]:
+        warning("%s: octets that do not begin with its Key (%s)", cls._name, cls.key_of_frame.decode())
+
+
+def _is_cut(octets: bytes) -> bool:
+    """Whether the octets of a frame end inside its header, or inside its enhanced data."""
+    if len(octets) < STARTUP_HEADER_LENGTH:
+        return True
+    pd_length = int.from_bytes(octets[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")
+    is_enhanced = _is_enhanced(octets[_FLAGS] & S, octets[_REV], pd_length)
+    return is_enhanced and len(octets) < STARTUP_HEADER_LENGTH + ENHANCED_DATA_LENGTH
+
+
+def _hook(cls: type[_Startup], _pkt: Any = None, *args: Any, **fields: Any) -> type[Packet]:
     """A frame cut in its header, or in its enhanced data, is Raw."""
     octets = bytes(_pkt or b"")
-    if octets and len(octets) < STARTUP_HEADER_LENGTH + ENHANCED_DATA_LENGTH:
-        if len(octets) < STARTUP_HEADER_LENGTH:
-            return conf.raw_layer
-        pd_length = int.from_bytes(octets[_PD_LENGTH:STARTUP_HEADER_LENGTH], "big")
-        if _is_enhanced(octets[_FLAGS] & S, octets[_REV], pd_length):
-            return conf.raw_layer
+    if octets and _is_cut(octets):
+        _warn_without_key(cls, octets)
+        return conf.raw_layer
     return cls
 
 

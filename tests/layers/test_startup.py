@@ -121,10 +121,20 @@ def test_control_flags_have_two_names() -> None:
 
 @pytest.mark.parametrize(
     ("cls", "octets"),
-    [(MPARequest, b"this is no startup frame"), (MPARequest, bytes(MPAReply())), (MPAReply, bytes(MPARequest()))],
+    [
+        (MPARequest, b"this is no startup frame"),
+        (MPARequest, bytes(MPAReply())),
+        (MPAReply, bytes(MPARequest())),
+        # Too short for a header: they come back as Raw.
+        (MPARequest, b"garbage"),
+        (MPARequest, b"\x00"),
+        (MPAReply, REQUEST_KEY),
+        # S and Rev 2 without enhanced data.
+        (MPARequest, b"MPA ID Reg Frame\x10\2\0\4\0\1"),
+    ],
 )
 def test_octets_without_the_key_are_warned_of(
-    cls: type[Packet], octets: bytes, monkeypatch: pytest.MonkeyPatch
+    cls: type[MPARequest | MPAReply], octets: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warned: list[str] = []
     monkeypatch.setattr(startup, "warning", lambda text, *values: warned.append(text % values))
@@ -132,7 +142,19 @@ def test_octets_without_the_key_are_warned_of(
     assert not warned
     assert bytes(cls(octets)) == octets
     (said,) = warned
-    assert "do not begin with its Key" in said
+    name = "MPA Request" if cls is MPARequest else "MPA Reply"
+    assert said == f"{name}: octets that do not begin with its Key ({cls.key_of_frame.decode()})"
+
+
+@pytest.mark.parametrize("cls", [MPARequest, MPAReply])
+@pytest.mark.parametrize("s", [0, 1], ids=["plain", "enhanced"])
+def test_a_frame_that_is_cut_is_not_warned_of(cls: type[Packet], s: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(startup, "warning", lambda text, *values: warned.append(text))
+    octets = bytes(cls(s=s))
+    for end in range(1, len(octets)):
+        assert type(cls(octets[:end])) is Raw
+    assert not warned
 
 
 def test_a_frame_of_a_report_is_a_packet() -> None:
