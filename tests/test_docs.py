@@ -62,7 +62,7 @@ NOT_RUN = re.compile(
     """,
     re.VERBOSE,
 )
-SAMPLES = {"json", "jsonl", "text", "toml", "csv", "yaml", "ini", "lua", "mermaid"}
+SAMPLES = {"json", "jsonl", "text", "toml", "csv", "yaml", "ini", "lua", "mermaid", "diff"}
 LOOKS_RUN = re.compile(r"\s*(\$|>>>|#!|scapy-mpa\b|make\b|python3?\b|pip\b|import\b|from \S+ import\b)")
 
 #: Programs that a machine may lack: commands that run one are passed over there.

@@ -144,7 +144,7 @@ def test_what_there_is_is_listed(fuzz: Run) -> None:
     ("arguments", "said"),
     [
         ((), "where to?"),
-        (("-o", "OUT", "--area", "marker"), "there is no area marker; there are startup, "),
+        (("-o", "OUT", "--area", "walks"), "there is no area walks; there are startup, "),
         (("-o", "OUT", "--case", "1", "--count", "2"), "--case is one case"),
         (("-o", "OUT", "--case", "1", "--per-file", "2"), "--per-file is of the captures"),
         (("--split", "OUT", "--per-file", "2"), "--per-file is of the captures"),

@@ -61,7 +61,8 @@ def test_loading(load: str, distribution: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", code],
         cwd=distribution,
-        env=os.environ | {"BASH_COMPLETION_USER_DIR": str(distribution)},
+        # Scapy has completion of those alone whose shell bash is.
+        env=os.environ | {"SHELL": "/bin/bash", "BASH_COMPLETION_USER_DIR": str(distribution)},
         capture_output=True,
         text=True,
         timeout=120,

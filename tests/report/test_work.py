@@ -140,6 +140,7 @@ MODULES = {
         for name in (
             *(
                 "analysis",
+                "blocks",
                 "connection",
                 "context",
                 "half",
