@@ -86,6 +86,7 @@ SAMPLED = {
 LONG = (
     "tests/layers/test_session.py::test_memory_is_flat",
     "tests/live/test_commands.py::test_a_gigabyte_takes_no_memory",
+    "tests/live/test_interface.py::test_two_million_packets",
     "tests/probe/test_raw.py::test_a_bad_network",
     "tests/probe/test_raw.py::test_every_case",
     "tests/receive/test_diagnosis.py::test_the_beginnings_of_few_are_kept",

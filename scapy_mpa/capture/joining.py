@@ -11,7 +11,7 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from itertools import chain, islice
 from pathlib import Path
@@ -107,19 +107,26 @@ def _expanded(source: CaptureSource) -> Iterator[tuple[CaptureSource, bool]]:
         return
     name = os.fspath(source)
     if os.path.isdir(name):
-        found = [os.fspath(path) for path in Path(name).rglob(PATTERN)]
-        what = f"there is no file {PATTERN} in this folder"
+        files, what = captures_in(name), f"there is no file {PATTERN} in this folder"
     elif not os.path.lexists(name) and glob.has_magic(name):
-        found, what = glob.glob(name, recursive=True), "no file has such a name"
+        files, what = _files_of(glob.glob(name, recursive=True)), "no file has such a name"
     else:
         yield source, False
         return
-    # Standing by the name alone, what is no file would have to be opened to be seen: a pipe would wait for ever.
-    files = sorted((path for path in found if os.path.isfile(path)), key=_natural)
     if not files:
         raise CaptureError(f"{printable(name)}: {what}")
     for path in files:
         yield path, True
+
+
+def captures_in(folder: str) -> list[str]:
+    """The captures in a folder, and in all folders in it, by name: x.pcap2 before x.pcap10."""
+    return _files_of(os.fspath(path) for path in Path(folder).rglob(PATTERN))
+
+
+def _files_of(found: Iterable[str]) -> list[str]:
+    # Standing by the name alone, what is no file would have to be opened to be seen: a pipe would wait for ever.
+    return sorted((path for path in found if os.path.isfile(path)), key=_natural)
 
 
 def _natural(name: str) -> list[tuple[int, int | str]]:

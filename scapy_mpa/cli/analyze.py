@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from typing import Literal
@@ -11,7 +12,7 @@ import click
 from scapy_mpa.cli.colours import style
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines
-from scapy_mpa.cli.options import Reading, divides_work, reads_captures_or_streams, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.options import Reading, divides_work, reads_all, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import Word
 from scapy_mpa.report.connection import Connection
@@ -21,9 +22,9 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 
 
 @click.command("analyze")
-@reads_captures_or_streams
+@reads_all
 @divides_work
-@click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
+@click.option("--format", "output_format", type=Word(("text", "json", "jsonl")), default="text", show_default=True)
 @click.option("--summary", "summary_only", is_flag=True, help="Only what the report comes to, no connections.")
 @click.option("--all", "every", is_flag=True, help="Every connection, however many there are.")
 @click.option(
@@ -42,7 +43,7 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 def analyze_command(
     reading: Reading,
     judging: Judging,
-    output_format: Literal["text", "json"],
+    output_format: Literal["text", "json", "jsonl"],
     jobs: int,
     summary_only: bool,
     every: bool,
@@ -52,10 +53,11 @@ def analyze_command(
     """Show how the MPA connections of the captures ended, and what is wrong with them.
 
     First comes what they come to; then each connection, those with something to report where they are many. Several
-    captures are merged by time; - is standard input.
+    captures are merged by time; - is standard input. jsonl has a line for each connection, and the rest in the last
+    one. With --follow or -i each connection is printed when it is over, and at the end what they come to.
     """
-    if summary_only and (every or output_format == "json"):
-        other = "--all" if every else "--format json, which has a summary"
+    if summary_only and (every or output_format != "text"):
+        other = "--all" if every else f"--format {output_format}, which has a summary"
         raise click.UsageError(f"--summary leaves connections out: it does not go with {other}")
     if wants_buffers and summary_only:
         raise click.UsageError("--summary leaves connections out: it does not go with --buffers")
@@ -63,6 +65,12 @@ def analyze_command(
         from scapy_mpa.cli.output import check_read_twice
 
         check_read_twice(reading.captures, "--buffers")
+    if reading.ongoing is not None:
+        from scapy_mpa.cli.ongoing import analyze_ongoing
+
+        if output_format == "json":
+            raise click.UsageError("--format json is one object, known at the end: here it is --format jsonl")
+        return analyze_ongoing(reading, judging, output_format, severity, summary_only)
     report = reading.analyze(fpdus=wants_buffers, jobs=jobs)
     reading.select(report)
     judging.select(report)
@@ -73,11 +81,18 @@ def analyze_command(
         from scapy_mpa.report.buffers import add_buffers, buffer_lines, buffers_of
 
         found = buffers_of(report, reading.directions)
-    if output_format == "json":
+    if output_format != "text":
         end_progress()
         values = report.as_iterators(reading.directions)
-        sys.stdout.writelines(pieces(values if found is None else add_buffers(values, found)))
-        click.echo()
+        if found is not None:
+            values = add_buffers(values, found)
+        if output_format == "jsonl":
+            for connection in values.pop("connections"):
+                click.echo(json.dumps(connection))
+            click.echo(json.dumps(values))
+        else:
+            sys.stdout.writelines(pieces(values))
+            click.echo()
     else:
 
         def more_of(connection: Connection) -> Iterable[str]:

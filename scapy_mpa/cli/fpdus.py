@@ -10,7 +10,7 @@ import click
 from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines, terminal_width
-from scapy_mpa.cli.options import divides_work, reads_captures_or_streams, warn_of_damage, warn_of_nothing
+from scapy_mpa.cli.options import divides_work, reads_all, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import PARQUET, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
 from scapy_mpa.cli.types import Word
@@ -20,7 +20,7 @@ from scapy_mpa.values.records import FPDURecord
 
 
 @click.command("fpdus")
-@reads_captures_or_streams
+@reads_all
 @lists_rows("FPDUs", *STYLES, PARQUET)
 @divides_work
 @click.option(
@@ -35,8 +35,8 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
     """List every FPDU of the captures, one line each.
 
     - is standard input. What comes through a pipe is listed as it comes, with --order placed:
-    tcpdump -U -w - | scapy-mpa fpdus --order placed -. Findings are not listed; the exit status says whether there are
-    some.
+    tcpdump -U -w - | scapy-mpa fpdus --order placed -. So is everything with --follow and -i. Findings are not listed;
+    the exit status says whether there are some.
     """
     reading, output_format = rows.reading, rows.output_format
     if order == "placed" and jobs > 1:
@@ -47,6 +47,8 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
         raise click.UsageError("--stream reads octets without packets: --order placed does not go with it")
     rows.check()
     counted = _Counted()
+    if reading.ongoing is not None:
+        return _ongoing(rows, judging, counted)
     if order == "stream":
         report = reading.analyze(fpdus=True, jobs=jobs)
         reading.select(report)
@@ -80,6 +82,24 @@ def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed
     warn_of_damage(report.damage)
     judging.select(report)
     return judging.status(report)
+
+
+def _ongoing(rows: Rows, judging: Judging, counted: _Counted) -> int:
+    """List the FPDUs of what is read while it is written, each as it comes; returns the exit status."""
+    from scapy_mpa.cli.ongoing import OngoingReport
+
+    reading = rows.reading
+    ongoing = OngoingReport(reading, judging, lists_fpdus=True)
+    placed = (record for batch in ongoing.batches() for record in batch)
+    shown = (record for record in placed if reading.is_shown(record.connection, record.direction))
+    with written(rows.output) as file:
+        width = _width(rows)
+        if width is not None:
+            print_lines(narrow_lines(counted.of(rows.fpdus(shown)), width))
+        else:
+            _write(counted.of(rows.fpdus(shown)), rows.output_format, file, at_once=True)
+    warn_of_damage(ongoing.rest().damage)
+    return ongoing.status()
 
 
 def _width(rows: Rows) -> int | None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import print_lines
-from scapy_mpa.cli.options import reads_captures_or_streams, warn_of_damage, warn_of_nothing, warn_of_remark
+from scapy_mpa.cli.options import reads_all, warn_of_damage, warn_of_nothing, warn_of_remark
 from scapy_mpa.cli.output import PARQUET, check_empty, make_folder, write_text, written
 from scapy_mpa.cli.rows import Rows, lists_rows
 from scapy_mpa.report.blocks import in_blocks
@@ -18,12 +19,13 @@ from scapy_mpa.system.names import encodable, printable
 from scapy_mpa.system.whole import write_whole
 
 if TYPE_CHECKING:
+    from scapy_mpa.messages.assembly import ConnectionMessages
     from scapy_mpa.messages.reading import CapturedMessages
     from scapy_mpa.messages.row import MessageRow
 
 
 @click.command("messages")
-@reads_captures_or_streams
+@reads_all
 @lists_rows("messages", "text", "jsonl", "csv", PARQUET)
 @click.option("--summary", "is_summary", is_flag=True, help="Sum up each connection and kind of message instead.")
 @click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")
@@ -45,7 +47,8 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
 
     Untagged messages are put together from their DDP Segments, RDMA Writes and Read Responses have STag and TO of their
     first octet. A Read or Atomic Request has its answer and the time that took; of SMB Direct, RPC-over-RDMA, NVMe-oF,
-    iSER, rping and perftest a message's header is shown.
+    iSER, rping and perftest a message's header is shown. With --follow and -i each message is listed when it is whole,
+    so that a Request has no answer there.
     """
     from scapy_mpa.messages.assembly import DEFAULT_HELD
 
@@ -59,7 +62,10 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
         check_empty(directory)
     rows.check()
     wants_octets = payload or directory is not None
-    with rows.reading.messages(wants_octets, DEFAULT_HELD if held is None else held) as found:
+    held = DEFAULT_HELD if held is None else held
+    if rows.reading.ongoing is not None:
+        return _ongoing(rows, wants_octets, directory, held)
+    with rows.reading.messages(wants_octets, held) as found:
         if directory is not None:
             make_folder(directory)
         wanted = _Wanted(rows.messages(found) if rows.chooses else found)
@@ -81,12 +87,53 @@ def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Pat
     return 0
 
 
-def _write(texts: Iterable[str], rows: Rows, file: BinaryIO) -> None:
+def _ongoing(rows: Rows, wants_octets: bool, directory: Path | None, held: int) -> int:
+    """List the messages of what is read while it is written, each when it is whole; returns the exit status."""
+    from scapy_mpa.cli.ongoing import OngoingReport
+    from scapy_mpa.messages.ongoing import OngoingMessages
+    from scapy_mpa.wireshark.listener import READ_ONCE
+
+    reading = rows.reading
+    whole: list[MessageRow] = []
+
+    def show(row: MessageRow, connection: ConnectionMessages) -> None:
+        is_asked_for = not reading.protocols or connection.upper.name in reading.protocols
+        if is_asked_for and reading.is_shown(row.connection, row.direction):
+            whole.append(row)
+
+    listener = OngoingMessages(show, payload=wants_octets, held=held)
+    ongoing = OngoingReport(reading, Judging(None, "never"), listener=listener)
+
+    def found() -> Iterator[MessageRow]:
+        for _ in ongoing.batches():
+            yield from whole
+            whole.clear()
+        yield from whole
+
+    if directory is not None:
+        make_folder(directory)
+    wanted = _Wanted(rows.messages(found()))
+    with written(rows.output) as file:
+        if rows.is_parquet:
+            from scapy_mpa.messages.parquet import write_messages
+
+            write_messages(wanted, file)
+        else:
+            _write(_lines(wanted, rows.output_format, directory), rows, file, at_once=True)
+    if not wanted.is_any:
+        warn_of_nothing(rows.filters, "message")
+    if ongoing.analysis.has_doubt:
+        warn_of_remark(READ_ONCE)
+    warn_of_damage(ongoing.rest().damage)
+    return 0
+
+
+def _write(texts: Iterable[str], rows: Rows, file: BinaryIO, *, at_once: bool = False) -> None:
     """Write lines, folded if a terminal shows them."""
     if rows.is_shown:
         print_lines(line for text in texts for line in text.splitlines())
     else:
-        write_text(texts, file)
+        write_text(texts, file, at_once=at_once)
 
 
 class _Wanted:

@@ -30,6 +30,7 @@ from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 
 if TYPE_CHECKING:
+    from scapy_mpa.capture.ongoing import OngoingCaptures
     from scapy_mpa.ipsec.associations import Associations
     from scapy_mpa.messages.reading import CapturedMessages
     from scapy_mpa.wireshark.found import FoundFPDUs, Order
@@ -179,6 +180,8 @@ class Reading(NamedTuple):
     named: tuple[str, ...] = ()
     #: The captures, with how they become one.
     sources: Sources = Sources(())
+    #: In their place, what is read while it is written.
+    ongoing: OngoingCaptures | None = None
 
     @property
     def is_of_streams(self) -> bool:
@@ -279,16 +282,82 @@ def reads_captures(command: Callable[..., int]) -> Callable[..., int]:
 
 def reads_captures_or_streams(command: Callable[..., int]) -> Callable[..., int]:
     """The same, and what names octets without packets, in place of captures."""
-    stream = click.option(
-        "--stream",
-        "streams",
-        multiple=True,
-        metavar="SIDE=FILE",
-        type=StreamOf(),
-        help="In place of captures: the octets that the initiator, or the responder, sent, without packets. Once for "
-        "each side; one alone is enough; - is standard input.",
-    )
-    return _reads(command, stream)
+    return _reads(command, _STREAM)
+
+
+def reads_all(command: Callable[..., int]) -> Callable[..., int]:
+    """The same, and what is read while it is written: an interface, or captures that grow."""
+    return _reads(command, _STREAM, *_ONGOING)
+
+
+_STREAM = click.option(
+    "--stream",
+    "streams",
+    multiple=True,
+    metavar="SIDE=FILE",
+    type=StreamOf(),
+    help="In place of captures: the octets that the initiator, or the responder, sent, without packets. Once for "
+    "each side; one alone is enough; - is standard input.",
+)
+_ONGOING = (
+    click.option(
+        "-i",
+        "--interface",
+        metavar="IFACE",
+        help="In place of captures: read the packets of this network interface, until Ctrl-C. Needs root or "
+        "CAP_NET_RAW, and Linux.",
+    ),
+    click.option(
+        "--follow",
+        is_flag=True,
+        help="Read a capture while it is written, until Ctrl-C: a file, a pipe, or a folder into which files come.",
+    ),
+    click.option(
+        "--poll",
+        type=click.FloatRange(0.01, 3600),
+        metavar="SECONDS",
+        help="With --follow: look for more octets so often.  [default: 0.5]",
+    ),
+)
+
+
+#: What says nothing of captures that are read while they are written, by its parameter.
+_NOT_OF_ONGOING = {
+    "streams": "--stream",
+    "joining": "--join",
+    "jobs": "--jobs",
+    "wants_buffers": "--buffers",
+    "order": "--order",
+    "stags": "--stag",
+    "is_summary": "--summary",
+}
+
+
+def _ongoing(
+    interface: str | None, captures: Sequence[str], poll: float | None, limits: Limits, esp: str | None
+) -> OngoingCaptures:
+    """What is read while it is written; raises :class:`click.UsageError` for what does not go with that."""
+    from scapy_mpa.capture.ongoing import DEFAULT_POLL, OngoingCaptures, Polling, origin_of
+
+    option = "--follow" if interface is None else "-i"
+    if interface is not None and captures:
+        raise click.UsageError("-i reads an interface in place of captures: leave CAPTURE out")
+    if interface is None and len(captures) != 1:
+        raise click.UsageError("--follow reads one file, folder or pipe")
+    context = click.get_current_context()
+    for parameter, name in _NOT_OF_ONGOING.items():
+        is_given = context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+        if is_given and context.params[parameter] != "placed":
+            raise click.UsageError(f"{option} reads what is still written: {name} does not go with it")
+    polling = Polling(DEFAULT_POLL if poll is None else poll)
+    keys = _keys(esp)
+    if interface is None:
+        origin = origin_of(captures[0], polling)
+    else:
+        from scapy_mpa.capture.interface import InterfaceOrigin
+
+        origin = InterfaceOrigin(interface, polling)
+    return OngoingCaptures(origin, polling, limits=limits, esp=keys)
 
 
 def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]:
@@ -310,18 +379,28 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
         joining: Joining,
         esp: str | None,
         streams: tuple[tuple[Direction, str], ...] = (),
+        interface: str | None = None,
+        follow: bool = False,
+        poll: float | None = None,
         **others: Any,
     ) -> int:
+        sources: Sources
         try:
             assumptions, limits = parse_assumptions(assume, profile), parse_limits(limit)
         except MPAError as error:
             raise click.UsageError(str(error)) from None
-        if more and not captures and not streams:
+        if more and not captures and not streams and interface is None:
             raise click.UsageError("Missing argument 'CAPTURE...'.")
-        if streams:
+        if poll is not None and not follow and interface is None:
+            raise click.UsageError("--poll says how often --follow looks for more: --follow is missing")
+        ongoing = None
+        if follow or interface is not None:
+            ongoing = _ongoing(interface, captures, poll, limits, esp)
+            sources = Sources(captures)
+        elif streams:
             _check_streams(streams, captures)
             captures = tuple(name for _, name in streams)
-            sources: Sources = Streams(**dict(streams))
+            sources = Streams(**dict(streams))
         else:
             sources = sources_of(captures, joining, limits, _keys(esp))
         selects = ports or hosts or frames is not None
@@ -350,10 +429,9 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             *(("--esp", esp) if esp is not None else ()),
             *(word for side, name in streams for word in ("--stream", f"{side}={name}")),
         )
-        with progress_of(what[0]):
-            return command(
-                Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources), **others
-            )
+        reading = Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources, ongoing)
+        with progress_of(what[0] if ongoing is None else ()):
+            return command(reading, **others)
 
     options: tuple[_Decorator, ...] = (
         click.argument("captures", metavar="CAPTURE...", nargs=-1, required=not more, type=click.Path()),

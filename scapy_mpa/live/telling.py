@@ -24,7 +24,7 @@ from scapy_mpa.live.events import (
     StreamEnded,
 )
 from scapy_mpa.live.recording import RecordedConnection
-from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment
+from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, LatestPayload
 from scapy_mpa.messages.lines import json_line, text_line
 from scapy_mpa.messages.row import AnswerValues, MessageRow, MessageValues, row_of
 from scapy_mpa.values.startup import startup_fields
@@ -70,21 +70,6 @@ class Telling:
             self._log(json.dumps({"time": said["time"], "connection": row.connection, "event": "message", **said}))
 
 
-class _Payloads:
-    """Octets of messages until they are shown, which is at once."""
-
-    def __init__(self) -> None:
-        self._kept = b""
-
-    def keep(self, octets: bytes) -> int:
-        self._kept = octets
-        return 0
-
-    def take(self) -> bytes:
-        kept, self._kept = self._kept, b""
-        return kept
-
-
 class ToldConnection:
     """Reports one connection, which it also records.
 
@@ -105,7 +90,7 @@ class ToldConnection:
         self.number = number
         self._role: Role = role
         self._port = port
-        self._payloads = _Payloads() if telling.wants_payload else None
+        self._payloads = LatestPayload() if telling.wants_payload else None
         self._assembly = Assembly(self, self._payloads)
         self._messages: ConnectionMessages | None = None
         self.counts = {"sent": 0, "sent_octets": 0, "received": 0, "received_octets": 0, "messages": 0}

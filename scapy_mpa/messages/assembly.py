@@ -218,6 +218,23 @@ class PayloadOctets(Protocol):
         """Octets of a message that is added next; returns where they are, for its values."""
 
 
+class LatestPayload:
+    """The octets of a message until it is added, which is at once."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def keep(self, octets: bytes) -> int:
+        """Octets of the message that is added next."""
+        self._kept = octets
+        return 0
+
+    def take(self) -> bytes:
+        """The octets that were kept last."""
+        kept, self._kept = self._kept, b""
+        return kept
+
+
 class Assembly:
     """Puts the messages of all half connections together, into a store.
 
@@ -254,10 +271,11 @@ class Assembly:
                 return
         self._add_without_message(half, segment)
 
-    def finish(self) -> None:
-        """Nothing more comes."""
+    def finish(self, connection: ConnectionMessages | None = None) -> None:
+        """Nothing more comes: of one connection, or of any."""
         for half, queue in [(half, queue) for (_, queue), half in self._open.items()]:
-            self._close(half, queue, False, "nothing more of it is there")
+            if connection is None or half.connection is connection:
+                self._close(half, queue, False, "nothing more of it is there")
 
     # --- what a segment belongs to ---
 

@@ -16,9 +16,14 @@ _OCTETS = array("q").itemsize
 
 
 class FrameTimes:
-    """The times of frames, in nanoseconds since the epoch."""
+    """The times of frames, in nanoseconds since the epoch.
 
-    def __init__(self) -> None:
+    Args:
+        keeps_all: whether those that are not recent any more go into a file; else nothing is known of them then.
+    """
+
+    def __init__(self, *, keeps_all: bool = True) -> None:
+        self._keeps_all = keeps_all
         self._file = MemoryFirst(max_size=_HELD_OCTETS)
         #: Of the frames from ``_first`` on; 0 where nothing of a frame is known.
         self._times = array("q")
@@ -35,8 +40,9 @@ class FrameTimes:
                 times.append(seg[1])
                 end = frame + 1
         if len(times) > 2 * _RECENT:
-            self._file.seek(_OCTETS * (self._first - 1))
-            self._file.write(times[:-_RECENT].tobytes())
+            if self._keeps_all:
+                self._file.seek(_OCTETS * (self._first - 1))
+                self._file.write(times[:-_RECENT].tobytes())
             self._first = end - _RECENT
             del times[:-_RECENT]
 
@@ -45,6 +51,8 @@ class FrameTimes:
         index = frame - self._first
         if index >= 0:
             return self._times[index] if index < len(self._times) else 0
+        if not self._keeps_all:
+            return 0
         self._file.seek(_OCTETS * (frame - 1))
         found = array("q")
         found.frombytes(self._file.read(_OCTETS))

@@ -148,6 +148,23 @@ class Receiver:
             direction.relieve(self._now)
             direction.weigh()
 
+    def let_go(self, since: int) -> list[CapturedConnection]:
+        """Follow no longer the TCP connections that have been over since a time (nanoseconds since the epoch).
+
+        Returns the MPA connections that are over with that, which are not kept any more.
+        """
+        for connection in self._followed.over():
+            if connection.lives.last_time <= since:
+                for direction in connection.directions:
+                    self._directions.pop(direction.half.key, None)
+                self._close(connection, self._now)
+        self._take_apart()
+        self._drop_forgotten()
+        over = [mpa for mpa in self.connections if mpa.lifecycle is not None]
+        if over:
+            self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
+        return over
+
     def finish(self) -> None:
         """The capture is over."""
         context = self.context

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence, Set
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from typing import Any
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.report.tally import Summary, Tally
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
+from scapy_mpa.rules.table import SEVERITIES, Severity
 from scapy_mpa.tcp.half import Direction
-from scapy_mpa.values.lifecycle import ENDINGS, Ended
 
 SCHEMA_VERSION = 1
 
@@ -24,7 +23,8 @@ class Report:
     """The analysis of one or more captures.
 
     ``packets`` counts the records read, ``tcp_connections`` the TCP connections met, MPA or not; ``findings`` are
-    those of no connection; ``damage`` has a line for each capture that could only be read in part.
+    those of no connection; ``damage`` has a line for each capture that could only be read in part. ``files`` says which
+    file a frame is of, and its number there, where ``index`` does not.
     """
 
     def __init__(
@@ -36,8 +36,10 @@ class Report:
         findings: list[Finding],
         damage: list[str],
         index: FrameIndex | None = None,
+        files: Callable[[int], tuple[str, int]] | None = None,
     ) -> None:
         self._index = index
+        self._files = files
         #: Whether the file of a frame is known.
         self._knows_files = index is not None and len(captures) > 1
         self.captures = captures
@@ -123,6 +125,8 @@ class Report:
 
     def file_of(self, frame: int) -> tuple[str, int] | None:
         """The capture that a frame is of and its number in that file; None if there is one capture, or nobody knows."""
+        if self._files is not None and frame > 0:
+            return self._files(frame)
         if not self._knows_files or frame < 1 or self._index is None:
             return None
         try:
@@ -134,7 +138,7 @@ class Report:
 
     def _with_file(self, values: dict[str, Any], frame: int) -> dict[str, Any]:
         """The same, and of which file it is, if there are several."""
-        if len(self.captures) < 2:
+        if len(self.captures) < 2 and self._files is None:
             return values
         name, number = self.file_of(frame) or (None, None)
         return values | {"capture": name, "capture_frame": number}
@@ -192,57 +196,22 @@ def _bounds(since: int | None, until: int | None) -> tuple[int, int]:
     return since if since is not None else 0, until if until is not None else 1 << 64
 
 
-class RuleCount(NamedTuple):
-    """How often a rule is broken, and in how many connections (0: those of no connection)."""
-
-    rule: Rule
-    times: int
-    connections: int
-
-
-class Summary(NamedTuple):
-    """What a report comes to: how connections ended, and the rules that are broken, the gravest first."""
-
-    connections: int
-    ended: dict[Ended, int]
-    rules: list[RuleCount]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The keys of the report's JSON."""
-        return {
-            "connections": self.connections,
-            "ended": self.ended,
-            "rules": [
-                {
-                    "rule": one.rule.id,
-                    "severity": one.rule.severity,
-                    "count": one.times,
-                    "connections": one.connections,
-                }
-                for one in self.rules
-            ],
-        }
-
-
 def summary_of(report: Report) -> Summary:
     """Count the ends of connections, and the findings of each rule."""
-    ended = Counter(connection.lifecycle.ended for connection in report.connections)
-    counts: Counter[str] = Counter()
-    connections: Counter[str] = Counter()
-    for connection in report.connections:
-        connections.update({found.rule.id for found in connection.findings})
-    for found in report.all_findings():
-        counts[found.rule.id] += found.count
-    rules = [RuleCount(RULES[rule], count, connections[rule]) for rule, count in counts.items()]
-    rules.sort(key=lambda one: (SEVERITIES.index(one.rule.severity), -one.connections, -one.times, one.rule.id))
-    return Summary(len(report.connections), {how: ended[how] for how in ENDINGS if ended[how]}, rules)
+    return _counted(report).summary()
 
 
 def summary_line(report: Report) -> str:
     """The last line: how much was read, and how many findings of each severity."""
-    found = Counter(finding.severity for finding in report.all_findings())
-    counted = ", ".join(plural(found[severity], severity) for severity in SEVERITIES if found[severity])
     read = f"{plural(report.packets, 'packet')}, {plural(report.tcp_connections, 'TCP connection')}"
     if report.streams is not None:
         read = f"{plural(report.packets, 'block')} of {plural(len(report.streams), 'stream')}"
-    return f"{read}, {plural(len(report.connections), 'MPA connection')}, {counted or 'nothing to report'}"
+    return f"{read}, {_counted(report).line()}"
+
+
+def _counted(report: Report) -> Tally:
+    tally = Tally()
+    for connection in report.connections:
+        tally.count(connection)
+    tally.count_findings(report.findings)
+    return tally

@@ -8,7 +8,8 @@ from scapy_mpa.capture.named import Joined
 from scapy_mpa.report.blocks import WITHOUT_PACKETS, in_blocks
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.lifecycle import lifecycle_line
-from scapy_mpa.report.model import Report, Summary, summary_line, summary_of
+from scapy_mpa.report.model import Report, summary_line, summary_of
+from scapy_mpa.report.tally import Summary
 from scapy_mpa.report.unfinished import address_of, alike
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
@@ -76,7 +77,7 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
     shown = [] if summary_only else _shown(report, like_others, every)
     yield summary_line(report)
     if summary_only or len(report.connections) > 1:
-        yield from _summary_lines(summary_of(report), style)
+        yield from summary_lines(summary_of(report), style)
     if report.joined is not None:
         yield f"  {len(report.captures)} files, {JOINED_WORDS[report.joined]}"
     if report.streams is not None:
@@ -85,14 +86,9 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
     if not summary_only and told < len(report.connections):
         yield f"  {_left_out(report, told)}"
 
-    def where(frame: int) -> str:
-        place = report.file_of(frame) if report.streams is None else None
-        return f" ({place[0]}, frame {place[1]})" if place is not None else ""
-
+    where = where_in(report)
     for connection in shown:
-        yield connection_line(connection) + where(connection.lifecycle.first[0])
-        yield f"  {connection.verdict}"
-        yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
+        yield from connection_lines(connection, where)
         more = like_others.get(connection.number)
         if more:
             yield f"  and {plural(more, 'connection')} more like it from {address_of(connection)} (JSON lists them)"
@@ -102,6 +98,23 @@ def _report_lines(report: Report, style: Styler, every: bool, summary_only: bool
     if not summary_only:
         for found in report.findings:
             yield from finding_lines(found, style, where, is_stream=report.streams is not None)
+
+
+def where_in(report: Report) -> Where:
+    """What says of which file a frame of a report is, if there are several."""
+
+    def where(frame: int) -> str:
+        place = report.file_of(frame) if report.streams is None else None
+        return f" ({place[0]}, frame {place[1]})" if place is not None else ""
+
+    return where
+
+
+def connection_lines(connection: Connection, where: Where = _nowhere) -> Iterator[str]:
+    """The lines of a connection, before its findings."""
+    yield connection_line(connection) + where(connection.lifecycle.first[0])
+    yield f"  {connection.verdict}"
+    yield f"  {lifecycle_line(connection, connection.upper_layer.protocol)}"
 
 
 def _shown(report: Report, like_others: dict[int, int], every: bool) -> list[Connection]:
@@ -127,7 +140,7 @@ def _left_out(report: Report, told: int) -> str:
     )
 
 
-def _summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
+def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
     """How connections ended, and a line for each rule that is broken."""
     if summary.ended:
         yield "  ended: " + ", ".join(f"{count} {ENDED_WORDS[how]}" for how, count in summary.ended.items())

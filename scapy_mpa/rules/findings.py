@@ -230,6 +230,15 @@ class Findings:
             if self._found.pop((rule, direction), None) is not None and self._quota is not None:
                 self._quota.give_back()
 
+    def hand_over(self) -> list[Finding]:
+        """All findings, as :meth:`sorted` has them; they are somebody else's now, and leave room for others."""
+        found = self.sorted()
+        for _ in found:
+            if self._quota is not None:
+                self._quota.give_back()
+        self._found = {}
+        return found
+
     def sorted(self) -> list[Finding]:
         """All findings, the gravest first, then by frame."""
         for found in self._found.values():

@@ -151,6 +151,10 @@ class Followed(Generic[_Connection]):
         """It seems to be over."""
         self._over[id(connection)] = connection
 
+    def over(self) -> list[_Connection]:
+        """Those that are over; the one that has been so for longest first."""
+        return [connection for connection in self._over.values() if connection.is_closed]
+
     def remove(self, connection: _Connection) -> bool:
         """One is not followed any more; returns whether there was MPA on it."""
         self._over.pop(id(connection), None)

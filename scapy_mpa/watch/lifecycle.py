@@ -45,6 +45,13 @@ class Lives:
         before = self._first
         return max(self._last.get(first.half.key, before)[0], self._last.get(second.half.key, before)[0])
 
+    @property
+    def last_time(self) -> int:
+        """The time of the last frame that was no SYN, in nanoseconds since the epoch."""
+        first, second = self._intakes
+        before = self._first
+        return max(self._last.get(first.half.key, before)[1], self._last.get(second.half.key, before)[1])
+
     def reject(self, mpa: CapturedConnection) -> None:
         """A connection was rejected; TCP stays open, and another one may follow."""
         self._rejected = mpa

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
@@ -27,6 +28,9 @@ from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import Segment
+
+#: What a listener says of a capture that it would have to read anew.
+READ_ONCE: Final = "whether a sender deviates was not looked into: the capture can be read only once"
 
 
 class Listener:
@@ -84,7 +88,7 @@ class Listener:
         try:
             rewind(capture)
         except CaptureError:
-            self.remark = "whether a sender deviates was not looked into: the capture can be read only once"
+            self.remark = READ_ONCE
             return receiver
         deviations = analyze(
             capture, fpdus=False, selection=selection, assumptions=assumptions, limits=limits

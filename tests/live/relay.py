@@ -271,6 +271,10 @@ class Network:
         """The IP address of a host."""
         return _ADDRESSES[host][version == 6]
 
+    def device(self, host: Host) -> str:
+        """The network interface of a host."""
+        return self._names[host]
+
     def popen(self, host: Host, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program on a host; it is killed when the block ends."""
         process = subprocess.Popen(["ip", "netns", "exec", self._names[host], *command], **options)

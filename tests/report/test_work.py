@@ -148,6 +148,7 @@ MODULES = {
                 "lifecycle",
                 "model",
                 "part",
+                "tally",
                 "text",
                 "unfinished",
                 "upper",

@@ -1,0 +1,235 @@
+"""Captures that are analysed while they are written: each MPA connection is reported when it is over, and let go.
+
+What it takes of memory follows the connections that are open, not how long it goes on.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, Final, NamedTuple, Protocol, cast
+
+from scapy_mpa.capture import reader
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.ongoing import OngoingCaptures
+from scapy_mpa.receive.mpa import CapturedConnection, Observer
+from scapy_mpa.receive.operation import FullOperation
+from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.report.analysis import EVERYTHING, Selection
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.context import HalfContext
+from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
+from scapy_mpa.values.segment import Segment
+
+#: A TCP connection that is over is let go after so many nanoseconds: copies of its segments may come late.
+SETTLED: Final = 2 * reader.NANOSECONDS
+#: What is over is looked for after so many seconds, or octets of the capture.
+_OFTEN: Final = 0.5
+#: So many connections may be let go before circles of references are looked for.
+_FEW: Final = 500
+
+
+class OpenConnection(NamedTuple):
+    """An MPA connection that goes on: FPDUs so far, of the Initiator and the Responder, and findings."""
+
+    number: int
+    initiator: str
+    responder: str
+    is_established: bool
+    fpdus: tuple[int, int]
+    octets: tuple[int, int]
+    findings: int
+
+
+class OngoingListener(Observer, Protocol):
+    """Who hears of every FPDU, with its octets."""
+
+    def see(self, segments: Sequence[Segment]) -> None:
+        """Segments will be received next."""
+
+    def sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
+        """An FPDU was placed: the frames that brought it."""
+
+    def forget(self, mpa: CapturedConnection) -> None:
+        """A connection is over."""
+
+
+class OngoingAnalysis:
+    """Analyses captures that go on; to be read once.
+
+    Args:
+        captures: what is read.
+        over: is handed each MPA connection that is over; at the end, those that are open too.
+        looked: is called now and then, however little comes, when what is over was let go.
+        lists_fpdus: whether FPDUs are listed.
+        listener: hears of every FPDU, if anybody does.
+        selection: what is looked at.
+        assumptions: what cannot be known from the captures.
+        limits: how much is held back.
+
+    Attributes:
+        captures: what is read.
+    """
+
+    def __init__(
+        self,
+        captures: OngoingCaptures,
+        over: Callable[[Connection], None],
+        looked: Callable[[], None] | None = None,
+        *,
+        lists_fpdus: bool = False,
+        listener: OngoingListener | None = None,
+        selection: Selection = EVERYTHING,
+        assumptions: Assumptions = NOTHING,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.captures = captures
+        self._over = over
+        self._looked = looked
+        self._selection = selection
+        self._assumptions = assumptions
+        self._limits = limits
+        self._index = FrameIndex(cast(BinaryIO, _Gone(captures.name)))
+        self._listener = listener
+        sink = self._sink if lists_fpdus else listener.sink if listener is not None else None
+        self._receiver = Receiver(sink=sink, observer=listener, assumptions=assumptions, limits=limits)
+        #: What was placed since the last batch: the frame, and what its record is made of.
+        self._placed: list[tuple[int, FullOperation, FPDURow, tuple[int, ...]]] = []
+        #: Where the octets of each half connection's FPDUs would be, by connection.
+        self._contexts: dict[CapturedConnection, dict[FullOperation, HalfContext]] = {}
+        #: The time of the last segment (nanoseconds since the epoch), and when it was read (seconds of a clock).
+        self._last, self._read_at = 0, time.monotonic()
+        #: When what is over was looked for last: seconds of that clock, octets of the captures.
+        self._looked_at, self._looked_after = self._read_at, 0
+        self._findings: list[Finding] = []
+        #: Connections that were let go since circles of references were looked for.
+        self._let_go = 0
+        captures.polling.call(self._look)
+
+    @property
+    def tcp_connections(self) -> int:
+        """How many TCP connections were met, MPA or not."""
+        return self._receiver.tcp_connections
+
+    @property
+    def has_doubt(self) -> bool:
+        """Whether a sender may deviate that was not looked into, because its octets are read once."""
+        return self._receiver.context.has_doubt
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings of no connection; known at the end."""
+        return self._findings
+
+    @property
+    def open_connections(self) -> Iterator[OpenConnection]:
+        """Yield the MPA connections that go on."""
+        for mpa in self._receiver.connections:
+            counts = [mpa.operations[side].counts if side in mpa.operations else None for side in DIRECTIONS]
+            first, second = ((one.fpdus, one.ulpdu_octets) if one is not None else (0, 0) for one in counts)
+            yield OpenConnection(
+                mpa.number,
+                mpa.initiator,
+                mpa.responder,
+                bool(mpa.operations),
+                (first[0], second[0]),
+                (first[1], second[1]),
+                len(mpa.findings.sorted()),
+            )
+
+    def batches(self) -> Iterator[list[FPDURecord]]:
+        """Read the captures as they come; yield the FPDUs of each part that is read, as they were placed.
+
+        Where nobody wants FPDUs, the lists are empty. Raises :class:`~scapy_mpa.errors.CaptureError` if nothing can be
+        read.
+        """
+        receiver, captures = self._receiver, self.captures
+        released = 0
+        with captures:
+            for segments in captures.batches():
+                segments = self._selection.of(segments)
+                if self._listener is not None:
+                    self._listener.see(segments)
+                receiver.feed(segments)
+                if captures.octets - released >= reader.BLOCK_SIZE // 2:
+                    receiver.release()
+                    released = captures.octets
+                if segments:
+                    self._last, self._read_at = segments[-1].time, time.monotonic()
+                yield self._records()
+                now = time.monotonic()
+                is_time = now - self._looked_at >= _OFTEN
+                if is_time or captures.octets - self._looked_after >= reader.BLOCK_SIZE // 2:
+                    self._look()
+        receiver.release()
+        receiver.finish()
+        yield self._records()
+        for mpa in receiver.connections:
+            self._hand_over(mpa)
+        for note in captures.notes:
+            receiver.findings.add(
+                note.rule, None, note.frame, note.time, 0, note.detail, count=note.times, last_frame=note.last_frame
+            )
+        self._findings = receiver.findings.sorted()
+
+    def _look(self) -> None:
+        """Let go of what is over."""
+        self._looked_at, self._looked_after = time.monotonic(), self.captures.octets
+        elapsed = int((self._looked_at - self._read_at) * reader.NANOSECONDS)
+        for mpa in self._receiver.let_go(self._last + elapsed - SETTLED):
+            self._hand_over(mpa)
+        # A connection and its half connections refer to each other, and the command has nobody look for such circles
+        # often. As many are looked through as were let go, or a few more.
+        if self._let_go > max(_FEW, len(self._receiver.connections)):
+            self._let_go = 0
+            gc.collect()
+        if self._looked is not None:
+            self._looked()
+
+    def _hand_over(self, mpa: CapturedConnection) -> None:
+        self._let_go += 1
+        self._contexts.pop(mpa, None)
+        if self._listener is not None:
+            self._listener.forget(mpa)
+        connection = Connection(mpa, self._index, self._assumptions)
+        mpa.findings.hand_over()
+        self._over(connection)
+
+    def _sink(self, operation: FullOperation, row: FPDURow, frames: tuple[int, ...]) -> None:
+        self._placed.append((row.placed or frames[-1], operation, row, frames))
+
+    def _records(self) -> list[FPDURecord]:
+        """The records of what was placed."""
+        placed, self._placed = self._placed, []
+        placed.sort(key=_frame)
+        found = []
+        for _, operation, row, frames in placed:
+            if operation.is_replaced:
+                continue  # it was misread
+            mpa = cast(CapturedConnection, operation.mpa)
+            contexts = self._contexts.setdefault(mpa, {})
+            context = contexts.get(operation)
+            if context is None:
+                context = contexts[operation] = HalfContext(self._index, operation)
+            found.append(record_of(row, frames, mpa.number, operation.direction, context, operation.deviation))
+        return found
+
+
+class _Gone:
+    """What was read while it was written, in place of a file that is read again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def seek(self, _place: int, /) -> int:
+        """Raises OSError."""
+        raise OSError("it was read while it was written")
+
+
+def _frame(placed: tuple[int, FullOperation, FPDURow, tuple[int, ...]]) -> int:
+    return placed[0]

@@ -1,0 +1,90 @@
+"""What connections come to: how they ended, which rules are broken how often; counted one by one, and let go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.words import plural
+from scapy_mpa.rules.findings import Finding
+from scapy_mpa.rules.table import RULES, SEVERITIES, Rule, Severity
+from scapy_mpa.values.lifecycle import ENDINGS, Ended
+
+
+class RuleCount(NamedTuple):
+    """How often a rule is broken, and in how many connections (0: those of no connection)."""
+
+    rule: Rule
+    times: int
+    connections: int
+
+
+class Summary(NamedTuple):
+    """What a report comes to: how connections ended, and the rules that are broken, the gravest first."""
+
+    connections: int
+    ended: dict[Ended, int]
+    rules: list[RuleCount]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The keys of the report's JSON."""
+        return {
+            "connections": self.connections,
+            "ended": self.ended,
+            "rules": [
+                {
+                    "rule": one.rule.id,
+                    "severity": one.rule.severity,
+                    "count": one.times,
+                    "connections": one.connections,
+                }
+                for one in self.rules
+            ],
+        }
+
+
+class Tally:
+    """Counts connections and findings.
+
+    Attributes:
+        connections: how many were counted.
+    """
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self._ended: Counter[Ended] = Counter()
+        #: Findings by severity, breaches by rule, connections by rule.
+        self._severities: Counter[Severity] = Counter()
+        self._times: Counter[str] = Counter()
+        self._where: Counter[str] = Counter()
+
+    def count(self, connection: Connection) -> None:
+        """Count a connection, with its findings."""
+        self.connections += 1
+        self._ended[connection.lifecycle.ended] += 1
+        self._where.update({found.rule.id for found in connection.findings})
+        self.count_findings(connection.findings)
+
+    def count_findings(self, findings: Iterable[Finding]) -> None:
+        """Count findings of no connection."""
+        for found in findings:
+            self._severities[found.severity] += 1
+            self._times[found.rule.id] += found.count
+
+    def has_findings(self, severity: Severity) -> bool:
+        """Whether there is a finding of this severity, or a higher one."""
+        return any(self._severities[one] for one in SEVERITIES[: SEVERITIES.index(severity) + 1])
+
+    def summary(self) -> Summary:
+        """What was counted."""
+        rules = [RuleCount(RULES[rule], count, self._where[rule]) for rule, count in self._times.items()]
+        rules.sort(key=lambda one: (SEVERITIES.index(one.rule.severity), -one.connections, -one.times, one.rule.id))
+        return Summary(self.connections, {how: self._ended[how] for how in ENDINGS if self._ended[how]}, rules)
+
+    def line(self) -> str:
+        """How many MPA connections, and how many findings of each severity."""
+        counts = self._severities
+        counted = ", ".join(plural(counts[severity], severity) for severity in SEVERITIES if counts[severity])
+        return f"{plural(self.connections, 'MPA connection')}, {counted or 'nothing to report'}"
