@@ -165,8 +165,8 @@ class Receiver:
             self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
         return over
 
-    def finish(self) -> None:
-        """The capture is over."""
+    def finish(self, *, numbers_anew: bool = True) -> None:
+        """The capture is over; connections get their final numbers, or keep those that they have."""
         context = self.context
         for connection in self._followed:
             self._close(connection, self._now)
@@ -181,7 +181,7 @@ class Receiver:
             self.findings.add("limit", None, *self._now, 0, detail)
         self._drop_forgotten()
         self.connections.sort(key=lambda mpa: mpa.order)
-        for number, mpa in enumerate(self.connections):
+        for number, mpa in enumerate(self.connections if numbers_anew else ()):
             mpa.take_number(number)
 
     # --- MPA connections ---

@@ -167,7 +167,8 @@ class OngoingAnalysis:
                 if is_time or captures.octets - self._looked_after >= reader.BLOCK_SIZE // 2:
                     self._look()
         receiver.release()
-        receiver.finish()
+        # Their numbers were printed.
+        receiver.finish(numbers_anew=False)
         yield self._records()
         for mpa in receiver.connections:
             self._hand_over(mpa)

@@ -145,6 +145,24 @@ def test_what_is_said_is_what_is_said_of_the_whole_file(path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("what", ["fpdus", "messages"])
+def test_numbers_stay_what_they_were(what: str, tmp_path: Path) -> None:
+    """Three connections are over and let go when one begins that is open at the end, and ends amid a message."""
+    path = tmp_path / "more.pcap"
+    path.write_bytes(MANY.read_bytes())
+    with running("analyze", "--follow", str(path), "--poll", "0.05", "--format", "jsonl") as command:
+        found = [json.loads(command.line())["connection"] for _ in range(3)]
+        with open(path, "ab") as file:
+            file.write(RPING.read_bytes()[HEADER:4000])
+        _, lines, _ = command.end()
+    assert [*found, json.loads(lines[0])["connection"]] == [0, 1, 2, 3]
+    with running(what, "--follow", str(path), "--poll", "0.05", "--format", "jsonl") as command:
+        numbers = [json.loads(command.line())["connection"] for _ in range(len(truth_of(MANY)))]
+        _, lines, errors = command.end()
+    assert errors == ""
+    assert {*numbers, *(json.loads(line)["connection"] for line in lines)} == {0, 1, 2, 3}
+
+
 # --- files that grow ---
 
 
