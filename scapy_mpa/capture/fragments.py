@@ -143,6 +143,10 @@ class Fragments:
         self._make_room(frame, time)
         return None
 
+    def waiting(self) -> dict[bytes, int]:
+        """When the first fragment of each datagram was captured (nanoseconds) that is not complete, by its key."""
+        return {key: found.first for key, found in self._incomplete.items()}
+
     def _make_room(self, frame: int, time: int) -> None:
         """Drop the oldest datagrams while there are too many, or too much is held of them."""
         datagrams, octets = self._limits.datagrams, self._limits.fragment_octets

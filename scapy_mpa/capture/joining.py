@@ -85,7 +85,7 @@ def sources_of(
     skipped: list[str] = []
     for source, is_found in found:
         try:
-            ends.append(_ends_of(source, limits) if joining != "follow" or is_found else None)
+            ends.append(ends_of(source, limits) if joining != "follow" or is_found else None)
             captures.append(source)
         except CaptureError as error:
             if is_found:
@@ -167,7 +167,7 @@ def _is_file(source: CaptureSource) -> bool:
         return True  # opening it will tell
 
 
-def _ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
+def ends_of(source: CaptureSource, limits: Limits) -> Ends | None:
     """When a file begins and ends, None if it has no packet or can be read only once.
 
     Raises :class:`~scapy_mpa.errors.CaptureError` if it is no capture.

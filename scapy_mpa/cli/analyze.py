@@ -9,6 +9,7 @@ from typing import Literal
 
 import click
 
+from scapy_mpa.cli.cluster import divides_among_machines
 from scapy_mpa.cli.colours import style
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines
@@ -24,6 +25,7 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 @click.command("analyze")
 @reads_all
 @divides_work
+@divides_among_machines
 @click.option("--format", "output_format", type=Word(("text", "json", "jsonl")), default="text", show_default=True)
 @click.option("--summary", "summary_only", is_flag=True, help="Only what the report comes to, no connections.")
 @click.option("--all", "every", is_flag=True, help="Every connection, however many there are.")

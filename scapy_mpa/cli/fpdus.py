@@ -8,6 +8,7 @@ from typing import BinaryIO, Literal
 import click
 
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.cli.cluster import divides_among_machines
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import divides_work, reads_all, warn_of_damage, warn_of_nothing
@@ -23,6 +24,7 @@ from scapy_mpa.values.records import FPDURecord
 @reads_all
 @lists_rows("FPDUs", *STYLES, PARQUET)
 @divides_work
+@divides_among_machines
 @click.option(
     "--order",
     type=Word(("stream", "placed")),

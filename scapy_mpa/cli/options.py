@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from scapy_mpa.capture.joining import JOININGS, Joining, sources_of
 from scapy_mpa.capture.named import Sources, name_of
 from scapy_mpa.capture.streams import Streams
+from scapy_mpa.cli.cluster import cluster_of
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.progress import progress_of
 from scapy_mpa.cli.types import Word
@@ -31,6 +32,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 
 if TYPE_CHECKING:
     from scapy_mpa.capture.ongoing import OngoingCaptures
+    from scapy_mpa.cluster.run import Cluster
     from scapy_mpa.ipsec.associations import Associations
     from scapy_mpa.messages.reading import CapturedMessages
     from scapy_mpa.wireshark.found import FoundFPDUs, Order
@@ -182,6 +184,8 @@ class Reading(NamedTuple):
     sources: Sources = Sources(())
     #: In their place, what is read while it is written.
     ongoing: OngoingCaptures | None = None
+    #: Who reads them, if it is not this process.
+    cluster: Cluster | None = None
 
     @property
     def is_of_streams(self) -> bool:
@@ -207,6 +211,17 @@ class Reading(NamedTuple):
 
     def analyze(self, *, fpdus: bool, jobs: int = 1) -> Report:
         """Read the captures; raises as :func:`scapy_mpa.analyze` does."""
+        if self.cluster is not None:
+            from scapy_mpa.cluster.run import analyze_on_cluster
+
+            return analyze_on_cluster(
+                self.sources,
+                self.cluster,
+                fpdus=fpdus,
+                selection=self.selection,
+                assumptions=self.assumptions,
+                limits=self.limits,
+            )
         return analyze(
             self.sources,
             fpdus=fpdus,
@@ -382,6 +397,8 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
         interface: str | None = None,
         follow: bool = False,
         poll: float | None = None,
+        cluster: str | None = None,
+        shared: str | None = None,
         **others: Any,
     ) -> int:
         sources: Sources
@@ -393,6 +410,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             raise click.UsageError("Missing argument 'CAPTURE...'.")
         if poll is not None and not follow and interface is None:
             raise click.UsageError("--poll says how often --follow looks for more: --follow is missing")
+        workers = cluster_of(cluster, shared)
         ongoing = None
         if follow or interface is not None:
             ongoing = _ongoing(interface, captures, poll, limits, esp)
@@ -429,8 +447,9 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             *(("--esp", esp) if esp is not None else ()),
             *(word for side, name in streams for word in ("--stream", f"{side}={name}")),
         )
-        reading = Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources, ongoing)
-        with progress_of(what[0] if ongoing is None else ()):
+        known = connections, shown, since, until, filters, protocols, told, captures, sources, ongoing, workers
+        reading = Reading(*what, *known)
+        with progress_of(what[0] if ongoing is None and workers is None else ()):
             return command(reading, **others)
 
     options: tuple[_Decorator, ...] = (

@@ -107,7 +107,7 @@ def analyze(
         from scapy_mpa.report.shares import parts
 
         found = parts(capture, jobs, read)
-    return _report(found, FrameIndex(capture, limits=limits, begins=found[0].begins))
+    return report_of(found, FrameIndex(capture, limits=limits, begins=found[0].begins))
 
 
 def _associations(esp: Associations | str | os.PathLike[str] | None) -> Associations | None:
@@ -143,7 +143,7 @@ def read_into(
     """
     capture = sources_of(capture, limits=receiver.limits)
     part = _read(receiver, capture, selection, None, see)
-    return _report([part], FrameIndex(capture, limits=receiver.limits, begins=part.begins))
+    return report_of([part], FrameIndex(capture, limits=receiver.limits, begins=part.begins))
 
 
 def _read(
@@ -171,21 +171,24 @@ def _read(
     if captures.octets > released:
         receiver.release()
     receiver.finish()
-    index = FrameIndex(capture, limits=receiver.limits)
-    return ReportPart(
-        captures.names,
-        captures.packets,
-        receiver.tcp_connections,
-        [(mpa.order, Connection(mpa, index, receiver.context.assumptions)) for mpa in receiver.connections],
-        receiver.findings.sorted(),
-        captures.notes,
-        captures.damage,
-        captures.begins,
+    part = part_of(receiver, FrameIndex(capture, limits=receiver.limits))
+    return part._replace(
+        captures=captures.names,
+        packets=captures.packets,
+        notes=captures.notes,
+        damage=captures.damage,
+        begins=captures.begins,
     )
 
 
-def _report(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
-    """All parts as one report: every one has read all of the captures."""
+def part_of(receiver: Receiver, index: FrameIndex) -> ReportPart:
+    """What a receiver found that has come to its end; of the captures nothing is said yet."""
+    connections = [(mpa.order, Connection(mpa, index, receiver.context.assumptions)) for mpa in receiver.connections]
+    return ReportPart([], 0, receiver.tcp_connections, connections, receiver.findings.sorted(), [], [])
+
+
+def report_of(parts: Sequence[ReportPart], index: FrameIndex) -> Report:
+    """All parts as one report; the first one says what was read."""
     first = parts[0]
     numbered = sorted((one for part in parts for one in part.connections), key=lambda one: one[0])
     connections = [connection for _, connection in numbered]

@@ -51,10 +51,14 @@ class Share:
         return found
 
     def _holds(self, key: bytes) -> bool:
-        """Whether a half connection belongs to it; both halves of a connection give the same."""
-        # A CRC is linear: those of keys that differ in few bits leave remainders that do too, unless they are mixed.
-        mixed = crc32c(min(key, reverse_key(key))) * 0x9E3779B1 & 0xFFFFFFFF
-        return (mixed >> 16) % self._count == self._number
+        return share_of(key, self._count) == self._number
+
+
+def share_of(key: bytes, count: int) -> int:
+    """Which of ``count`` shares, from 0, a half connection belongs to; both halves of a connection give the same."""
+    # A CRC is linear: those of keys that differ in few bits leave remainders that do too, unless they are mixed.
+    mixed = crc32c(min(key, reverse_key(key))) * 0x9E3779B1 & 0xFFFFFFFF
+    return (mixed >> 16) % count
 
 
 def parts(
@@ -67,7 +71,7 @@ def parts(
     """
     from multiprocessing import get_context
 
-    _require_files(sources)
+    require_files(sources)
     context = get_context()
     workers: list[tuple[BaseProcess, Any]] = []
     with ExitStack() as forgetting, ExitStack() as stack:
@@ -112,8 +116,8 @@ def _stop(workers: list[tuple[BaseProcess, Any]]) -> None:
         receiver.close()
 
 
-def _require_files(sources: CaptureSource | Sequence[CaptureSource]) -> None:
-    """Raise CaptureError for what cannot be read several times at once."""
+def require_files(sources: CaptureSource | Sequence[CaptureSource]) -> None:
+    """Raise :class:`~scapy_mpa.errors.CaptureError` for what several processes cannot read at once."""
     for source in _each(sources):
         if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)) or is_pipe(source):
             raise CaptureError(f"{printable(name_of(source))}: several processes can only read a file, by its name")

@@ -19,7 +19,7 @@ from scapy_mpa import analyze
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.report import shares
-from scapy_mpa.report.analysis import EVERYTHING, Selection, _part, _report
+from scapy_mpa.report.analysis import EVERYTHING, Selection, _part, report_of
 from scapy_mpa.report.fpdus import STYLES, log_lines
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.part import ReportPart
@@ -44,7 +44,7 @@ def divided(octets: bytes, count: int, selection: Selection = EVERYTHING) -> Rep
                 BytesIO(octets), True, selection, NOTHING, DEFAULT_LIMITS, Share(number, count) if count > 1 else None
             )
         )
-    return _report(found, FrameIndex(BytesIO(octets)))
+    return report_of(found, FrameIndex(BytesIO(octets)))
 
 
 def everything(report: Report) -> tuple[str, str]:

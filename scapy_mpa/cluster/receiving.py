@@ -1,0 +1,84 @@
+"""The second stage: a task runs the receiver over the segments of one share, in the order of the captures.
+
+It does what each process of ``--jobs`` does (:mod:`scapy_mpa.report.shares`), block by block, but reads its own segments
+alone: where a block ends, and the time that passes in it, is known from its mark.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import NamedTuple
+
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.named import Sources
+from scapy_mpa.capture.reader import BLOCK_SIZE
+from scapy_mpa.cluster.partition import Chunk, read_partition
+from scapy_mpa.cluster.shared import SharedFolder, said
+from scapy_mpa.errors import MPAError
+from scapy_mpa.receive.receiver import Receiver
+from scapy_mpa.report.analysis import part_of
+from scapy_mpa.report.part import ReportPart
+from scapy_mpa.system.names import printable
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.segment import segment
+
+
+class ReceivingTask(NamedTuple):
+    """A share to be received.
+
+    ``files`` are those of the first stage, in the order of the captures: the name, where the share is in it, and how
+    many frames come before. ``fpdus`` asks for a record of every FPDU.
+    """
+
+    folder: SharedFolder
+    files: list[tuple[str, list[Chunk], int]]
+    fpdus: bool
+    assumptions: Assumptions
+    limits: Limits
+
+
+def receive_share(task: ReceivingTask) -> str:
+    """Receive a share; returns the name of the file with what was found.
+
+    Raises :class:`~scapy_mpa.errors.MPAError` if the folder cannot be read or written.
+    """
+    try:
+        part = _received(task)
+        name, file = task.folder.create("part")
+        with file:
+            pickle.dump(part, file, pickle.HIGHEST_PROTOCOL)
+    except OSError as error:
+        raise MPAError(f"{printable(task.folder.name)}: {said(error)}") from error
+    return name
+
+
+def read_part(folder: SharedFolder, name: str) -> ReportPart:
+    """What :func:`receive_share` found. Raises MPAError if the folder cannot be read."""
+    try:
+        with folder.open(name) as file:
+            part: ReportPart = pickle.load(file)
+    except OSError as error:
+        raise MPAError(f"{printable(folder.name)}: {said(error)}") from error
+    return part
+
+
+def _received(task: ReceivingTask) -> ReportPart:
+    receiver = Receiver(records=task.fpdus, assumptions=task.assumptions, limits=task.limits)
+    octets = released = 0
+    for name, chunks, before in task.files:
+        with task.folder.open(name) as file:
+            for segments, mark in read_partition(file, chunks, before):
+                receiver.feed(segments)
+                if mark.last is not None:
+                    frame, time = mark.last
+                    receiver.pass_time((segment(frame, b"", 0, time=time),))
+                octets += mark.octets
+                # Where one process lets go of what it holds, so must all: what is at hand must not depend on shares.
+                if octets - released >= BLOCK_SIZE // 2:
+                    receiver.release()
+                    released = octets
+    if octets > released:
+        receiver.release()
+    receiver.finish()
+    return part_of(receiver, FrameIndex(Sources(()), limits=task.limits))

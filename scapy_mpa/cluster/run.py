@@ -1,0 +1,218 @@
+"""The analysis of captures on a Dask cluster: what is given to the workers, and what becomes of their answers.
+
+First stage: :mod:`~scapy_mpa.cluster.reading`. Second stage: :mod:`~scapy_mpa.cluster.receiving`. Third stage: this
+process joins the parts, as it does those of ``--jobs``. A task depends on its arguments and the captures alone: Dask runs
+it again where a worker dies, and the answer that comes is the one that counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from scapy_mpa.capture.files import Captures
+from scapy_mpa.capture.index import FrameIndex
+from scapy_mpa.capture.named import Sources, name_of
+from scapy_mpa.capture.notes import Note
+from scapy_mpa.cluster.partition import part_of_chunk
+from scapy_mpa.cluster.reading import UnitRead, joined, read_unit, reading_task, torn, units_of
+from scapy_mpa.cluster.receiving import ReceivingTask, read_part, receive_share
+from scapy_mpa.cluster.shared import HOW_TO_INSTALL, SharedFolder, said
+from scapy_mpa.errors import CaptureError, MPAError
+from scapy_mpa.report.analysis import Selection, report_of
+from scapy_mpa.report.model import Report
+from scapy_mpa.report.shares import require_files
+from scapy_mpa.system.names import encodable
+from scapy_mpa.values.assumptions import Assumptions
+from scapy_mpa.values.limits import Limits
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Task = TypeVar("Task")
+Found = TypeVar("Found")
+
+#: Octets of captures that a share has, on the average; and how many shares there are at most.
+_OCTETS_OF_SHARE = 1 << 25
+_MOST_SHARES = 256
+#: Shares of each worker at least: some take longer than others.
+_SHARES_OF_WORKER = 2
+
+
+class Cluster(NamedTuple):
+    """Workers: so many processes of this machine, or those of the scheduler with an ``address``.
+
+    ``shared`` is the folder that all of them can write; without, one of this machine.
+    """
+
+    address: str | None = None
+    workers: int = 0
+    shared: str | None = None
+
+
+def analyze_on_cluster(
+    sources: Sources, cluster: Cluster, *, fpdus: bool, selection: Selection, assumptions: Assumptions, limits: Limits
+) -> Report:
+    """Analyse captures as :func:`scapy_mpa.analyze` does; the limits hold for each share of the TCP connections.
+
+    Raises:
+        CaptureError: Nothing of a capture can be read, or it is no file.
+        MPAError: Dask is not installed, the cluster cannot be reached, or its workers die again and again.
+    """
+    require_files(sources)
+    with Captures(sources, limits=limits):
+        pass  # it raises what it raises of any captures
+    with ExitStack() as stack:
+        client = stack.enter_context(_client(cluster))
+        parent = cluster.shared or stack.enter_context(TemporaryDirectory(prefix="scapy-mpa-"))
+        folder = SharedFolder.made_in(parent)
+        stack.callback(folder.remove)
+        shares = _shares(sources, _workers(client))
+        units = _read(client, sources, folder, shares, selection, limits)
+        tasks = []
+        for share in range(shares):
+            files, before = [], 0
+            for unit in units:
+                files.append((unit.name, [part_of_chunk(chunk, share) for chunk in unit.chunks], before))
+                before += unit.packets
+            tasks.append(ReceivingTask(folder, files, fpdus, assumptions, limits))
+        parts = [read_part(folder, name) for name in _done(client, receive_share, tasks)]
+    begins = _begins(sources, units)
+    parts[0] = parts[0]._replace(
+        captures=[encodable(name_of(source)) for source in sources],
+        packets=sum(unit.packets for unit in units),
+        notes=_notes(units),
+        damage=_damage(sources, units),
+        begins=begins,
+    )
+    return report_of(parts, FrameIndex(sources, limits=limits, begins=begins))
+
+
+def check_installed() -> None:
+    """Raise :class:`~scapy_mpa.errors.MPAError` if what the cluster needs is not installed."""
+    try:
+        import distributed
+        import fsspec
+    except ImportError:
+        raise MPAError(HOW_TO_INSTALL) from None
+    del distributed, fsspec
+
+
+@contextmanager
+def _client(cluster: Cluster) -> Iterator[Client]:
+    """The connection to the workers, which are started if they are of this machine, and end with it."""
+    check_installed()
+    from distributed import Client, LocalCluster
+
+    # What Dask logs of workers that come and go is no business of the command: it raises what matters.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with ExitStack() as stack:
+        try:
+            if cluster.address is None:
+                local = LocalCluster(
+                    n_workers=cluster.workers,
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                    memory_limit=0,
+                )
+                client = Client(stack.enter_context(local))
+            else:
+                client = Client(cluster.address, timeout="10s")
+            stack.enter_context(client)
+        except (OSError, ValueError, RuntimeError) as error:
+            where = cluster.address or "this machine"
+            raise MPAError(f"{where}: there is no Dask cluster that answers: {said(error)}") from error
+        yield client
+
+
+def _workers(client: Client) -> int:
+    found = len(client.scheduler_info(n_workers=-1)["workers"])
+    if not found:
+        raise MPAError("the Dask scheduler has no worker: start some with dask worker")
+    return found
+
+
+def _shares(sources: Sources, workers: int) -> int:
+    octets = sum(os.stat(name_of(source)).st_size for source in sources)
+    return min(_MOST_SHARES, max(_SHARES_OF_WORKER * workers, octets // _OCTETS_OF_SHARE))
+
+
+def _read(
+    client: Client, sources: Sources, folder: SharedFolder, shares: int, selection: Selection, limits: Limits
+) -> list[UnitRead]:
+    """What the first stage found, in the order of the captures."""
+    units = units_of(sources, limits)
+    known: dict[tuple[int, ...], UnitRead] = {}
+    while True:
+        new = [unit for unit in units if tuple(unit) not in known]
+        tasks = [reading_task(sources, unit, folder, shares, selection, limits) for unit in new]
+        for unit, read in zip(new, _done(client, read_unit, tasks), strict=True):
+            known[tuple(unit)] = read
+        found = [known[tuple(unit)] for unit in units]
+        apart = torn(found)
+        if not apart:
+            return found
+        units = joined(units, apart)
+
+
+def _done(client: Client, run: Callable[[Task], Found], tasks: Sequence[Task]) -> list[Found]:
+    """What came of tasks, in their order."""
+    from distributed import KilledWorker
+
+    try:
+        # A task that ran before may be another one by now: captures grow.
+        futures: Any = client.map(run, tasks, pure=False)
+        return list(client.gather(futures))
+    except KilledWorker as error:
+        raise MPAError("workers die again and again with one task: has each enough memory?") from error
+    except ModuleNotFoundError as error:
+        raise MPAError(f"a worker lacks the package {error.name}: scapy-mpa must be installed there too") from error
+    except OSError as error:
+        raise MPAError(f"the Dask cluster is gone: {said(error)}") from error
+
+
+def _begins(sources: Sources, units: Sequence[UnitRead]) -> list[tuple[int, int]] | None:
+    """Those of :class:`~scapy_mpa.capture.files.Captures`."""
+    if len(sources.groups) < len(sources):
+        return None
+    found, before = [], 0
+    for unit in units:
+        for index, frames in unit.frames:
+            found.append((before, index))
+            before += frames
+    return found
+
+
+def _notes(units: Sequence[UnitRead]) -> list[Note]:
+    """One note a rule."""
+    found: dict[str, Note] = {}
+    before = 0
+    for unit in units:
+        for note in unit.notes:
+            first = found.get(note.rule)
+            frame, last = note.frame + before, note.last_frame + before
+            if first is None:
+                found[note.rule] = note._replace(frame=frame, last_frame=last)
+            else:
+                found[note.rule] = first._replace(last_frame=last, times=first.times + note.times)
+        before += unit.packets
+    return [*found.values()]
+
+
+def _damage(sources: Sources, units: Sequence[UnitRead]) -> list[str]:
+    """One line for each capture that could only be read in part.
+
+    Raises :class:`~scapy_mpa.errors.CaptureError` if nothing of one can be read, where all must be.
+    """
+    packets = sum(unit.packets for unit in units)
+    found = [*sources.skipped]
+    for _, is_unread, line in sorted(one for unit in units for one in unit.said):
+        if is_unread and not (sources.lenient and packets):
+            raise CaptureError(line)
+        found.append(line)
+    return found

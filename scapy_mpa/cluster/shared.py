@@ -1,0 +1,77 @@
+"""The shared folder: what one task writes and another one reads, wherever each of them runs.
+
+It is named as fsspec does (https://filesystem-spec.readthedocs.io): a path, ``s3://bucket/folder``, ``hdfs://...``.
+Every file gets a name that nothing else has, and a task passes that name on when the file is complete. So what a worker
+left half written, or wrote before it died and its task began anew elsewhere, is read by nobody.
+
+What is in it is read as Python objects are: it must be a folder that only trusted people can write.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Any, NamedTuple, cast
+from uuid import uuid4
+
+from scapy_mpa.errors import MPAError
+from scapy_mpa.system.names import printable
+
+HOW_TO_INSTALL = "--cluster needs Dask and fsspec, which are not installed: pip install 'scapy-mpa[cluster]'"
+
+
+class SharedFolder(NamedTuple):
+    """A folder that every worker can read and write, by the name that fsspec knows it by."""
+
+    name: str
+
+    @classmethod
+    def made_in(cls, parent: str) -> SharedFolder:
+        """A new folder in another one. Raises :class:`~scapy_mpa.errors.MPAError` if it cannot be made."""
+        folder = cls(f"{parent.rstrip('/')}/scapy-mpa-{uuid4().hex}")
+        try:
+            system, path = folder._found()
+            system.makedirs(path)
+        except Exception as error:
+            raise MPAError(f"{printable(parent)}: the shared folder cannot be used: {said(error)}") from error
+        return folder
+
+    def create(self, what: str) -> tuple[str, IO[bytes]]:
+        """A new file, and its name in the folder. Raises MPAError if there can be none."""
+        name = f"{what}-{uuid4().hex}"
+        return name, self._open(name, "wb")
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the folder, to be read. Raises MPAError if it is not there."""
+        return self._open(name, "rb")
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it, as far as that can be done."""
+        system, path = self._found()
+        try:
+            system.rm(path, recursive=True)
+        except OSError:
+            pass  # a task that nobody waits for any more may still write; nothing depends on it
+
+    def _open(self, name: str, mode: str) -> IO[bytes]:
+        system, path = self._found()
+        try:
+            return cast(IO[bytes], system.open(f"{path}/{name}", mode))
+        except Exception as error:
+            raise MPAError(f"{printable(self.name)}: the shared folder cannot be used: {said(error)}") from error
+
+    def _found(self) -> tuple[Any, str]:
+        from fsspec.core import url_to_fs
+
+        system, path = url_to_fs(self.name)
+        return system, str(path)
+
+
+def said(error: BaseException) -> str:
+    """What an error of another package says, in one line."""
+    text = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+def absolute(name: str | os.PathLike[str]) -> str:
+    """The name by which a worker finds a file: it has another folder at hand than we."""
+    return os.path.abspath(os.fspath(name))
