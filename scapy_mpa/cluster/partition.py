@@ -1,8 +1,8 @@
 """The file that a reading task writes: the segments of some captures, divided into shares.
 
 A file is a sequence of *chunks*. A chunk has the *marks* of some blocks of the captures, which every share reads, and
-for each share the segments of these blocks that are its own. Where each of them lies (:data:`Chunk`) is passed on beside
-the file. So a task of the second stage reads its own octets alone, and what a writer holds is bounded.
+for each share the segments of these blocks that are its own. Where each of them lies (:data:`Chunk`) is passed on
+beside the file. So a task of the second stage reads its own octets alone, and what a writer holds is bounded.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What one capture says of another is all that could make a difference between reading them apart and one after the other:
 
-* captures that overlap in time may hold the same packets (:mod:`~scapy_mpa.capture.twice`), or are merged: these are one
-  unit from the beginning (:func:`units_of`);
+* captures that overlap in time may hold the same packets (:mod:`~scapy_mpa.capture.twice`), or are merged: these are
+  one unit from the beginning (:func:`units_of`);
 * an IP datagram may begin in one capture and end in the next: when both were read, their tasks tell (``waiting`` and
   ``fragmented``), and they are read once more, as one unit (:func:`torn`).
 """
@@ -59,9 +59,9 @@ class ReadingTask(NamedTuple):
 class UnitRead(NamedTuple):
     """What came of a unit: where its segments are, and what reading it left to be said.
 
-    ``frames`` has the frames of each capture, by its index, in the order of reading; ``said`` lines on what could not be
-    read: the index of the capture, whether nothing of it can be read, the line. ``waiting`` and ``fragmented`` are the
-    datagrams that lack fragments at the end, and all that came in fragments, with the time of the first fragment;
+    ``frames`` has the frames of each capture, by its index, in the order of reading; ``said`` lines on what could not
+    be read: the index of the capture, whether nothing of it can be read, the line. ``waiting`` and ``fragmented`` are
+    the datagrams that lack fragments at the end, and all that came in fragments, with the time of the first fragment;
     ``fragmented`` is None if there were too many.
     """
 
@@ -110,7 +110,8 @@ def units_of(sources: Sources, limits: Limits) -> list[list[int]]:
         # What has no packet overlaps with nothing.
         if span is not None:
             spans.append((*span, number, is_known))
-    together, open_now = [], []
+    together: list[tuple[int, int]] = []
+    open_now: list[tuple[int, int, int, bool]] = []
     for begin, end, number, is_known in sorted(spans):
         open_now = [one for one in open_now if one[1] > begin]
         for first, last, other, was_known in open_now:
@@ -182,9 +183,10 @@ def read_unit(task: ReadingTask) -> UnitRead:
     """
     if task.version != __version__:
         raise MPAError(f"a worker has scapy-mpa {__version__}, and this is {task.version}: both must be the same")
-    name, file = task.folder.create("segments")
+    captures = _UnitCaptures(task)
     try:
-        with file, _UnitCaptures(task) as captures:
+        name, file = task.folder.create("segments")
+        with captures, file:
             writer = PartitionWriter(file, task.shares)
             before = 0
             for segments in captures.batches():

@@ -1,7 +1,7 @@
 """The second stage: a task runs the receiver over the segments of one share, in the order of the captures.
 
-It does what each process of ``--jobs`` does (:mod:`scapy_mpa.report.shares`), block by block, but reads its own segments
-alone: where a block ends, and the time that passes in it, is known from its mark.
+It does what each process of ``--jobs`` does (:mod:`scapy_mpa.report.shares`), block by block, but reads its own
+segments alone: where a block ends, and the time that passes in it, is known from its mark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The analysis of captures on a Dask cluster: what is given to the workers, and what becomes of their answers.
 
 First stage: :mod:`~scapy_mpa.cluster.reading`. Second stage: :mod:`~scapy_mpa.cluster.receiving`. Third stage: this
-process joins the parts, as it does those of ``--jobs``. A task depends on its arguments and the captures alone: Dask runs
-it again where a worker dies, and the answer that comes is the one that counts.
+process joins the parts, as it does those of ``--jobs``. A task depends on its arguments and the captures alone: Dask
+runs it again where a worker dies, and the answer that comes is the one that counts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex
@@ -29,9 +29,6 @@ from scapy_mpa.report.shares import require_files
 from scapy_mpa.system.names import encodable
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 Task = TypeVar("Task")
 Found = TypeVar("Found")
@@ -103,26 +100,28 @@ def check_installed() -> None:
 
 
 @contextmanager
-def _client(cluster: Cluster) -> Iterator[Client]:
+def _client(cluster: Cluster) -> Iterator[Any]:
     """The connection to the workers, which are started if they are of this machine, and end with it."""
     check_installed()
-    from distributed import Client, LocalCluster
+    import distributed
 
+    # Dask's classes are not typed.
+    dask: Any = distributed
     # What Dask logs of workers that come and go is no business of the command: it raises what matters.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         try:
             if cluster.address is None:
-                local = LocalCluster(
+                local = dask.LocalCluster(
                     n_workers=cluster.workers,
                     threads_per_worker=1,
                     dashboard_address=None,
                     silence_logs=logging.CRITICAL,
                     memory_limit=0,
                 )
-                client = Client(stack.enter_context(local))
+                client = dask.Client(stack.enter_context(local))
             else:
-                client = Client(cluster.address, timeout="10s")
+                client = dask.Client(cluster.address, timeout="10s")
             stack.enter_context(client)
         except (OSError, ValueError, RuntimeError) as error:
             where = cluster.address or "this machine"
@@ -130,7 +129,7 @@ def _client(cluster: Cluster) -> Iterator[Client]:
         yield client
 
 
-def _workers(client: Client) -> int:
+def _workers(client: Any) -> int:
     found = len(client.scheduler_info(n_workers=-1)["workers"])
     if not found:
         raise MPAError("the Dask scheduler has no worker: start some with dask worker")
@@ -143,7 +142,7 @@ def _shares(sources: Sources, workers: int) -> int:
 
 
 def _read(
-    client: Client, sources: Sources, folder: SharedFolder, shares: int, selection: Selection, limits: Limits
+    client: Any, sources: Sources, folder: SharedFolder, shares: int, selection: Selection, limits: Limits
 ) -> list[UnitRead]:
     """What the first stage found, in the order of the captures."""
     units = units_of(sources, limits)
@@ -160,14 +159,13 @@ def _read(
         units = joined(units, apart)
 
 
-def _done(client: Client, run: Callable[[Task], Found], tasks: Sequence[Task]) -> list[Found]:
+def _done(client: Any, run: Callable[[Task], Found], tasks: Sequence[Task]) -> list[Found]:
     """What came of tasks, in their order."""
     from distributed import KilledWorker
 
     try:
         # A task that ran before may be another one by now: captures grow.
-        futures: Any = client.map(run, tasks, pure=False)
-        return list(client.gather(futures))
+        return list(client.gather(client.map(run, tasks, pure=False)))
     except KilledWorker as error:
         raise MPAError("workers die again and again with one task: has each enough memory?") from error
     except ModuleNotFoundError as error:

@@ -10,6 +10,7 @@ What is in it is read as Python objects are: it must be a folder that only trust
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import IO, Any, NamedTuple, cast
 from uuid import uuid4
 
@@ -47,10 +48,9 @@ class SharedFolder(NamedTuple):
     def remove(self) -> None:
         """Remove the folder with all that is in it, as far as that can be done."""
         system, path = self._found()
-        try:
+        # A task that nobody waits for any more may still write; nothing depends on it.
+        with suppress(OSError):
             system.rm(path, recursive=True)
-        except OSError:
-            pass  # a task that nobody waits for any more may still write; nothing depends on it
 
     def _open(self, name: str, mode: str) -> IO[bytes]:
         system, path = self._found()
