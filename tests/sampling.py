@@ -84,6 +84,7 @@ SAMPLED = {
 
 #: Tests of few cases that take long, and are run by `--all` alone.
 LONG = (
+    "tests/cluster/test_dask.py::test_two_gigabytes_in_two_hundred_files",
     "tests/layers/test_session.py::test_memory_is_flat",
     "tests/live/test_commands.py::test_a_gigabyte_takes_no_memory",
     "tests/live/test_interface.py::test_two_million_packets",

@@ -1,0 +1,227 @@
+"""The command on Dask's own workers: what it prints, what it refuses, and what a worker that dies changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scapy_mpa.capture.joining import sources_of
+from scapy_mpa.cluster import run as cluster_run
+from scapy_mpa.cluster.reading import read_unit
+from scapy_mpa.cluster.receiving import receive_share
+from scapy_mpa.cluster.run import Cluster, analyze_on_cluster
+from scapy_mpa.errors import MPAError
+from scapy_mpa.report.analysis import EVERYTHING, analyze
+from scapy_mpa.report.model import Report
+from scapy_mpa.values.assumptions import NOTHING
+from scapy_mpa.values.limits import DEFAULT_LIMITS
+from scripts.benchmark import write_capture
+from tests.capture.convert import recorded
+from tests.capture.test_joining import rotation
+from tests.cli.test_command import run
+from tests.cluster.test_equal import everything
+from tests.conftest import PCAPS
+
+distributed: Any = pytest.importorskip("distributed")
+
+THREE, REORDERED = str(PCAPS / "siw-three-in-a-row.pcap"), str(PCAPS / "markers-reordered.pcap")
+
+
+@contextmanager
+def workers(count: int) -> Iterator[str]:
+    """So many workers of this machine; yields the address of their scheduler."""
+    with distributed.LocalCluster(
+        n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50, memory_limit=0
+    ) as cluster:
+        yield str(cluster.scheduler_address)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[str]:
+    """The address of the scheduler of two workers."""
+    with workers(2) as address:
+        yield address
+
+
+def found(folder: Path, address: str, shared: Path) -> Report:
+    """What a cluster finds in a folder, with all FPDUs."""
+    known = NOTHING, DEFAULT_LIMITS
+    return analyze_on_cluster(
+        sources_of(folder),
+        Cluster(address, shared=str(shared)),
+        fpdus=True,
+        selection=EVERYTHING,
+        assumptions=known[0],
+        limits=known[1],
+    )
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files that connections cross."""
+    folder = tmp_path_factory.mktemp("captures")
+    write_capture("thousand", folder / "whole.pcap", 1_000_000, seed=5)
+    rotation(folder / "day", recorded(folder / "whole.pcap"), 6)
+    return folder / "day"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("analyze", "--format", "json", THREE, REORDERED),
+        ("analyze", str(PCAPS / "faulty-pad.pcap"), THREE, "--port", "7471"),
+        ("fpdus", "--format", "csv", THREE, "--connection", "1"),
+    ],
+)
+def test_the_command_prints_what_it_prints_alone(two: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    alone = run(*arguments)
+    assert alone.stdout
+    many = run(*arguments, "--cluster", two, "--shared", str(tmp_path))
+    assert (many.stdout, many.stderr, many.returncode) == (alone.stdout, alone.stderr, alone.returncode)
+    # Nothing is left behind.
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_workers_of_this_machine(day: Path, count: int) -> None:
+    arguments = ("fpdus", "--format", "jsonl", str(day))
+    alone, many = run(*arguments), run(*arguments, "--cluster", f"local:{count}")
+    assert alone.stdout
+    assert (many.stdout, many.stderr, many.returncode) == (alone.stdout, alone.stderr, alone.returncode)
+
+
+def test_parquet(two: str, day: Path, tmp_path: Path) -> None:
+    names = tmp_path / "alone.parquet", tmp_path / "many.parquet"
+    for name, more in zip(names, ((), ("--cluster", two, "--shared", f"file://{tmp_path}")), strict=True):
+        assert run("fpdus", "--format", "parquet", "-o", str(name), str(day), *more).returncode == 0
+    assert names[0].read_bytes() == names[1].read_bytes()
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("analyze", THREE, "--cluster", "somewhere"), "no cluster such as"),
+        (("analyze", THREE, "--cluster", "local:0"), "1 to 1024 workers"),
+        (("analyze", THREE, "--cluster", "tcp://127.0.0.1:8786"), "--shared"),
+        (("analyze", THREE, "--shared", "/tmp"), "--cluster is missing"),
+        (("analyze", THREE, "--cluster", "local:2", "--jobs", "2"), "--jobs"),
+        (("analyze", THREE, "--cluster", "local:2", "--buffers"), "--buffers"),
+        (("analyze", THREE, "--cluster", "local:2", "--frames", "2-"), "--frames"),
+        (("analyze", THREE, "--cluster", "local:2", "--esp", "keys"), "--esp"),
+        (("analyze", THREE, "--cluster", "local:2", "--follow"), "--follow"),
+        (("analyze", "-i", "lo", "--cluster", "local:2"), "-i"),
+        (("analyze", "--stream", f"initiator={THREE}", "--cluster", "local:2"), "--stream"),
+        (("fpdus", THREE, "--cluster", "local:2", "--order", "placed"), "--order placed"),
+        (("analyze", "-", "--cluster", "local:2"), "by its name"),
+        (("analyze", "none.pcap", "--cluster", "local:2"), "none.pcap"),
+        (("analyze", "README.md", "--cluster", "local:2"), "README.md"),
+        (("analyze", THREE, "--cluster", "local:1", "--shared", "/proc/none"), "the shared folder cannot be used"),
+        (("analyze", THREE, "--cluster", "local:1", "--shared", "xyz://none"), "the shared folder cannot be used"),
+        (("analyze", THREE, "--cluster", "tcp://127.0.0.1:9", "--shared", "/tmp"), "no Dask cluster that answers"),
+    ],
+    ids=lambda value: value.replace("/", " ") if isinstance(value, str) else "",
+)
+def test_what_does_not_go_is_one_line_and_status_2(arguments: tuple[str, ...], why: str) -> None:
+    result = run(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("scapy-mpa: ")
+    assert why in line
+
+
+@pytest.mark.parametrize("package", ["distributed", "fsspec"])
+def test_what_must_be_installed(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MPAError, match=r"pip install 'scapy-mpa\[cluster\]'"):
+        cluster_run.check_installed()
+
+
+# --- workers that die ---
+
+
+def dying(task: Any, does: Callable[[Any], Any], mark: Path, after: bool) -> Any:
+    """Do a task; the first worker that does one is killed before that, or when it has done it."""
+    answer = does(task) if after else None
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return does(task) if answer is None else answer
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("name", "does"), [("read_unit", read_unit), ("receive_share", receive_share)])
+def test_a_worker_that_is_killed(
+    two: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, does: Any, after: bool
+) -> None:
+    mark = tmp_path / "killed"
+    monkeypatch.setattr(cluster_run, name, partial(dying, does=does, mark=mark, after=after))
+    assert everything(found(day, two, tmp_path)) == everything(analyze(day))
+    assert mark.exists()
+
+
+def deadly(task: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_die_again_and_again(
+    two: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_run, "receive_share", deadly)
+    with pytest.raises(MPAError, match="again and again"):
+        found(day, two, tmp_path)
+
+
+# --- much ---
+
+
+def peak() -> int:
+    """Octets of memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_two_gigabytes_in_two_hundred_files(tmp_path: Path, count: int) -> None:
+    whole = tmp_path / "whole.pcap"
+    made = write_capture("thousand", whole, 2_000_000_000, seed=1)
+    day = tmp_path / "day"
+    day.mkdir()
+    cut(whole, day, made.packets // 200 + 1)
+    whole.unlink()
+    alone = run("analyze", "--format", "json", str(day))
+    with workers(count) as address:
+        many = run("analyze", "--format", "json", str(day), "--cluster", address, "--shared", str(tmp_path))
+        with distributed.Client(address) as client:
+            peaks = client.run(peak)
+    assert (many.stdout, many.stderr, many.returncode) == (alone.stdout, alone.stderr, alone.returncode)
+    assert json.loads(many.stdout)["packets"] == made.packets
+    assert len(peaks) == count
+    assert max(peaks.values()) < 300_000_000
+
+
+def cut(whole: Path, folder: Path, packets: int) -> None:
+    """A little-endian capture in files of so many packets."""
+    with whole.open("rb") as file:
+        header, number, record = file.read(24), 0, file.read(16)
+        while record:
+            with (folder / f"cut.pcap{number}").open("wb") as out:
+                out.write(header)
+                for _ in range(packets):
+                    out.write(record + file.read(int.from_bytes(record[8:12], "little")))
+                    record = file.read(16)
+                    if not record:
+                        break
+            number += 1
