@@ -447,8 +447,8 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             *(("--esp", esp) if esp is not None else ()),
             *(word for side, name in streams for word in ("--stream", f"{side}={name}")),
         )
-        known = connections, shown, since, until, filters, protocols, told, captures, sources, ongoing, workers
-        reading = Reading(*what, *known)
+        reading = Reading(*what, connections, shown, since, until, filters, protocols, told, captures, sources, ongoing)
+        reading = reading._replace(cluster=workers)
         with progress_of(what[0] if ongoing is None and workers is None else ()):
             return command(reading, **others)
 

@@ -115,7 +115,7 @@ def _client(cluster: Cluster) -> Iterator[Any]:
                 local = dask.LocalCluster(
                     n_workers=cluster.workers,
                     threads_per_worker=1,
-                    dashboard_address=None,
+                    dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
                     memory_limit=0,
                 )

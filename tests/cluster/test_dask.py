@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ THREE, REORDERED = str(PCAPS / "siw-three-in-a-row.pcap"), str(PCAPS / "markers-
 def workers(count: int) -> Iterator[str]:
     """So many workers of this machine; yields the address of their scheduler."""
     with distributed.LocalCluster(
-        n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=50, memory_limit=0
+        n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50, memory_limit=0
     ) as cluster:
         yield str(cluster.scheduler_address)
 
@@ -55,14 +56,13 @@ def two() -> Iterator[str]:
 
 def found(folder: Path, address: str, shared: Path) -> Report:
     """What a cluster finds in a folder, with all FPDUs."""
-    known = NOTHING, DEFAULT_LIMITS
     return analyze_on_cluster(
         sources_of(folder),
         Cluster(address, shared=str(shared)),
         fpdus=True,
         selection=EVERYTHING,
-        assumptions=known[0],
-        limits=known[1],
+        assumptions=NOTHING,
+        limits=DEFAULT_LIMITS,
     )
 
 
@@ -160,6 +160,7 @@ def dying(task: Any, does: Callable[[Any], Any], mark: Path, after: bool) -> Any
     except FileExistsError:
         return does(task) if answer is None else answer
     os.kill(os.getpid(), signal.SIGKILL)
+    return None
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -177,9 +178,7 @@ def deadly(task: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_workers_that_die_again_and_again(
-    two: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_that_die_again_and_again(two: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_run, "receive_share", deadly)
     with pytest.raises(MPAError, match="again and again"):
         found(day, two, tmp_path)
@@ -201,9 +200,11 @@ def test_two_gigabytes_in_two_hundred_files(tmp_path: Path, count: int) -> None:
     day.mkdir()
     cut(whole, day, made.packets // 200 + 1)
     whole.unlink()
-    alone = run("analyze", "--format", "json", str(day))
+    command = [sys.executable, "-m", "scapy_mpa", "analyze", "--format", "json", str(day)]
+    alone = subprocess.run(command, capture_output=True, text=True, check=False)
     with workers(count) as address:
-        many = run("analyze", "--format", "json", str(day), "--cluster", address, "--shared", str(tmp_path))
+        command += ["--cluster", address, "--shared", str(tmp_path)]
+        many = subprocess.run(command, capture_output=True, text=True, check=False)
         with distributed.Client(address) as client:
             peaks = client.run(peak)
     assert (many.stdout, many.stderr, many.returncode) == (alone.stdout, alone.stderr, alone.returncode)

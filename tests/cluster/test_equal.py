@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_datagrams_whose_fragments_are_in_two_files(
         del made[100::97]
     # One border in the middle of a datagram, the others between two.
     borders = [0, 101, 240, 380, len(made)]
-    for n, (first, end) in enumerate(zip(borders, borders[1:], strict=False)):
+    for n, (first, end) in enumerate(pairwise(borders)):
         (tmp_path / f"cut.pcap{n}").write_bytes(FORMATS[PCAP](Recorded(of.link_type, made[first:end])))
     sources = sources_of(tmp_path)
     assert many(sources) == one(sources)
