@@ -59,6 +59,9 @@ NOT_RUN = re.compile(
     |   scapy-mpa\ probe\ 192\.0\.2\.\d\ \d+\ --raw\ 198\.51\.100\.\d
     |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
     |   python\ -m\ scripts\.siw_interop\ .+
+    # What needs other hosts with Dask's workers.
+    |   dask\ (scheduler|worker\ .+)
+    |   scapy-mpa\ analyze\ --cluster\ tcp://scheduler:8786\ .+
     """,
     re.VERBOSE,
 )
