@@ -56,6 +56,10 @@ def test_what_is_dropped_for_its_crc_and_comes_again_is_good(
     PcapWriter(file).write(frames)
     file.seek(0)
     report, true = analyze(file), list(truth.records())
-    assert differences(records_of(report), true, False) == []
+    said = differences(records_of(report), true, False)
+    if not has_acks:
+        # Only acknowledgements show which of several copies a receiver dropped: any that make the FPDU good will do.
+        said = [one for one in said if ": frames is " not in one]
+    assert said == []
     assert {record["crc"] for record in true} <= {"good"}
     assert not [finding for finding in report.all_findings() if finding.severity == "error"]

@@ -126,6 +126,7 @@ def test_work_is_linear(scenario: str, made: Callable[[str, int], Path]) -> None
 #: What ``analyze`` runs, besides the packages of whole rooms.
 MODULES = {
     "scapy_mpa.__main__",
+    "scapy_mpa.compiled",
     "scapy_mpa.errors",
     *(
         f"scapy_mpa.cli.{name}"
