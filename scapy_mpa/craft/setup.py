@@ -124,7 +124,9 @@ class Setup:
         for name in (*_PAIRS, "enhanced", "legacy"):
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or len(value) != 2:
-                raise ConversationError(f"{name} is {value!r}, and must be a pair: the Initiator's and the Responder's")
+                raise ConversationError(
+                    f"{name} is {value!r}, and must be a pair such as [1, 1]: the Initiator's and the Responder's"
+                )
             object.__setattr__(self, name, tuple(value))
         if isinstance(self.allow, str):
             object.__setattr__(self, "allow", (self.allow,))

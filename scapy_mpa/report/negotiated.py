@@ -12,6 +12,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from scapy_mpa.framing.agreement import Operation, ReadDepths, RtrType, agreed, rtr_types
+from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.framing.deviations import is_enhanced, rtr_type
 from scapy_mpa.framing.legacy import LegacyDepths, legacy_depths, stated_depths
 from scapy_mpa.framing.profiles import profile_of_revision
@@ -122,7 +123,7 @@ class Negotiated:
         )
         sent = ""
         if common is not None:
-            could = " or ".join(_RTR_NAMES[kind] for kind in common) or "nothing in common: error 7"
+            could = " or ".join(_RTR_NAMES[kind] for kind in common) or "nothing in common (error 7)"
             sent = f"{could}; {self._sent()}"
         return NegotiatedField("ready to receive", offered, answered, sent)
 
@@ -133,7 +134,8 @@ class Negotiated:
             return "nothing was sent"
         kind = rtr_type(half.first_ulpdu)
         frame = f" at frame {half.opened[0]}" if half.opened is not None else ""
-        return f"sent: {f'zero-length {_RTR_NAMES[kind]}' if kind else 'no such message'}{frame}"
+        sent = f"zero-length {_RTR_NAMES[kind]}" if kind else opcode_name(half.first_ulpdu) or "no such message"
+        return f"sent: {sent}{frame}"
 
     def _private_data(self) -> Iterator[NegotiatedField]:
         said = [self._parts(frame) for frame in (self._request, self._reply)]

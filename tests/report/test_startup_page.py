@@ -113,7 +113,7 @@ def test_each_ready_to_receive_message(kind: str, flag: str, tmp_path: Path) -> 
 
 def test_no_ready_to_receive_message_in_common(tmp_path: Path) -> None:
     (page,) = crafted(tmp_path, "rfc6581-no-matching-rtr")
-    assert str(row(page, "ready to receive")[2]).startswith("nothing in common: error 7")
+    assert str(row(page, "ready to receive")[2]).startswith("nothing in common (error 7)")
     assert page["agreed"]["rtr"] == []
 
 
