@@ -135,6 +135,7 @@ def rows(heading: str) -> list[list[str]]:
     """The rows of the table below a heading, without its own heading."""
     section = TEXT.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
+    assert lines, f"there is no table below {heading!r}"
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
@@ -147,7 +148,7 @@ def test_a_decision_is_made_in_the_file_that_its_row_names(row: list[str]) -> No
     assert not made or files <= set().union(*made)
 
 
-@pytest.mark.parametrize("row", rows("Who may write what"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", rows("Which object may write what"), ids=lambda row: row[0])
 def test_a_class_is_in_the_file_that_its_row_names(row: list[str]) -> None:
     before, _, behind = row[0].partition("(")
     files = {PACKAGE / name for name in re.findall(r"`([^`]+)`", behind)}
