@@ -48,7 +48,7 @@ class Streams(Sources):
         if not named:
             raise CaptureError("no stream is named: initiator=FILE, responder=FILE or both")
         if [*named.values()] == ["-", "-"]:
-            raise CaptureError("standard input can be the stream of one side alone")
+            raise CaptureError("standard input can be the stream of only one side")
         super().__init__(named.values())
         self.directions: tuple[Direction, ...] = tuple(named)
 

@@ -14,16 +14,16 @@ Reaction: TypeAlias = Literal["accept", "ignore", "discard", "wait", "lose", "st
 
 #: What there is, in words.
 REACTIONS: dict[Reaction, str] = {
-    "accept": "takes it: nothing is wrong, or nothing that a receiver has to act on",
-    "ignore": "does not look at what is wrong, and goes on as if it were right",
-    "discard": "drops the segment or the octets, and goes on with those that are right",
-    "wait": "waits for the octets that are missing, and passes nothing of the FPDU or frame before it is whole",
+    "accept": "accepts it: nothing is wrong, or nothing that a receiver has to act on",
+    "ignore": "ignores what is wrong, and continues as if it were right",
+    "discard": "drops the bad segment or octets, and continues with the valid ones",
+    "wait": "waits for the missing octets, and passes on nothing of the FPDU or frame before it is complete",
     "lose": "drops the part of an FPDU that it has, and reports the TCP connection lost (code 1) to its ULP",
-    "stop": "passes nothing on and reports the error to its ULP, which closes the connection: no FPDU was valid "
+    "stop": "passes on nothing and reports the error to its ULP, which closes the connection: no FPDU was valid "
     "before, so that a Responder must not send a Terminate (RFC 5044 §7.1.2, rule 4)",
     "close": "closes the TCP connection at once (code 4), and sends no FPDU",
-    "reject": "answers the Request by a Reply with R, and enters no Full Operation",
-    "terminate": "passes nothing on from there, sends a Terminate, and its ULP closes the connection",
+    "reject": "answers the Request with a Reply that has R set, and does not enter Full Operation",
+    "terminate": "passes on nothing from there on, sends a Terminate, and its ULP closes the connection",
 }
 
 
@@ -69,7 +69,9 @@ def _sentence(reaction: Reaction) -> str:
 
 def terminate(layer: int, etype: int, code: int, what: str, otherwise: str = "", may: tuple[Choice, ...] = ()) -> Peer:
     """A Terminate with these numbers, which mean ``what``; ``otherwise`` is a sentence, where there is a choice."""
-    says = f"It passes nothing on from there and sends a Terminate: {what} (layer {layer}, type {etype}, code {code})."
+    says = (
+        f"It passes on nothing from there on and sends a Terminate: {what} (layer {layer}, type {etype}, code {code})."
+    )
     return Peer("terminate", f"{says} {otherwise}".rstrip(), layer, etype, code, what, otherwise, may)
 
 
@@ -78,7 +80,7 @@ LOSE, CLOSE, REJECT = peer("lose"), peer("close"), peer("reject")
 STOP = peer("stop")
 MSN_MISSING = peer(
     "wait",
-    "It places the message, and delivers neither it nor what follows before the MSN left out.",
+    "It places the message, but delivers neither it nor anything after it until the missing MSN has come.",
     ("close", "terminate"),
 )
 BAD_CRC = terminate(2, 0, 2, "the MPA CRC is wrong")
@@ -89,7 +91,7 @@ NO_IRD = terminate(
     0,
     6,
     "insufficient IRD resources",
-    "With the resources for it, it raises its IRD to the ORD of the Reply.",
+    "If it has the resources, it may instead raise its IRD to the ORD of the Reply.",
     ("accept", "close", "silence"),
 )
 NO_RTR = terminate(2, 0, 7, "no matching RTR option")
@@ -108,7 +110,7 @@ NO_SUCH_READ = terminate(
     2,
     7,
     _BROKEN,
-    "It may send another Terminate or none: no clause names a code. It must not answer the Read.",
+    "It may send a different Terminate, or none: no clause names a code. It must not answer the Read.",
     ("close", "terminate", "silence"),
 )
 TOO_LONG = terminate(
@@ -116,6 +118,6 @@ TOO_LONG = terminate(
     2,
     7,
     _BROKEN,
-    "It may also take it: it need not (RFC 5044 §3), and no clause names a code.",
+    "It may also accept the ULPDU, but need not (RFC 5044 §3); no clause names a code.",
     ("accept", "close", "terminate", "silence"),
 )

@@ -35,8 +35,8 @@ def named(name: str) -> Case:
         if name in RULES:
             raise UnknownCase(f"{name!r} is a rule, no case; `scapy-mpa malform --list --rule {name}` has its cases")
         near = get_close_matches(name, CASES, n=3, cutoff=0.4) or [one for one in CASES if name and name in one][:3]
-        hint = f"near it: {', '.join(near)}" if near else "`scapy-mpa malform --list` names them"
-        raise UnknownCase(f"no case is called {name!r}; {hint}")
+        hint = f"similar: {', '.join(near)}" if near else "`scapy-mpa malform --list` names them"
+        raise UnknownCase(f"there is no case {name!r}; {hint}")
     return CASES[name]
 
 

@@ -54,8 +54,8 @@ def _version(ctx: click.Context, _option: click.Parameter, is_wanted: bool) -> N
 def cli() -> None:
     """Read, check, make and break MPA traffic (RFC 5044): the framing that carries iWARP over TCP.
 
-    Exit status: 0 no error in the traffic, 1 some, 2 the input or the arguments cannot be used. COMMAND --help explains
-    each.
+    Exit status: 0 if the traffic has no errors, 1 if it has some, 2 if the input or the arguments cannot be used.
+    COMMAND --help explains each.
     """
 
 

@@ -27,19 +27,19 @@ from scapy_mpa.rules.table import SEVERITIES, Severity
 @divides_work
 @divides_among_machines
 @click.option("--format", "output_format", type=Word(("text", "json", "jsonl")), default="text", show_default=True)
-@click.option("--summary", "summary_only", is_flag=True, help="Only what the report comes to, no connections.")
+@click.option("--summary", "summary_only", is_flag=True, help="Only the totals, no connections.")
 @click.option("--all", "every", is_flag=True, help="Every connection, however many there are.")
 @click.option(
     "--severity",
     type=Word(SEVERITIES),
-    help="Only findings of this severity or a higher one, and the connections that have some.",
+    help="Only findings of this severity or higher, and the connections that have any.",
 )
 @click.option(
     "--buffers",
     "wants_buffers",
     is_flag=True,
-    help="How many octets a receiver had to hold, with Markers and without (RFC 5044 appendix B); the captures are "
-    "read twice.",
+    help="Report how many octets a receiver had to hold, with Markers and without (RFC 5044 appendix B). The captures "
+    "are read twice.",
 )
 @judges
 def analyze_command(
@@ -54,15 +54,15 @@ def analyze_command(
 ) -> int:
     """Show how the MPA connections of the captures ended, and what is wrong with them.
 
-    First comes what they come to; then each connection, those with something to report where they are many. Several
-    captures are merged by time; - is standard input. jsonl has a line for each connection, and the rest in the last
-    one. With --follow or -i each connection is printed when it is over, and at the end what they come to.
+    First come totals, then each connection; if there are many, only those with something to report. Several
+    captures are merged by time; - is standard input. jsonl has one line for each connection, and a last line with the
+    rest. With --follow or -i, each connection is printed when it is over, and the totals at the end.
     """
     if summary_only and (every or output_format != "text"):
         other = "--all" if every else f"--format {output_format}, which has a summary"
-        raise click.UsageError(f"--summary leaves connections out: it does not go with {other}")
+        raise click.UsageError(f"--summary leaves connections out: it cannot be used with {other}")
     if wants_buffers and summary_only:
-        raise click.UsageError("--summary leaves connections out: it does not go with --buffers")
+        raise click.UsageError("--summary leaves connections out: it cannot be used with --buffers")
     if wants_buffers:
         from scapy_mpa.cli.output import check_read_twice
 
@@ -71,7 +71,7 @@ def analyze_command(
         from scapy_mpa.cli.ongoing import analyze_ongoing
 
         if output_format == "json":
-            raise click.UsageError("--format json is one object, known at the end: here it is --format jsonl")
+            raise click.UsageError("--format json prints one object at the end; use --format jsonl here")
         return analyze_ongoing(reading, judging, output_format, severity, summary_only)
     report = reading.analyze(fpdus=wants_buffers, jobs=jobs)
     reading.select(report)

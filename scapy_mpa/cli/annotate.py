@@ -19,14 +19,15 @@ from scapy_mpa.system.names import printable
 def annotate_command(reading: Reading, output: str) -> int:
     """Write the same packets with comments for Wireshark.
 
-    Each frame says which FPDUs it begins, ends and places, by which rule, where its Markers point, and what is wrong;
-    the filter frame.comment contains "mpa" finds them. OUT is a pcapng file; - is standard output.
+    The comment on each frame says which FPDUs it begins, ends and places, how they were located, where its Markers
+    point, and what is wrong; the filter frame.comment contains "mpa" finds them. OUT is a pcapng file; - is standard
+    output.
     """
     from scapy_mpa.wireshark.annotate import annotate
     from scapy_mpa.wireshark.notes import CaptureNotes
 
     if len(reading.captures) > 1:
-        raise click.UsageError("annotate takes one capture; put several together first (mergecap)")
+        raise click.UsageError("annotate takes one capture; merge several first (mergecap)")
     if len(reading.directions) == 1:
         raise click.UsageError("annotate comments on both directions; leave --direction out")
     (capture,) = reading.captures

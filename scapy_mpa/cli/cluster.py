@@ -50,7 +50,7 @@ def cluster_of(where: str | None, shared: str | None) -> Cluster | None:
     """The cluster of these options; raises :class:`click.UsageError` for what does not go with it."""
     if where is None:
         if shared is not None:
-            raise click.UsageError("--shared is a folder of the workers: --cluster is missing")
+            raise click.UsageError("--shared names a folder for the workers: --cluster is missing")
         return None
     from scapy_mpa.cluster.run import Cluster, check_installed
 
@@ -58,7 +58,7 @@ def cluster_of(where: str | None, shared: str | None) -> Cluster | None:
     for parameter, (name, why) in _NOT_OF_CLUSTER.items():
         is_given = context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
         if is_given and context.params[parameter] != "stream":
-            raise click.UsageError(f"{name} {why}: it does not go with --cluster")
+            raise click.UsageError(f"{name} {why}: it cannot be used with --cluster")
     local = re.fullmatch(r"local:([0-9]{1,4})", where)
     if local is not None:
         workers = int(local[1])
@@ -67,7 +67,7 @@ def cluster_of(where: str | None, shared: str | None) -> Cluster | None:
         check_installed()
         return Cluster(workers=workers, shared=shared)
     if not re.fullmatch(r"(tcp|tls|ws|wss)://[^\s/]+", where):
-        raise click.UsageError(f"{where!r} is no cluster such as tcp://scheduler:8786 or local:4")
+        raise click.UsageError(f"{where!r} is not a cluster such as tcp://scheduler:8786 or local:4")
     if shared is None:
         raise click.UsageError(f"--cluster {where} needs --shared FOLDER, which all workers can write")
     check_installed()

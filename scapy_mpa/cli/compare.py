@@ -25,7 +25,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, parse_limits
     "mapping",
     multiple=True,
     metavar="A=B",
-    help="Through a NAT: address A of SENDER is B in RECEIVER; with ports or without. May be repeated.",
+    help="Through a NAT: address A in SENDER is B in RECEIVER, with or without ports. May be repeated.",
 )
 @click.option(
     "--late",
@@ -33,7 +33,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, parse_limits
     default=0.01,
     show_default=True,
     metavar="SECONDS",
-    help="Segments that took so much more than the median are listed as delayed.",
+    help="Segments that took this much longer than the median are listed as delayed.",
 )
 @click.option(
     "--port",
@@ -53,15 +53,15 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, parse_limits
     "--limit",
     multiple=True,
     metavar="WHAT=NUMBER",
-    help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+    help=f"Limit how much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
 )
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
-@click.option("--all", "every", is_flag=True, help="List every event, not the first of each kind.")
+@click.option("--all", "every", is_flag=True, help="List every event, not only the first of each kind.")
 @click.option(
     "--picture",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Also draw what happened along the stream: SVG, PNG or PDF by the ending.",
+    help="Also draw what happened along the stream: SVG, PNG or PDF, depending on the file name extension.",
 )
 def compare_command(
     sender: str,
@@ -75,10 +75,10 @@ def compare_command(
     every: bool,
     picture: str | None,
 ) -> int:
-    """Compare captures of the same connections at two places: what happened on the way.
+    """Compare captures of the same connections at two places: report what happened on the way.
 
     Reports octets that changed, and in which FPDU; segments cut, joined, lost, repeated, reordered or delayed;
-    Markers removed, MSS changed. Exit status 1 if octets changed and the TCP checksum does not show it.
+    Markers removed, MSS changed. Exit status: 1 if octets changed and the TCP checksum does not show it.
     """
     from scapy_mpa.compare.comparison import compare
     from scapy_mpa.compare.text import comparison_lines
@@ -89,7 +89,9 @@ def compare_command(
 
         ending = PurePath(picture).suffix.lower().removeprefix(".")
         if ending not in ENDINGS:
-            raise click.UsageError(f"{printable(picture)}: a picture ends in {', '.join(f'.{one}' for one in ENDINGS)}")
+            raise click.UsageError(
+                f"{printable(picture)}: the name of a picture ends in {', '.join(f'.{one}' for one in ENDINGS)}"
+            )
         check_matplotlib()
         check_output((sender, receiver), picture)
     check_read_twice((sender, receiver), "compare")

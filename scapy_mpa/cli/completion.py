@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion_command(shell: str) -> int:
-    """Print a script that has a shell complete commands, options and their values.
+    """Print a script that makes a shell complete commands, options and their values.
 
     \b
     bash: scapy-mpa completion bash >> ~/.bashrc

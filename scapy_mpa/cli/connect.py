@@ -28,25 +28,33 @@ from scapy_mpa.tcp.half import Direction
     "capture",
     metavar="CAPTURE",
     type=click.Path(dir_okay=False),
-    help="Say again what a side of a capture said: the same ULPDUs with the same pauses, M, C and Private Data as in "
-    "its Request unless they are given; nothing is answered.",
+    help="Send again what one side of a capture sent: the same ULPDUs with the same pauses. M, C and Private Data are "
+    "those of its Request, unless you give them. Nothing is answered.",
 )
 @click.option(
     "--retry",
     type=click.FloatRange(0, 1_000_000),
     default=0.0,
     metavar="SECONDS",
-    help="Try again for so long while nobody listens there.",
+    help="Keep trying for this long while nobody is listening.",
 )
 @click.option(
     "--settle",
     type=click.FloatRange(0, 1_000_000),
     default=0.0,
     metavar="SECONDS",
-    help="Wait so long after the Reply before the first FPDU: a slow peer may miss one that comes at once.",
+    help="Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once.",
 )
-@click.option("--connection", type=click.IntRange(0), default=0, show_default=True, help="Which one of the capture.")
-@click.option("--direction", type=Word(DIRECTIONS), default="initiator", show_default=True, help="Which side of it.")
+@click.option(
+    "--connection", type=click.IntRange(0), default=0, show_default=True, help="With --from: the connection to repeat."
+)
+@click.option(
+    "--direction",
+    type=Word(DIRECTIONS),
+    default="initiator",
+    show_default=True,
+    help="With --from: the side to repeat.",
+)
 def connect_command(
     talking: Talking,
     where: tuple[str, ...],
@@ -59,7 +67,7 @@ def connect_command(
     """Talk MPA to a peer as Initiator.
 
     Messages of both sides are printed as `messages` prints them. Exit status: 0 all is well, 1 the peer broke a rule, 2
-    it could not be talked to, or did not answer in time.
+    the conversation failed: the peer could not be reached, refused, or did not answer in time.
     """
 
     host, port = host_and_port(where)
@@ -72,7 +80,7 @@ def connect_command(
             except NobodyListens as error:
                 raise NobodyListens(f"{error}: {_refused(host)}") from None
         if capture is None and talking.ulp == "none" and not talking.has_words and talking.breaking is None:
-            print_line("nothing was said but the Request: --say, --ulp and others say something", err=True)
+            print_line("nothing was sent but the Request: use --say, --ulp and others to send messages", err=True)
 
     if capture is None:
         return talking.run(talk, talking.speaker("initiator"))
@@ -90,8 +98,8 @@ def _refused(host: str) -> str:
         is_near = host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         is_near = False
-    there = "" if is_near else "; `scapy-mpa listen` listens on loopback alone, unless it is given an address"
-    return f"nobody listens there; --retry 20 tries again for 20 seconds{there}"
+    there = "" if is_near else "; `scapy-mpa listen` listens only on loopback unless it is given an address"
+    return f"nobody is listening there; --retry 20 keeps trying for 20 seconds{there}"
 
 
 def _of_request(request: StartupFrame | None) -> dict[str, Any]:

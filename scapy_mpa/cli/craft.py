@@ -20,51 +20,63 @@ if TYPE_CHECKING:
 _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
 
 
-@click.command(
-    "craft", epilog="crafting.md in the documentation describes what scenarios, steps and impairments there are."
-)
+@click.command("craft", epilog="crafting.md in the documentation describes all scenarios, steps and impairments.")
 @click.argument("scenario", required=False)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="The capture to write; - is stdout.")
 @click.option(
-    "--truth", metavar="FILE", type=click.Path(), help="Write what is to be found in it, as JSON lines; - is stdout."
+    "--truth",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write the FPDUs that can be found in the capture, as JSON lines; - is stdout.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Decides about all that is random.")
+@click.option("--seed", type=click.IntRange(0), help="Seed for everything that is random.")
 @click.option(
     "--impair",
     "impairments",
     multiple=True,
     metavar="KIND[:NAME=VALUE,...]",
-    help="What happens to the packets; --list names the kinds. May be repeated.",
+    help="Impair the packets; --list names the kinds. May be repeated.",
 )
 @click.option(
     "--set",
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of every connection, its value as in a scenario file: m=[1,0], mtu=9000. May be repeated.",
+    help="Set a parameter of every connection, with its value as in a scenario file: m=[1,0], mtu=9000. May be "
+    "repeated.",
 )
 @click.option(
     "--say",
     "steps",
     multiple=True,
     metavar="STEP",
-    help="A step of every connection, at its end; 'initiator send @FILE' sends the octets of a file. May be repeated.",
+    help="Add a step at the end of every connection; 'initiator send @FILE' sends the octets of a file. May be "
+    "repeated.",
 )
 @click.option(
     "--esp",
     metavar="ALGORITHM[,WORD...]",
-    help="Put the packets under IPsec's ESP: aes-gcm, aes-cbc or null, with ,transport and ,udp. As --set esp.",
+    help="Put the packets under IPsec's ESP: aes-gcm, aes-cbc or null, optionally with ,transport and ,udp. The same "
+    "as --set esp.",
 )
-@click.option("--esp-keys", metavar="FILE", type=click.Path(), help="Write the keys, for --esp FILE and Wireshark.")
+@click.option(
+    "--esp-keys",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write the keys to FILE, which Wireshark and the --esp option of other commands read.",
+)
 @click.option("--connection", type=click.IntRange(0), help="Only this one of the scenario's connections.")
 @click.option(
-    "--format", "output_format", type=Word(_FORMATS), help="Of the capture. Default: as FILE ends, else pcap."
+    "--format",
+    "output_format",
+    type=Word(_FORMATS),
+    help="Format of the capture. Default: by the extension of FILE, otherwise pcap.",
 )
 @click.option(
     "--list",
     "only_list",
     is_flag=True,
-    help="Name the scenarios that are shipped, the impairments and the segmentations.",
+    help="List the scenarios that ship with scapy-mpa, the impairments and the segmentations.",
 )
 def craft_command(
     scenario: str | None,
@@ -82,7 +94,8 @@ def craft_command(
 ) -> int:
     """Make a capture of MPA connections.
 
-    SCENARIO is the name of one that is shipped, or a TOML file; without one, --set and --say tell everything.
+    SCENARIO is the name of a scenario that ships with scapy-mpa, or a TOML file. Without it, --set and --say specify
+    everything.
     """
     from scapy_mpa.craft.scenario import load, parse, toml_value
 
@@ -90,13 +103,13 @@ def craft_command(
         _list()
         return 0
     if scenario is None and not steps:
-        raise click.UsageError("Missing argument 'SCENARIO', or --say; --list names those that are shipped")
+        raise click.UsageError("Missing argument 'SCENARIO', or --say; --list names the scenarios")
     if output is None:
-        raise click.UsageError("where to? -o FILE names the capture to write")
+        raise click.UsageError("no output: -o FILE names the capture to write")
     steps = tuple(map(with_file, steps))
     check_output((), output)
     if _is_named_twice(scenario, output, truth, esp_keys):
-        raise click.UsageError("scenario, capture, truth and keys are files of their own: two have one name")
+        raise click.UsageError("scenario, capture, truth and keys must be different files: two have the same name")
     settings: dict[str, Any] = {}
     for text in parameters:
         name, equals, value = text.partition("=")

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 def crosscheck_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
     """Compare every startup frame and FPDU with what Wireshark finds.
 
-    Each difference is listed with the known limit of Wireshark that explains it. Exit status: 1 if there is one that
-    nothing explains. Needs tshark and pyshark.
+    Each difference is listed with the known limitation of Wireshark that explains it. Exit status: 1 if there is a
+    difference that nothing explains. Needs tshark and pyshark.
 
     In Python, scapy_mpa.enrich yields the packets of a pyshark.FileCapture, each with the FPDUs of its frame.
     """
     from scapy_mpa.wireshark.crosscheck import crosscheck
 
     if len(reading.captures) > 1:
-        raise click.UsageError("crosscheck takes one capture; put several together first (mergecap)")
+        raise click.UsageError("crosscheck takes one capture; merge several first (mergecap)")
     (capture,) = reading.captures
     if reading.filters:
         raise click.UsageError("crosscheck compares all of a capture; extract one connection first")
@@ -73,7 +73,7 @@ def _print(result: CrossCheck, console: Console) -> None:
     from scapy_mpa.wireshark.limits import LIMITS
 
     console.print(
-        f"FPDUs: {result.ours} ours, {result.wireshark} of Wireshark {result.version}, {result.agreed} agreed; "
+        f"FPDUs: {result.ours} found by us, {result.wireshark} by Wireshark {result.version}, {result.agreed} agreed; "
         f"startup frames: {result.startup_ours}, {result.startup_wireshark}, {result.startup_agreed}",
         soft_wrap=True,
     )

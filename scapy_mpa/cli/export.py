@@ -21,17 +21,17 @@ from scapy_mpa.report.words import plural
     type=Word(("delivered", "placed")),
     default="delivered",
     show_default=True,
-    help="Of the ULPDUs: as they are delivered, which is the order of the stream, or as they are placed.",
+    help="Order of the ULPDUs: as delivered, which is the order of the stream, or as placed.",
 )
 @click.option(
     "--strip-markers",
     is_flag=True,
-    help="Write the TCP connections in the order of the stream, without Markers, in place of exported PDUs.",
+    help="Instead of exported PDUs, write the TCP connections in the order of the stream, without Markers.",
 )
 def export_command(reading: Reading, output: str, order: Literal["delivered", "placed"], strip_markers: bool) -> int:
-    """Write what a receiver finds into a pcapng file that Wireshark dissects fully.
+    """Write the ULPDUs that a receiver finds to a pcapng file that Wireshark dissects fully.
 
-    OUT gets the ULPDUs as exported PDUs, each with the addresses and ports, the number and the time of the frame that
+    OUT holds the ULPDUs as exported PDUs, each with addresses and ports, and with the number and time of the frame that
     placed it; - is standard output.
     """
     from scapy_mpa.wireshark.export import export_ulpdus
@@ -40,7 +40,7 @@ def export_command(reading: Reading, output: str, order: Literal["delivered", "p
     if strip_markers and len(reading.directions) == 1:
         raise click.UsageError("--strip-markers writes both directions of a connection; leave --direction out")
     if strip_markers and order != "delivered":
-        raise click.UsageError("--strip-markers writes the order of the stream; leave --order out")
+        raise click.UsageError("--strip-markers writes in the order of the stream; leave --order out")
     check_output(reading.captures, output, again="export --strip-markers" if strip_markers else "")
     with reading.found_fpdus(order) as found, written(output) as file:
         if strip_markers:

@@ -23,11 +23,11 @@ from scapy_mpa.report.model import Report
     help="The file to write; - is standard output.",
 )
 def extract_command(reading: Reading, output: str) -> int:
-    """Write the packets of MPA connections into a capture file of their own.
+    """Write the packets of selected MPA connections to a capture file of their own.
 
-    These are all packets of their TCP connections, both directions, from the SYN on, octets and times unchanged. Where
-    there are several, --connection or another option says which. A pcap file gives a pcap file, other captures give
-    pcapng.
+    The file has all packets of their TCP connections, both directions, from the SYN on, with octets and times
+    unchanged. If there are several connections, --connection or another option selects some. A pcap file gives a pcap
+    file; other captures give pcapng.
     """
     from scapy_mpa.capture.copying import copy_frames
     from scapy_mpa.capture.extract import conversation
@@ -62,8 +62,8 @@ def _chosen(report: Report, reading: Reading) -> list[Connection]:
     if not there:
         raise click.UsageError("there is no MPA connection")
     if there > 1 and not {*reading.filters} - {"--frames"}:
-        raise click.UsageError(f"there are {there} MPA connections, 0 to {there - 1}: --connection says which")
+        raise click.UsageError(f"there are {there} MPA connections, 0 to {there - 1}: choose with --connection")
     chosen = reading.chosen(report)
     if not chosen:
-        raise click.UsageError(f"no connection is left by {', '.join(reading.filters)}")
+        raise click.UsageError(f"no connection matches {', '.join(reading.filters)}")
     return chosen

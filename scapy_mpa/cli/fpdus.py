@@ -30,23 +30,24 @@ from scapy_mpa.values.records import FPDURecord
     type=Word(("stream", "placed")),
     default="stream",
     show_default=True,
-    help="By connection, direction and place in the stream; or as they are placed, while the capture is read.",
+    help="Sort by connection, direction and place in the stream, or list FPDUs as they are placed, while the capture "
+    "is read.",
 )
 @judges
 def fpdus_command(rows: Rows, judging: Judging, order: Literal["stream", "placed"], jobs: int) -> int:
     """List every FPDU of the captures, one line each.
 
-    - is standard input. What comes through a pipe is listed as it comes, with --order placed:
-    tcpdump -U -w - | scapy-mpa fpdus --order placed -. So is everything with --follow and -i. Findings are not listed;
-    the exit status says whether there are some.
+    - is standard input. With --order placed, FPDUs from a pipe are listed as they come:
+    tcpdump -U -w - | scapy-mpa fpdus --order placed -. The same applies to --follow and -i. Findings are not listed;
+    the exit status says whether there are any.
     """
     reading, output_format = rows.reading, rows.output_format
     if order == "placed" and jobs > 1:
-        raise click.UsageError("--order placed follows the capture: one process must do that, leave --jobs out")
+        raise click.UsageError("--order placed follows the capture, which only one process can do: leave --jobs out")
     if order == "placed" and reading.protocols:
-        raise click.UsageError("--order placed follows the capture, which shows the upper layer later: leave --ulp out")
+        raise click.UsageError("--order placed lists FPDUs before the upper layer is known: leave --ulp out")
     if order == "placed" and reading.is_of_streams:
-        raise click.UsageError("--stream reads octets without packets: --order placed does not go with it")
+        raise click.UsageError("--stream reads octets without packets: --order placed cannot be used with it")
     rows.check()
     counted = _Counted()
     if reading.ongoing is not None:

@@ -41,30 +41,36 @@ def _areas() -> Iterable[str]:
 
 @click.command(
     "fuzz",
-    epilog="breaking.md in the documentation describes what is mutated, and how others' fuzzers take the messages.",
+    epilog="breaking.md in the documentation describes the mutations, and how to use the messages with other fuzzers.",
 )
 @click.option(
-    "-o", "--output", metavar="FILE_OR_DIR", type=click.Path(), help="Captures and a log go there; with --case a file."
+    "-o",
+    "--output",
+    metavar="FILE_OR_DIR",
+    type=click.Path(),
+    help="Folder for captures and a log; with --case, a file.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seed, other cases.")
-@click.option("--count", type=click.IntRange(1, MOST_CASES), help=f"How many cases.  [default: {_DEFAULT_COUNT}]")
-@click.option("--first", type=click.IntRange(0, MOST_CASES - 1), default=0, help="The number of the first one.")
-@click.option("--case", "number", type=click.IntRange(0, MOST_CASES - 1), help="Only this one.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="A different seed gives different cases."
+)
+@click.option("--count", type=click.IntRange(1, MOST_CASES), help=f"Number of cases.  [default: {_DEFAULT_COUNT}]")
+@click.option("--first", type=click.IntRange(0, MOST_CASES - 1), default=0, help="Number of the first case.")
+@click.option("--case", "number", type=click.IntRange(0, MOST_CASES - 1), help="Only the case with this number.")
 @click.option(
     "--from",
     "captures",
     multiple=True,
     metavar="CAPTURE",
     type=click.Path(),
-    help="Begin from the messages of this capture. May be repeated.",
+    help="Start from the messages of this capture. May be repeated.",
 )
-@click.option("--connection", type=click.IntRange(0), help="Of --from, only the connection with this number.")
+@click.option("--connection", type=click.IntRange(0), help="With --from: only the connection with this number.")
 @click.option(
     "--scenario",
     "scenarios",
     multiple=True,
     metavar="NAME",
-    help="Begin from this scenario (craft --list). May be repeated.  [default: all that are shipped]",
+    help="Start from this scenario (craft --list). May be repeated.  [default: all scenarios that ship with scapy-mpa]",
 )
 @click.option(
     "--area",
@@ -78,40 +84,47 @@ def _areas() -> Iterable[str]:
     "--mutations",
     "most",
     type=click.IntRange(0, 64),
-    help="The most mutations of a case; with 0, case N is connection N, rebuilt and nothing else.  [default: 8]",
+    help="Maximum number of mutations per case; with 0, case N is connection N rebuilt without changes.  [default: 8]",
 )
-@click.option(
-    "--per-file", type=click.IntRange(1), default=1, show_default=True, help="Cases that go into one capture."
-)
+@click.option("--per-file", type=click.IntRange(1), default=1, show_default=True, help="Number of cases per capture.")
 @click.option(
     "--split",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write single messages, as seeds for AFLNet, boofuzz and libFuzzer; with --count those of cases too.",
+    help="Write single messages as seeds for AFLNet, boofuzz and libFuzzer; with --count, also the messages of that "
+    "many cases.",
 )
 @click.option(
-    "--to", "peer", metavar="HOST:PORT", help="Give the cases to a live Responder, and see whether it survives."
+    "--to", "peer", metavar="HOST:PORT", help="Send the cases to a live Responder, and check whether it survives."
 )
 @click.option(
-    "--listen", "listens", metavar="[HOST:]PORT", help="The same with an Initiator, which connects to this port."
+    "--listen", "listens", metavar="[HOST:]PORT", help="The same for an Initiator, which connects to this port."
 )
 @click.option(
-    "--run", "command", metavar="COMMAND", help="What starts that Initiator for each connection; {port} is its port."
+    "--run",
+    "command",
+    metavar="COMMAND",
+    help="Command that starts that Initiator for each connection; {port} is the port to connect to.",
 )
-@click.option("--restart", metavar="COMMAND", help="What brings a live peer back that is gone.")
-@click.option("--replay", type=click.IntRange(0, MOST_CASES - 1), metavar="N", help="Give a live peer this case only.")
-@click.option("--minimize", "minimizes", is_flag=True, help="Leave out of a case what a live peer goes without.")
+@click.option("--restart", metavar="COMMAND", help="Command that restarts a live peer that is gone.")
+@click.option("--replay", type=click.IntRange(0, MOST_CASES - 1), metavar="N", help="Send a live peer only this case.")
 @click.option(
-    "--duration", type=click.FloatRange(0.1), metavar="SECONDS", help="Of a live peer: no new case after that."
+    "--minimize", "minimizes", is_flag=True, help="Reduce a case that a live peer does not survive to what is needed."
+)
+@click.option(
+    "--duration",
+    type=click.FloatRange(0.1),
+    metavar="SECONDS",
+    help="With a live peer: start no new case after this time.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0.001, 3600),
     default=0.5,
     show_default=True,
-    help="Of a live peer: for each answer.",
+    help="With a live peer: seconds to wait for each answer.",
 )
-@click.option("--list", "only_list", is_flag=True, help="Name the areas and the mutations.")
+@click.option("--list", "only_list", is_flag=True, help="List the areas and the mutations.")
 def fuzz_command(
     output: str | None,
     seed: int,
@@ -135,11 +148,11 @@ def fuzz_command(
     timeout: float,
     only_list: bool,
 ) -> int:
-    """Make malformed captures without end: valid connections, a few things of which are changed.
+    """Make any number of malformed captures: valid connections in which a few things are changed.
 
-    What is changed is drawn from the seed and the number of the case alone: the same options give the same octets, and
-    --case N gives case N by itself. With --to or --listen what one side of each case says is given to a live peer, and
-    a JSON line tells what it did; exit status 3 if it went away.
+    The changes depend only on the seed and the number of the case: the same options give the same octets, and
+    --case N makes case N by itself. With --to or --listen, one side of each case is sent to a live peer, and
+    a JSON line says how the peer reacted; exit status 3 if the peer is gone.
     """
     from scapy_mpa.fuzz.baselines import baselines
     from scapy_mpa.fuzz.recipe import MOST_MUTATIONS
@@ -147,7 +160,7 @@ def fuzz_command(
 
     if only_list:
         if output is not None or split is not None:
-            raise click.UsageError("--list makes nothing: leave it out, or -o and --split")
+            raise click.UsageError("--list writes no files: leave out --list, or leave out -o and --split")
         _list()
         return 0
     wire = OnTheWire(peer, listens, command, restart, timeout, duration, minimizes)
@@ -205,7 +218,10 @@ def _on_the_wire(
         _read(begin)
     wanted = areas or message_areas()
     if strange := [area for area in wanted if area not in message_areas()]:
-        raise click.UsageError(f"{strange[0]} is about packets, which the kernel makes: {', '.join(message_areas())}")
+        raise click.UsageError(
+            f"{strange[0]} changes packets, which the kernel makes here; areas of messages are: "
+            f"{', '.join(message_areas())}"
+        )
     fuzzer = Fuzzer(seed, begin, areas=wanted, most=MOST_MUTATIONS if most is None else most)
     return fuzz_peer(wire, fuzzer, numbers, output)
 
@@ -229,7 +245,7 @@ class _Wanted:
         complaints = (
             (
                 not has_output and not has_split,
-                "where to? -o DIR names a folder for the captures, --split one for single messages",
+                "no output: -o DIR names a folder for the captures, --split one for single messages",
             ),
             (
                 is_one and (self.count is not None or self.first > 0),
@@ -293,7 +309,7 @@ def _read(begin: Baselines) -> None:
     for source in begin.sources:
         warn_of_damage(source.found.damage)
         if not source.found.is_whole:
-            said = "only its first messages are used, it has too many"
+            said = "only its first messages are used, because it has too many"
             print_line(f"scapy-mpa: {printable(source.name)}: {said}", err=True)
 
 

@@ -17,18 +17,24 @@ _LOOPBACK = "127.0.0.1"
 @click.command("listen", epilog="live.md in the documentation shows conversations, step by step.")
 @click.argument("where", metavar="[HOST] PORT", nargs=-1, required=True)
 @talks("responder")
-@click.option("--reject", is_flag=True, help="Answer each Request by a Reply with R.")
-@click.option("--most", type=click.IntRange(1, 1 << 16), default=256, show_default=True, help="Connections at a time.")
+@click.option("--reject", is_flag=True, help="Answer each Request with a Reply that has R set.")
+@click.option(
+    "--most",
+    type=click.IntRange(1, 1 << 16),
+    default=256,
+    show_default=True,
+    help="Maximum number of connections at a time.",
+)
 def listen_command(talking: Talking, where: tuple[str, ...], reject: bool, most: int) -> int:
-    """Talk MPA to those who connect, as Responder: to several at a time, until Ctrl-C.
+    """Talk MPA as Responder to every peer that connects, several at a time, until Ctrl-C.
 
-    HOST is the address to listen on; without one it is loopback, which other hosts cannot reach. PORT 0 is any that is
-    free. Messages of both sides are printed as `messages` prints them, each with the number of its connection. Exit
-    status: 0 all is well, 1 a peer broke a rule, 2 one could not be talked to, or did not answer in time.
+    HOST is the address to listen on; the default is loopback, which other hosts cannot reach. PORT 0 is any port that
+    is free. Messages of both sides are printed as `messages` prints them, each with the number of its connection. Exit
+    status: 0 all is well, 1 a peer broke a rule, 2 a conversation failed: a peer refused, or did not answer in time.
     """
     host, port = host_and_port(where, _LOOPBACK, 0)
     if talking.source == "-" and talking.count != 1:
-        raise click.UsageError("--ulpdus - speaks to one peer: say --count 1")
+        raise click.UsageError("--ulpdus - can serve only one peer: add --count 1")
     endpoint = replace(talking.settings.endpoint, automatic=not reject)
     settings = replace(talking.settings, reject=reject, endpoint=endpoint)
     talking = replace(talking, settings=settings)

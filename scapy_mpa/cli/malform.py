@@ -49,29 +49,29 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
 
 
 @click.command(
-    "malform", epilog="catalogue.md in the documentation has all cases, breaking.md describes how they are used."
+    "malform", epilog="catalogue.md in the documentation has all cases; breaking.md describes how to use them."
 )
 @click.argument("names", metavar="[CASE]...", nargs=-1, shell_complete=complete_case)
 @click.option("--all", "everything", is_flag=True, help="All cases.")
-@click.option("--list", "only_list", is_flag=True, help="List the cases, and make nothing.")
+@click.option("--list", "only_list", is_flag=True, help="List the cases and write nothing.")
 @click.option(
     "--rule",
     "rules",
     multiple=True,
     metavar="ID",
     shell_complete=complete_rule,
-    help="Cases of this rule, by its id or by the beginning of one. May be repeated.",
+    help="Cases of this rule, given by its id or by the beginning of an id. May be repeated.",
 )
 @click.option(
     "--area", "areas", multiple=True, metavar="AREA", type=Begun(_areas), help="Cases of this area. May be repeated."
 )
-@click.option("--to", "peer", metavar="HOST:PORT", help="Give the CASE to a live Responder, and print what came back.")
+@click.option("--to", "peer", metavar="HOST:PORT", help="Send the CASE to a live Responder, and print what came back.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.001, 3600),
     default=2.0,
     show_default=True,
-    help="Of --to: seconds for each answer.",
+    help="With --to: seconds to wait for each answer.",
 )
 @click.option(
     "-o",
@@ -85,12 +85,12 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     type=Word(_REPAIRS),
     default="repaired",
     show_default=True,
-    help="CRC fields: made right again after the change, or left, where a case has the choice.",
+    help="CRC fields: repaired after the change or left wrong, for cases that allow either.",
 )
 @click.option(
     "--lengths", type=Word(_REPAIRS), default="repaired", show_default=True, help="The same for length fields."
 )
-@click.option("--format", "output_format", type=Word(_FORMATS), help="Of the list. [default: text]")
+@click.option("--format", "output_format", type=Word(_FORMATS), help="Format of --list. [default: text]")
 def malform_command(
     names: tuple[str, ...],
     everything: bool,
@@ -106,20 +106,20 @@ def malform_command(
 ) -> int:
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
-    --list lists them instead, and explains each CASE that is named. With --to the case is given to a
-    live Responder over the kernel's TCP, and -o is a capture of that; exit status 1 if the peer fails it.
+    --list lists the cases instead, and explains each CASE that is named. With --to the case is sent to a
+    live Responder over the kernel's TCP, and -o records the exchange; exit status 1 if the peer fails the case.
     """
     from scapy_mpa.catalogue.malformed import with_choice
 
     is_chosen = bool(names or rules or areas)
     if everything and is_chosen:
-        raise click.UsageError("--all is all: leave it out, or what else says which cases")
+        raise click.UsageError("--all selects all cases: leave it out, or leave out the other selection")
     if output_format is not None and not only_list:
-        raise click.UsageError("--format is that of --list")
+        raise click.UsageError("--format is only for --list")
     if only_list and output is not None:
-        raise click.UsageError("--list makes nothing: leave it out, or -o")
+        raise click.UsageError("--list writes no files: leave out --list or -o")
     if not (is_chosen or everything or only_list):
-        raise click.UsageError("which case? CASE, --rule, --area or --all say it; --list names them")
+        raise click.UsageError("no case is selected: give CASE, --rule, --area or --all; --list names the cases")
     cases = _chosen(names, rules, areas)
     made = [with_choice(case, crc, lengths, only=case.name in names) for case in cases]
     if only_list:

@@ -27,35 +27,37 @@ if TYPE_CHECKING:
 @click.command("messages")
 @reads_all
 @lists_rows("messages", "text", "jsonl", "csv", PARQUET)
-@click.option("--summary", "is_summary", is_flag=True, help="Sum up each connection and kind of message instead.")
+@click.option(
+    "--summary", "is_summary", is_flag=True, help="Print totals for each connection and kind of message instead."
+)
 @click.option("--payload", is_flag=True, help="Show the octets of each message, in hexadecimal.")
 @click.option(
     "--directory",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write the octets into files there, one a message; DIR must be new or empty.",
+    help="Write the octets into files in DIR, one per message; DIR must be new or empty.",
 )
 @click.option(
     "--held",
     metavar="OCTETS",
     type=click.IntRange(1),
-    help="How many octets wait for the rest of their messages, if octets are asked for; longer ones come in parts.  "
-    "[default: 16777216]",
+    help="With --payload or --directory: how many octets may wait for the rest of their messages; longer messages come "
+    "in parts.  [default: 16777216]",
 )
 def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Path | None, held: int | None) -> int:
-    """List the RDMAP messages, one row each, with their answers and what named their memory.
+    """List the RDMAP messages, one row each, with their answers and the message that named their memory.
 
-    Untagged messages are put together from their DDP Segments, RDMA Writes and Read Responses have STag and TO of their
-    first octet. A Read or Atomic Request has its answer and the time that took; of SMB Direct, RPC-over-RDMA, NVMe-oF,
-    iSER, rping and perftest a message's header is shown. With --follow and -i each message is listed when it is whole,
-    so that a Request has no answer there.
+    Untagged messages are reassembled from their DDP Segments; RDMA Writes and Read Responses have the STag and TO of
+    their first octet. A Read or Atomic Request is shown with its answer and the time that took. For SMB Direct,
+    RPC-over-RDMA, NVMe-oF, iSER, rping and perftest the message's header is shown. With --follow and -i, each message
+    is listed when it is complete, so a Request is listed without its answer.
     """
     from scapy_mpa.messages.assembly import DEFAULT_HELD
 
     if is_summary and (rows.output_format in ("csv", PARQUET) or payload or directory is not None):
-        raise click.UsageError("--summary comes as text or jsonl, and has no octets")
+        raise click.UsageError("--summary is text or jsonl only, and prints no octets")
     if held is not None and not payload and directory is None:
-        raise click.UsageError("--held says how many octets wait; ask for them with --payload or --directory")
+        raise click.UsageError("--held limits the octets that wait: it needs --payload or --directory")
     if payload and directory is not None:
         raise click.UsageError("--payload and --directory both say where the octets go; one of them is enough")
     if directory is not None:

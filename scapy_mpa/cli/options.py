@@ -86,7 +86,7 @@ class Host(click.ParamType[bytes]):
         try:
             return ip_address(value.strip("[]")).packed
         except ValueError:
-            self.fail(f"{value!r} is no IP address", param, ctx)
+            self.fail(f"{value!r} is not an IP address", param, ctx)
 
 
 class Time(click.ParamType[int]):
@@ -107,7 +107,7 @@ class Time(click.ParamType[int]):
         try:
             moment = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", value))
         except ValueError:
-            self.fail(f"{value!r} is no time such as 1795168727.13 or 2026-11-22T14:38:47.13", param, ctx)
+            self.fail(f"{value!r} is not a time, such as 1795168727.13 or 2026-11-22T14:38:47.13", param, ctx)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=timezone.utc)
         return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 1000
@@ -147,15 +147,15 @@ _NOT_OF_STREAMS = {
 def _check_streams(streams: Sequence[tuple[Direction, str]], captures: Sequence[str]) -> None:
     """Raise :class:`click.UsageError` for what does not go with octets without packets."""
     if captures:
-        raise click.UsageError("--stream names octets in place of captures: leave CAPTURE out")
+        raise click.UsageError("--stream replaces captures: leave CAPTURE out")
     sides = [side for side, _ in streams]
     for side in sides:
         if sides.count(side) > 1:
-            raise click.UsageError(f"--stream {side}= is given twice; one file has all that a side sent")
+            raise click.UsageError(f"--stream {side}= is given twice; one file must hold everything that a side sent")
     context = click.get_current_context()
     for parameter, option in _NOT_OF_STREAMS.items():
         if context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--stream reads octets without packets: {option} does not go with it")
+            raise click.UsageError(f"--stream reads octets without packets: {option} cannot be used with it")
 
 
 class Reading(NamedTuple):
@@ -311,27 +311,28 @@ _STREAM = click.option(
     multiple=True,
     metavar="SIDE=FILE",
     type=StreamOf(),
-    help="In place of captures: the octets that the initiator, or the responder, sent, without packets. Once for "
-    "each side; one alone is enough; - is standard input.",
+    help="Instead of captures: the octets that the initiator, or the responder, sent, without packets. Once for each "
+    "side; one side is enough; - is standard input.",
 )
 _ONGOING = (
     click.option(
         "-i",
         "--interface",
         metavar="IFACE",
-        help="In place of captures: read the packets of this network interface, until Ctrl-C. Needs root or "
-        "CAP_NET_RAW, and Linux.",
+        help="Instead of captures: read the packets of this network interface until Ctrl-C. Needs root or CAP_NET_RAW, "
+        "on Linux.",
     ),
     click.option(
         "--follow",
         is_flag=True,
-        help="Read a capture while it is written, until Ctrl-C: a file, a pipe, or a folder into which files come.",
+        help="Read a capture while it is being written, until Ctrl-C: a file, a pipe, or a folder in which files "
+        "appear.",
     ),
     click.option(
         "--poll",
         type=click.FloatRange(0.01, 3600),
         metavar="SECONDS",
-        help="With --follow: look for more octets so often.  [default: 0.5]",
+        help="With --follow: how often to look for more octets.  [default: 0.5]",
     ),
 )
 
@@ -356,14 +357,16 @@ def _ongoing(
 
     option = "--follow" if interface is None else "-i"
     if interface is not None and captures:
-        raise click.UsageError("-i reads an interface in place of captures: leave CAPTURE out")
+        raise click.UsageError("-i reads an interface instead of captures: leave CAPTURE out")
     if interface is None and len(captures) != 1:
         raise click.UsageError("--follow reads one file, folder or pipe")
     context = click.get_current_context()
     for parameter, name in _NOT_OF_ONGOING.items():
         is_given = context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
         if is_given and context.params[parameter] != "placed":
-            raise click.UsageError(f"{option} reads what is still written: {name} does not go with it")
+            raise click.UsageError(
+                f"{option} reads captures that are still being written: {name} cannot be used with it"
+            )
     polling = Polling(DEFAULT_POLL if poll is None else poll)
     keys = _keys(esp)
     if interface is None:
@@ -409,7 +412,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
         if more and not captures and not streams and interface is None:
             raise click.UsageError("Missing argument 'CAPTURE...'.")
         if poll is not None and not follow and interface is None:
-            raise click.UsageError("--poll says how often --follow looks for more: --follow is missing")
+            raise click.UsageError("--poll sets how often --follow looks for more: --follow is missing")
         workers = cluster_of(cluster, shared)
         ongoing = None
         if follow or interface is not None:
@@ -480,10 +483,10 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
         click.option(
             "--since",
             type=Time(),
-            help="Only connections that were there then or later, and of their findings, FPDUs and messages those "
-            "of that time: seconds since the epoch, or a date and time (ISO 8601, UTC).",
+            help="Only connections open at this time or later, and only their findings, FPDUs and messages from this "
+            "time on: seconds since the epoch, or a date and time (ISO 8601, UTC).",
         ),
-        click.option("--until", type=Time(), help="The same, until then."),
+        click.option("--until", type=Time(), help="The same, up to this time."),
         click.option(
             "--ulp",
             "protocols",
@@ -497,14 +500,15 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             "joining",
             type=Word(JOININGS),
             default="auto",
-            help="How several captures become one: follow reads one after the other, merge by time. auto follows "
-            "files whose times follow one another, as those of a rotation do, and merges those that overlap.",
+            help="How several captures become one: follow reads them one after the other; merge merges them by time. "
+            "auto follows files whose times follow one another, as those of a rotation do, and merges those that "
+            "overlap.",
         ),
         click.option(
             "--esp",
             metavar="FILE",
             type=click.Path(),
-            help="Keys of what travels under IPsec's ESP: the esp_sa file of Wireshark. Needs cryptography.",
+            help="Keys for traffic under IPsec's ESP: Wireshark's esp_sa file. Needs the package cryptography.",
         ),
         click.option("--frames", type=FrameRange(), metavar="A-B", help="Only these frames of the capture."),
         click.option(
@@ -516,14 +520,14 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             "--assume",
             multiple=True,
             metavar="WHAT=VALUE,...",
-            help="What no startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
+            help="Assume what no captured startup frame says: markers=yes, no, initiator or responder; crc=yes or no; "
             "start=SEQ (where Full Operation begins). May be repeated.",
         ),
         click.option(
             "--limit",
             multiple=True,
             metavar="WHAT=NUMBER",
-            help=f"How much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+            help=f"Limit how much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
         ),
     )
     decorated: Callable[..., int] = with_reading
@@ -560,7 +564,7 @@ def divides_work(command: Callable[..., int]) -> Callable[..., int]:
         type=click.IntRange(1),
         default=1,
         show_default=True,
-        help="Processes that divide the connections among them; each reads all of the captures.",
+        help="Number of processes that share the connections; each reads all of the captures.",
     )(command)
 
 
@@ -574,7 +578,7 @@ def warn_of_nothing(filters: Iterable[str], what: str = "connection") -> None:
     """One line on stderr if what was asked for leaves nothing."""
     asked = ", ".join(filters)
     if asked:
-        print_line(f"scapy-mpa: no {what} is left by {asked}", err=True)
+        print_line(f"scapy-mpa: no {what} matches {asked}", err=True)
 
 
 def warn_of_damage(damage: Iterable[str]) -> None:

@@ -36,9 +36,9 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
         check_read_twice(captures, again)
     for capture in captures:
         if _is_same(capture, output):
-            raise click.UsageError(f"{printable(output)}: that is what is read, and would be lost")
+            raise click.UsageError(f"{printable(output)}: this file is being read, and would be overwritten")
     if output == STANDARD_OUTPUT and sys.stdout.isatty():
-        raise click.UsageError("such a file is nothing for a terminal; name a file, or send it into a pipe")
+        raise click.UsageError("a binary file cannot go to a terminal; name a file, or use a pipe")
 
 
 def check_folder_of(output: str) -> None:
@@ -105,7 +105,9 @@ def check_empty(directory: Path) -> None:
     """
     try:
         if any(directory.iterdir()):
-            raise click.UsageError(f"{printable(directory)}: there are files in it, which might be lost")
+            raise click.UsageError(
+                f"{printable(directory)}: the folder is not empty, and its files might be overwritten"
+            )
     except FileNotFoundError:
         if not directory.parent.is_dir():
             raise click.UsageError(

@@ -24,7 +24,7 @@ from scapy_mpa.system.names import printable
     metavar="FILE",
     required=True,
     type=click.Path(dir_okay=False),
-    help="The picture to write: SVG, PNG or PDF by its ending.",
+    help="The picture to write: SVG, PNG or PDF, depending on its extension.",
 )
 @click.option(
     "--kind",
@@ -35,21 +35,23 @@ from scapy_mpa.system.names import printable
     "way; held: octets waiting for order; sizes; throughput.",
 )
 @click.option(
-    "--axis", type=Word(("octets", "time")), default="octets", show_default=True, help="What lanes lie along."
+    "--axis", type=Word(("octets", "time")), default="octets", show_default=True, help="Horizontal axis of lanes."
 )
-@click.option("--dark", is_flag=True, help="On a dark background.")
+@click.option("--dark", is_flag=True, help="Draw on a dark background.")
 def plot_command(reading: Reading, output: str, kind: str, axis: str, dark: bool) -> int:
     """Draw a picture of one MPA connection of the captures.
 
-    Without --connection the one with the most FPDUs is drawn. All frames are analysed; --frames, --since and --until
-    say which of them are drawn. What is too dense is aggregated, and the picture says so. The captures are read twice,
-    so none can come through a pipe.
+    Without --connection, the connection with the most FPDUs is drawn. All frames are analysed; --frames, --since and
+    --until say which of them are drawn. What is too dense is aggregated, and the picture says so. The captures are
+    read twice, so none can come through a pipe.
     """
     ending = PurePath(output).suffix.lower().removeprefix(".")
     if ending not in ENDINGS:
-        raise click.UsageError(f"{printable(output)}: a picture ends in {', '.join(f'.{one}' for one in ENDINGS)}")
+        raise click.UsageError(
+            f"{printable(output)}: the name of a picture ends in {', '.join(f'.{one}' for one in ENDINGS)}"
+        )
     if len(reading.connections) > 1:
-        raise click.UsageError("a picture is of one connection: --connection is given twice")
+        raise click.UsageError("a picture shows one connection, but --connection is given more than once")
     if axis != "octets" and kind != "lanes":
         raise click.UsageError("--axis is for --kind lanes")
     check_matplotlib()

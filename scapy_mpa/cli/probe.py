@@ -50,23 +50,23 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     return [name for name in all_cases() if name.startswith(incomplete)]
 
 
-@click.command("probe", epilog="probe.md in the documentation shows how it is used, and how a result is read.")
+@click.command("probe", epilog="probe.md in the documentation shows how to use this and how to read a result.")
 @click.argument("where", metavar="[HOST PORT]", nargs=-1)
 @click.option("--listen", "listens", metavar="[HOST:]PORT", help="Test an Initiator, which connects to this port.")
 @click.option(
     "--run",
     "command",
     metavar="COMMAND",
-    help="What starts that Initiator, once for each connection; {port} is its port.",
+    help="Command that starts that Initiator, once for each connection; {port} is the port to connect to.",
 )
-@click.option("--restart", metavar="COMMAND", help="What brings a peer back that is gone.")
+@click.option("--restart", metavar="COMMAND", help="Command that restarts a peer that is gone.")
 @click.option(
     "--case", "names", multiple=True, metavar="NAME", shell_complete=_complete,
-    help="Only this case; * and ? stand for others. May be repeated.",
+    help="Only this case; * and ? are wildcards. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--skip", "skipped", multiple=True, metavar="NAME", shell_complete=_complete,
-    help="Not this case; the same. May be repeated.",
+    help="Skip this case; * and ? are wildcards. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--area",
@@ -77,34 +77,44 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     help="Only cases of this area. May be repeated.",
 )
 @click.option(
-    "--clause", "clauses", multiple=True, metavar="CLAUSE", help="Only of this clause: 'RFC 5044 §4'. May be repeated."
+    "--clause",
+    "clauses",
+    multiple=True,
+    metavar="CLAUSE",
+    help="Only cases of this clause: 'RFC 5044 §4'. May be repeated.",
 )
-@click.option("--list", "only_list", is_flag=True, help="List the cases, give none.")
-@click.option("--strict", is_flag=True, help="What SHOULD be counts as what MUST be.")
+@click.option("--list", "only_list", is_flag=True, help="List the cases and send none.")
+@click.option("--strict", is_flag=True, help="Treat a SHOULD like a MUST.")
 @click.option(
-    "--timeout", type=click.FloatRange(0.001, 3600), default=2.0, show_default=True, help="Seconds for each answer."
+    "--timeout",
+    type=click.FloatRange(0.001, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds to wait for each answer.",
 )
 @click.option(
     "--patience", type=click.FloatRange(0.001, 3600), default=10.0, show_default=True,
-    help="Seconds for an Initiator to connect, and for a peer to come back.",
+    help="Seconds to wait for an Initiator to connect, and for a peer to come back.",
 )  # fmt: skip
 @click.option(
     "--recovery", type=click.FloatRange(0, 3600), default=1.0, show_default=True,
     help="Seconds after a case within which a clean connection has to work.",
 )  # fmt: skip
-@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Give each case so often.")
+@click.option(
+    "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Run each case this many times."
+)
 @click.option(
     "--raw", "raw", metavar="ADDRESS",
-    help="Make the segments itself, from this address, which is to be nobody's: takes root and a TUN device.",
+    help="Make the TCP segments directly, from this unused address; needs root and a TUN device.",
 )  # fmt: skip
-@click.option("--tun", "device", metavar="NAME", help="What that device is called.  [default: mpa-probe]")
-@click.option("--mtu", type=click.IntRange(1, 65535), help="Octets of an IP packet of it.  [default: 1500]")
-@click.option("--rate", type=click.FloatRange(0.001, 1e6), help="The most connections in a second.")
+@click.option("--tun", "device", metavar="NAME", help="With --raw: name of the TUN device.  [default: mpa-probe]")
+@click.option("--mtu", type=click.IntRange(1, 65535), help="With --raw: MTU of the TUN device.  [default: 1500]")
+@click.option("--rate", type=click.FloatRange(0.001, 1e6), help="Maximum number of connections per second.")
 @click.option(
-    "--expected", metavar="FILE", type=click.Path(dir_okay=False), help="Known failures: the name of a case a line."
+    "--expected", metavar="FILE", type=click.Path(dir_okay=False), help="Known failures: one case name per line."
 )
 @click.option("--format", "output_format", type=Word(_FORMATS), default="text", show_default=True)
-@click.option("--all", "everything", is_flag=True, help="List the cases that pass or are not supported, too.")
+@click.option("--all", "everything", is_flag=True, help="Also list the cases that pass or are not supported.")
 @click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML, for CI systems.")
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False), help="Write a page for a browser.")
 @click.option(
@@ -112,14 +122,19 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     help="Write a capture of each case that fails.",
 )  # fmt: skip
 @click.option("--ulp", type=Word(_ULPS), default="none", show_default=True, help="The peer's upper layer.")
-@click.option(
-    "--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="Memory of the peer that may be written to."
-)
+@click.option("--buffer", type=BufferType(), metavar="STAG,TO,OCTETS", help="The peer's memory that may be written to.")
 @click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS", help="A text, hex:00ff, or @FILE.")
-@click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Begin by RFC 6581, with this IRD.")
-@click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="The same, with this ORD.")
-@click.option("--peer-to-peer", is_flag=True, help="The same, with a ready-to-receive message.")
-@click.option("--rtr", multiple=True, type=Word(RTR_TYPES), help="Which one. May be repeated. [default: all]")
+@click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this IRD.")
+@click.option(
+    "--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED), help="Use RFC 6581's enhanced startup, with this ORD."
+)
+@click.option("--peer-to-peer", is_flag=True, help="Use RFC 6581's peer-to-peer mode, with a ready-to-receive message.")
+@click.option(
+    "--rtr",
+    multiple=True,
+    type=Word(RTR_TYPES),
+    help="Type of ready-to-receive message. May be repeated. [default: all]",
+)
 def probe_command(
     where: tuple[str, ...],
     listens: str | None,
@@ -153,11 +168,11 @@ def probe_command(
     peer_to_peer: bool,
     rtr: tuple[str, ...],
 ) -> int:
-    """Test a live MPA implementation: is it conformant, and does it survive.
+    """Test a live MPA implementation: is it conformant, and does it survive?
 
-    HOST PORT is a Responder; with --listen an Initiator is tested. Each case of the catalogue that such a peer can be
-    given goes over a connection of its own, and what comes back is judged. Exit status: 0 all pass, 1 some fail, 2 it
-    cannot start, 3 the peer went away.
+    HOST PORT is a Responder; with --listen an Initiator is tested. Each case of the catalogue that can be sent to such
+    a peer gets a connection of its own, and the answer is judged. Exit status: 0 all pass, 1 some fail, 2 the probe
+    cannot start, 3 the peer is gone.
     """
     from scapy_mpa.probe.aim import Live
     from scapy_mpa.probe.choice import chosen, known_failures
@@ -228,7 +243,7 @@ def target_of(
 
     if listens is None:
         if command is not None:
-            raise click.UsageError("--run starts an Initiator, which is tested with --listen")
+            raise click.UsageError("--run starts an Initiator, which only --listen tests")
         if len(where) != 2 or not where[1].isdecimal() or not 0 < int(where[1]) <= 0xFFFF:
             raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
         connector = (
@@ -308,7 +323,7 @@ class _Telling:
         """Complain of what cannot be written, before anything is sent."""
         if self._junit is not None:
             if self._junit == STANDARD_OUTPUT:
-                raise click.UsageError("--junit names a file: standard output has the results")
+                raise click.UsageError("--junit needs a file: standard output is used for the results")
             check_folder_of(self._junit)
             try:
                 import junitparser  # noqa: F401
@@ -318,7 +333,7 @@ class _Telling:
             from scapy_mpa.page.templates import check_jinja
 
             if self._html == STANDARD_OUTPUT:
-                raise click.UsageError("--html names a file: standard output has the results")
+                raise click.UsageError("--html needs a file: standard output is used for the results")
             check_folder_of(self._html)
             check_jinja()
         if self._folder is not None:

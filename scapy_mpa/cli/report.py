@@ -20,15 +20,16 @@ from scapy_mpa.report.model import summary_line
     metavar="FILE",
     required=True,
     type=click.Path(dir_okay=False),
-    help="The page to write, HTML; - is standard output.",
+    help="The HTML page to write; - is standard output.",
 )
 @judges
 def report_command(reading: Reading, judging: Judging, jobs: int, output: str) -> int:
-    """Write what analyze finds as one page of HTML, with pictures, which needs no network.
+    """Write what analyze finds as one self-contained HTML page with pictures.
 
-    Verdicts come first, then findings, a table of the connections, and the worst twenty in detail: negotiation, the
-    FPDUs around each finding with their octets, lanes; the worst five with all pictures. The page is smaller than 2 MB,
-    and says what it leaves out. The captures are read several times, so none can come through a pipe.
+    Verdicts come first, then findings, a table of the connections, and the worst twenty connections in detail:
+    negotiation, the FPDUs around each finding with their octets, and lanes. The worst five have all pictures. The page
+    is smaller than 2 MB, and says what it leaves out. The captures are read several times, so none can come through a
+    pipe.
     """
     from scapy_mpa.page.templates import check_jinja
     from scapy_mpa.page.write import page_of
@@ -63,9 +64,9 @@ def _left_out(reading: Reading, judging: Judging) -> list[str]:
     said = []
     filters = [name for name in reading.filters if name != "--direction"]
     if filters:
-        said.append(f"Only what {', '.join(filters)} leave{'s' if len(filters) == 1 else ''} is on this page.")
+        said.append(f"This page shows only what {' and '.join(filters)} let{'s' if len(filters) == 1 else ''} through.")
     if reading.directions != DIRECTIONS:
         said.append(f"Only what the {reading.directions[0]} sent is shown and judged.")
     if judging.rules is not None:
-        said.append(f"Only {len(judging.rules)} rules were looked at.")
+        said.append(f"Only {len(judging.rules)} rules were checked.")
     return said

@@ -18,10 +18,12 @@ from scapy_mpa.rules.table import RULES
 @click.argument("rule_id", metavar="[ID]", required=False, shell_complete=complete_rule)
 @click.option("--format", "output_format", type=Word(("text", "json", "md")), default="text", show_default=True)
 def rules_command(rule_id: str | None, output_format: Literal["text", "json", "md"]) -> int:
-    """List the rules that traffic is judged by, or explain the one with this ID; of its beginning, list the rules.
+    """List the rules that traffic is judged by, or explain the one with this ID.
+
+    The beginning of several IDs lists these rules.
 
     The list has severity, error code, requirement word and what is expected; the JSON and the Markdown also have each
-    requirement of the specifications and which rule it is.
+    requirement of the specifications and the rule that checks it.
     """
     from scapy_mpa.report.rules import as_dict, explanation, list_lines
 

@@ -14,7 +14,7 @@ scapy-mpa {version}: MPA, DDP and RDMAP are loaded; so are analyze(), MPASession
 
 @click.command("shell")
 def shell_command() -> int:
-    """Open an interactive Scapy with everything of scapy-mpa loaded (IPython if it is installed)."""
+    """Open an interactive Scapy shell with everything from scapy-mpa loaded (in IPython if it is installed)."""
     from scapy.config import conf
     from scapy.main import interact
 

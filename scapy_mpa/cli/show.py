@@ -42,18 +42,20 @@ class _FPDUType(click.ParamType[FPDUNumber]):
 
 @click.command("show")
 @reads_captures_or_streams
-@click.option("--frame", type=click.IntRange(1), metavar="N", help="All that this frame of the capture brought.")
+@click.option(
+    "--frame", type=click.IntRange(1), metavar="N", help="Show everything that this frame of the capture brought."
+)
 @click.option(
     "--seq",
     type=click.IntRange(0, SEQ_MASK),
     metavar="S",
-    help="The FPDU or startup frame that holds this TCP sequence number.",
+    help="Show the FPDU or startup frame that holds this TCP sequence number.",
 )
 @click.option(
     "--fpdu",
     type=_FPDUType(),
     metavar="C/D/K",
-    help="The FPDU with number K, from 0 as fpdus lists them, that D (initiator or i, responder or r) sent on "
+    help="Show FPDU number K (from 0, in the order of fpdus) that D (initiator or i, responder or r) sent on "
     "connection C.",
 )
 @click.option("--full", is_flag=True, help="Print every octet of long payloads.")
@@ -68,7 +70,7 @@ def show_command(
 ) -> int:
     """Show one frame or FPDU octet by octet, and why it was located where it was.
 
-    On a terminal headers, Markers, PAD, CRC and payload have colours of their own, unless NO_COLOR is set or
+    On a terminal, headers, Markers, PAD and CRC are coloured and payload is not, unless NO_COLOR is set or
     TERM is dumb.
     Several captures are merged by time. The octets are read again, so a capture cannot come through a pipe.
     """
@@ -77,7 +79,7 @@ def show_command(
     from scapy_mpa.report.show import show_fpdu, show_seq
 
     if sum(asked is not None for asked in (frame, seq, fpdu)) != 1:
-        raise click.UsageError("one of --frame, --seq and --fpdu says what to show")
+        raise click.UsageError("give exactly one of --frame, --seq and --fpdu")
     check_read_twice(reading.captures, "show")
     report = reading.analyze(fpdus=True)
     reading.select(report)

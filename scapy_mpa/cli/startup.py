@@ -18,9 +18,9 @@ from scapy_mpa.report.blocks import in_blocks
 @reads_captures_or_streams
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 def startup_command(reading: Reading, output_format: Literal["text", "json"]) -> int:
-    """Show MPA Request beside MPA Reply, field by field: offered, answered, agreed on.
+    """Show the MPA Request beside the MPA Reply, field by field: what was offered, answered and agreed.
 
-    Private Data are decoded where they are known: RFC 6581, SMB Direct before it, RFC 8797 (RPC-over-RDMA), NVMe-oF,
+    Known formats of Private Data are decoded: RFC 6581, SMB Direct before RFC 6581, RFC 8797 (RPC-over-RDMA), NVMe-oF,
     iSER.
     """
     from scapy_mpa.report.model import SCHEMA_VERSION

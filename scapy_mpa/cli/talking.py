@@ -105,7 +105,7 @@ class Talking:
     def speaker(self, role: Role) -> Callable[[RDMAPEndpoint], Speaker]:
         """What makes the upper layer of a connection."""
         if self.ulp != "none" and self.has_words:
-            raise click.UsageError(f"--ulp {self.ulp} says what it says: leave --say, --scenario and --ulpdus out")
+            raise click.UsageError(f"--ulp {self.ulp} decides what is sent: leave --say, --scenario and --ulpdus out")
         begins = role == "initiator"
         if self.ulp == "rping":
             size = self.size
@@ -186,7 +186,7 @@ def _sum_up(session: LiveSession, *, has_told: bool) -> None:
     if counts[BROKEN]:
         said.append(f"{counts[BROKEN]} whose peer broke a rule")
     if session.terminated:
-        said.append(f"{session.terminated} that the peer ended by a Terminate")
+        said.append(f"{session.terminated} that the peer ended with a Terminate")
     if counts[USELESS] > session.terminated:
         said.append(f"{counts[USELESS] - session.terminated} that could not be finished")
     for one in session.last:
@@ -250,7 +250,7 @@ def _lines(source: str) -> Iterator[str | None]:
             raise MPAError(f"{printable(source)}: {getattr(error, 'strerror', None) or error}") from None
         return
     if sys.stdin.isatty():
-        print_line("type a step (send 100) or a ULPDU in hexadecimal in each line; Ctrl-D ends", err=True)
+        print_line("type one step (send 100) or one ULPDU in hexadecimal per line; Ctrl-D ends", err=True)
         print_line("the peer's --timeout counts while you type", err=True)
     waiting: deque[str] = deque()
     reader = threading.Thread(target=lambda: waiting.extend(sys.stdin), daemon=True)
@@ -302,9 +302,9 @@ def _talking(
     **endpoint: Any,
 ) -> Talking:
     if len({stag for stag, _, _ in buffers}) < len(buffers):
-        raise click.UsageError("two --buffer have one STag")
+        raise click.UsageError("two --buffer options have the same STag")
     if write is not None and log is not None and write == log:
-        raise click.UsageError("--write and --log name one file")
+        raise click.UsageError("--write and --log name the same file")
     rdmap = RDMAPSettings(receive_buffers=receive_buffers, receive_size=receive_size) if has_rdmap else None
     breaking = _breaking(breaks, role) if breaks is not None else None
     if role == "initiator" and ulp == "rping" and _may_say_depths(**endpoint):
@@ -405,75 +405,81 @@ _SECONDS = click.FloatRange(0, 1_000_000)
 _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The upper layer."),
     click.option(
-        "--count", type=click.IntRange(0), help="Of connect: iterations of rping, messages of echo. [default: no end] "
-        "Of listen: connections, after which it ends."
+        "--count", type=click.IntRange(0),
+        help="connect: iterations of rping, or messages of echo (default: unlimited); listen: connections to serve "
+        "before ending."
     ),
     click.option(
-        "--size", type=click.IntRange(0, MOST), default=SIZE, show_default=True, help="Octets of each of these."
+        "--size", type=click.IntRange(0, MOST), default=SIZE, show_default=True,
+        help="Octets per iteration of rping or message of echo."
     ),
     click.option(
-        "--say", multiple=True, metavar="STEP", help="What to say, as in craft: 'send 100', 'write hello stag=16', "
+        "--say", multiple=True, metavar="STEP", help="What to send, as in craft: 'send 100', 'write hello stag=16', "
         "'responder send' (wait for one), 'pause 0.5'. May be repeated."
     ),
     click.option(
-        "--scenario", metavar="NAME", help="The same, of a scenario of craft: the steps of its connections, one "
+        "--scenario", metavar="NAME", help="Send the steps of a scenario of craft: those of its connections, one "
         "connection after the other."
     ),
     click.option(
         "--ulpdus", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
-        help="The same, one a line: a ULPDU in hexadecimal, or a step; - is standard input, as it comes."
+        help="Send what a file says, one item per line: a ULPDU in hexadecimal, or a step; - is standard input, read "
+        "as it comes."
     ),
     click.option(
-        "--wait", type=_SECONDS, default=0.3, show_default=True, help="Seconds that connect listens when all is said."
+        "--wait", type=_SECONDS, default=0.3, show_default=True,
+        help="Seconds that connect keeps listening after the last step."
     ),
     click.option("-m", "--markers/--no-markers", "m", default=False, help="M: we require Markers in what we receive."),
     click.option("--crc/--no-crc", "c", default=True, show_default=True, help="C: we prefer CRCs."),
-    click.option("--rev", type=click.IntRange(0, 255), help="Of our startup frame. [default: as others say]"),
+    click.option("--rev", type=click.IntRange(0, 255),
+                 help="Rev of our startup frame. [default: follows from the other options]"),
     click.option("--profile", type=Word(tuple(PROFILES)), help="The specification that we implement."),
     click.option("--kind", type=Word(RNIC_KINDS), default="ietf", show_default=True,
-                 help="Of RNIC (RFC 5044 appendix C.1)."),
+                 help="Kind of RNIC that we are (RFC 5044 appendix C.1)."),
     click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS",
                  help="A text, hex:00ff, or @FILE: at most 512 octets."),
     click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED),
-                 help="RDMA Reads answered at a time (RFC 6581). [default: 1 for an Initiator of rping]"),
+                 help="How many RDMA Reads we answer at a time (RFC 6581). [default: 1 for an Initiator of rping]"),
     click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED),
-                 help="RDMA Reads of ours at a time (RFC 6581). [default: the same]"),
+                 help="How many RDMA Reads we send at a time (RFC 6581). [default: the same as --ird]"),
     click.option("--peer-to-peer", is_flag=True, help="A: the Initiator begins with a ready-to-receive message."),
     click.option("--rtr", multiple=True, type=Word(RTR_TYPES),
-                 help="Which, in the order of preference. May be repeated. [default: all]"),
+                 help="Type of ready-to-receive message, in order of preference. May be repeated. [default: all]"),
     click.option("--require-ord", "requires_ord", is_flag=True,
-                 help="As Responder, reject whose IRD is below our ORD."),
+                 help="As Responder, reject an Initiator whose IRD is below our ORD."),
     click.option("--ird-resources", type=click.IntRange(0, NOT_NEGOTIATED),
-                 help="As Initiator, the IRD that there is when the Reply comes. [default: --ird]"),
+                 help="As Initiator, the IRD that is available when the Reply comes. [default: --ird]"),
     click.option("--raise-ird/--no-raise-ird", "raises_ird", default=True, show_default=True,
-                 help="As Responder, give an IRD of 1 for an RTR Read though the Initiator's ORD is 0."),
+                 help="As Responder, give an IRD of 1 for an RTR Read even if the Initiator's ORD is 0."),
     click.option("--accept-newer/--no-accept-newer", "accepts_newer", default=True, show_default=True,
-                 help="As Responder, work with a plain Request of a Rev above ours."),
+                 help="As Responder, accept a plain Request whose Rev is above ours."),
     click.option("--reply-before-close/--no-reply-before-close", "replies_before_close", default=True,
                  show_default=True, help="As Responder, tell an RDMAC RNIC our Rev before closing."),
     click.option("--fallback", "falls_back", is_flag=True,
-                 help="As Initiator, try again without RFC 6581 where it is answered by a close."),
+                 help="As Initiator, try again without RFC 6581 if the peer answers an enhanced Request by closing."),
     click.option("--emss", type=click.IntRange(16, 1 << 16), metavar="OCTETS",
-                 help="FPDUs for segments of so many octets at most. [default: as TCP_MAXSEG says]"),
+                 help="Make FPDUs fit segments of at most this many octets. [default: TCP_MAXSEG]"),
     click.option("--timeout", type=click.FloatRange(0.001, 1_000_000), default=10.0, show_default=True,
-                 help="Seconds in which something has to come, or be said: then the connection is given up."),
+                 help="Give the connection up if nothing is received or sent for this many seconds."),
     click.option("--rdmap/--no-rdmap", "has_rdmap", default=True, show_default=True,
-                 help="Place and answer what comes, or only list it."),
+                 help="Place and answer incoming messages, or only list them."),
     click.option("--buffer", "buffers", multiple=True, type=BufferType(), metavar="STAG,TO,OCTETS",
                  help="Memory that the peer may use. May be repeated. [default: 0x1000 and 0x2000, from TO 0, 65536 "
                  "octets each]"),
     click.option("--receive-buffers", type=click.IntRange(1, 1 << 16), default=RDMAPSettings.receive_buffers,
-                 show_default=True, help="Sends of the peer that there is room for."),
+                 show_default=True, help="How many of the peer's Sends there is room for."),
     click.option("--receive-size", type=click.IntRange(0, 1 << 30), default=RDMAPSettings.receive_size,
-                 show_default=True, help="Octets of the longest Send that is taken."),
+                 show_default=True, help="Octets of the longest Send that is accepted."),
     click.option("--break", "breaks", metavar="CASE", shell_complete=_complete_break,
-                 help="Commit this case of the catalogue (malform --list) on each connection, and be right otherwise."),
+                 help="Commit this case of the catalogue (malform --list) on each connection, and behave correctly "
+                 "otherwise."),
     click.option("-q", "--quiet", is_flag=True, help="Do not print the messages."),
     click.option("--payload", is_flag=True, help="Print the octets of each message, in hexadecimal."),
     click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
                  help="Record the session as a capture: pcapng, or classic pcap if the name ends in .pcap."),
     click.option("--log", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
-                 help="Log it as JSON lines."),
+                 help="Log the session as JSON lines."),
 )  # fmt: skip
 _OF_TALKING = (
     *("ulp", "count", "size", "say", "scenario", "ulpdus", "wait", "quiet", "payload", "write", "log", "timeout"),

@@ -50,11 +50,11 @@ class OnTheWire:
             others = {"--run": self.command, "--restart": self.restart, "--duration": self.duration}
             strange = [name for name, value in others.items() if value is not None]
             strange += ["--minimize"] * self.minimizes
-            return f"{strange[0]} is of a live peer: --to or --listen names it" if strange else None
+            return f"{strange[0]} is only for a live peer: name the peer with --to or --listen" if strange else None
         if self.to is not None and self.listens is not None:
-            return "--to is a Responder and --listen waits for an Initiator: one of them"
+            return "--to names a Responder and --listen waits for an Initiator: give only one of them"
         if self.minimizes and self.restart is None:
-            return "--minimize kills the peer again and again: --restart has to bring it back"
+            return "--minimize kills the peer again and again: it needs --restart to bring it back"
         return None
 
 
@@ -96,8 +96,8 @@ class _Giving:
             self._tell(result)
             if result.is_gone and not self._go_on(result.case):
                 break
-        said = f"{self._count} case{'s' * (self._count != 1)}, {self._new} answers that were new"
-        print_line(f"scapy-mpa: {said}, {self._lost} of which the peer went", err=True)
+        said = f"{self._count} case{'s' * (self._count != 1)}, {self._new} with new answers"
+        print_line(f"scapy-mpa: {said}, {self._lost} after which the peer was gone", err=True)
         return _GONE if self._lost else 0
 
     def _tell(self, result: WireResult) -> None:

@@ -44,7 +44,9 @@ def _parse(text: str, whole: str) -> tuple[bytes, bytes | None]:
             raise ValueError
         return ip_address(host).packed, int(port).to_bytes(2, "big") if port else None
     except ValueError:
-        raise MPAError(f"{whole!r} is no mapping such as 10.0.0.1=192.0.2.9 or 10.0.0.1:4000=192.0.2.9:6000") from None
+        raise MPAError(
+            f"{whole!r} is not a mapping such as 10.0.0.1=192.0.2.9 or 10.0.0.1:4000=192.0.2.9:6000"
+        ) from None
 
 
 class Mapping:
@@ -58,7 +60,7 @@ class Mapping:
             before, _, after = text.partition("=")
             (host, port), (other, other_port) = _parse(before, text), _parse(after, text)
             if (port is None) != (other_port is None):
-                raise MPAError(f"{text!r} names a port on one side alone")
+                raise MPAError(f"{text!r} names a port on only one side")
             if port is not None and other_port is not None:
                 is_twice = (host, port) in self._endpoints
                 self._endpoints[host, port] = other, other_port

@@ -59,7 +59,7 @@ class Conversation:
         self.setup = Setup(**parameters)
         unknown = set(self.setup.allow) - set(RULES)
         if unknown:
-            raise ConversationError(f"no rule is called {', '.join(sorted(unknown))}; there are {', '.join(RULES)}")
+            raise ConversationError(f"there is no rule {', '.join(sorted(unknown))}; the rules are {', '.join(RULES)}")
         self.steps: list[Step] = []
         self._heard: set[Role] = set()
         self._terminated: set[Role] = set()
@@ -80,7 +80,7 @@ class Conversation:
         role, setup = _role(side), self.setup
         has_begun = self._has_started if setup.specification.startup_frames else role in self._heard
         if has_begun and not setup.reject:
-            raise ConversationError("streaming data comes before MPA starts, which leaves no place for it later")
+            raise ConversationError("streaming data is possible only before MPA starts")
         return self._add(Streaming(role, bytes(self._octets(octets))))
 
     def start(self: C) -> C:
@@ -215,7 +215,7 @@ class Conversation:
     def close(self: C, how: Close = "fin", by: Role | None = None) -> C:
         """End the connection here, by FIN, by RST or not at all; else it ends as the parameters say."""
         if how not in CLOSES:
-            raise ConversationError(f"{how!r} is no way to close; there are {', '.join(CLOSES)}")
+            raise ConversationError(f"{how!r} is not a way to close; there are {', '.join(CLOSES)}")
         if not self._has_started:
             self.start()
         self._add(End(how, _role(by or self.setup.closes)))
@@ -251,7 +251,7 @@ class Conversation:
             raise ConversationError(f"there is no step {step}; there are {len(self.steps)}, from 0")
         said = self.steps[step]
         if not isinstance(said, Say):
-            raise ConversationError(f"step {step} says nothing that is in an FPDU: {step_text(said)}")
+            raise ConversationError(f"step {step} sends nothing in an FPDU: {step_text(said)}")
         message = said.message
         if payload is not None:
             message = message._replace(payload=self._octets(payload))
@@ -297,11 +297,11 @@ class Conversation:
 
     def _require(self, rule: str, what: str) -> None:
         if rule not in self.setup.allow:
-            raise ConversationError(f"{what}: {RULES[rule]}; allow={rule!r} makes it all the same")
+            raise ConversationError(f"{what}: {RULES[rule]}; allow={rule!r} permits it")
 
     def _add(self: C, step: Step) -> C:
         if self._has_ended:
-            raise ConversationError("the connection has been closed: nothing comes after that")
+            raise ConversationError("the connection has been closed: nothing can follow that")
         self.steps.append(step)
         return self
 
@@ -316,7 +316,7 @@ class Conversation:
             start, self._made_up = self._made_up, self._made_up + payload
             return MadeUp(self.setup.seed, start, payload)
         if isinstance(payload, (int, float)) or payload is None:
-            raise ConversationError(f"{payload!r} is neither octets, nor a text, nor a number of octets")
+            raise ConversationError(f"{payload!r} is not bytes, a string or a number of octets")
         return bytes(payload)
 
     def sending(self, number: int = 0) -> Sending:
@@ -333,13 +333,13 @@ def _role(side: str) -> Role:
     for role in ROLES:
         if side == role:
             return role
-    raise ConversationError(f"{side!r:.40} is no side: initiator or responder")
+    raise ConversationError(f"{side!r:.40} is not a side: initiator or responder")
 
 
 def _unsigned(value: int, bits: int) -> int:
     """The value, if it fits."""
     if not is_number(value) or not 0 <= value < 1 << bits:
-        raise ConversationError(f"{value!r} is no number that fits {bits} bits")
+        raise ConversationError(f"{value!r} is not a number that fits in {bits} bits")
     return value
 
 

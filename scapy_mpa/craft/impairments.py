@@ -70,12 +70,12 @@ def _pass(packets: Packets, rng: random.Random, applies: Applies, length: int) -
 
 #: The kinds of impairments. Besides its own parameters each has ``direction`` and ``connection``.
 IMPAIRMENTS: dict[str, Kind] = {
-    "reorder": Kind(reorder, {"probability": 0.1, "distance": 5}, "segments come late, behind up to `distance` others"),
+    "reorder": Kind(reorder, {"probability": 0.1, "distance": 5}, "segments come late, after up to `distance` others"),
     "duplicate": Kind(duplicate, {"probability": 0.1, "distance": 3}, "segments come twice"),
     "lose": Kind(
         lose,
         {"probability": 0.05, "distance": 8, "retransmit": True, "resegment": False},
-        "segments are lost, and sent again behind `distance` others, if at all",
+        "segments are lost, and retransmitted after `distance` others, if at all",
     ),
     "retransmit": Kind(
         retransmit, {"probability": 0.1, "distance": 4}, "octets that arrived are sent again in other segments"
@@ -88,12 +88,12 @@ IMPAIRMENTS: dict[str, Kind] = {
     ),
     "fragment": Kind(fragment, {"mtu": 576, "reverse": False}, "IP datagrams come in fragments"),
     "capture-loss": Kind(
-        _capture_loss, {"probability": 0.02}, "packets that arrived are missing in the capture", by_network=False
+        _capture_loss, {"probability": 0.02}, "packets that arrived are missing from the capture", by_network=False
     ),
     "cut": Kind(_cut, {"count": 10}, "the capture begins late, by `count` packets", by_network=False),
-    "snap": Kind(_pass, {"length": 160}, "the capture keeps `length` octets of a packet", by_network=False),
+    "snap": Kind(_pass, {"length": 160}, "the capture keeps `length` octets of each packet", by_network=False),
     "jitter": Kind(
-        _jitter, {"seconds": 0.0001}, "times are wrong by up to `seconds`, perhaps not ascending", by_network=False
+        _jitter, {"seconds": 0.0001}, "times are wrong by up to `seconds`, and may not be ascending", by_network=False
     ),
     "offload": Kind(
         _offload,
@@ -104,8 +104,8 @@ IMPAIRMENTS: dict[str, Kind] = {
     "inject": Kind(
         inject,
         {"probability": 0.05, "what": "rst", "where": "ahead", "distance": 100_000_000},
-        "segments that are none of the connection's come in front of its own, as forged ones and late duplicates do: "
-        f"`what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
+        "segments that do not belong to the connection are inserted before its own, as forged ones and late "
+        f"duplicates are: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
     ),
 }
 
@@ -154,7 +154,7 @@ def impairment(value: object) -> Impairment:
     elif isinstance(value, Mapping):
         given = dict(value)
     else:
-        raise MPAError(f"{value!r} is no impairment")
+        raise MPAError(f"{value!r} is not an impairment")
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in IMPAIRMENTS:
         raise MPAError(f"there is no impairment {kind!r}; there are {', '.join(IMPAIRMENTS)}")

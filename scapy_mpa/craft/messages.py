@@ -108,7 +108,9 @@ def segments(message: Message, queues: Queues, room: Callable[[], int], version:
     while True:
         space = room() - header
         if space < 1:
-            raise MPAError(f"a ULPDU of {space + header} octets has no room for DDP's header and an octet")
+            raise MPAError(
+                f"a ULPDU of {space + header} octets has no room for the DDP header and one octet of payload"
+            )
         end = len(payload) if opcode in _UNDIVIDED else min(at + space, len(payload))
         last = end == len(payload)
         part = payload[at:end]

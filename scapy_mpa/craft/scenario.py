@@ -94,7 +94,9 @@ def load(
     elif name in shipped():
         text = (files(__package__) / "scenarios" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
     else:
-        raise MPAError(f"no scenario {name!r} is shipped (craft --list names them), and a file's name ends in {SUFFIX}")
+        raise MPAError(
+            f"there is no scenario {name!r} (craft --list names them); the name of a scenario file must end in {SUFFIX}"
+        )
     return parse(text, name, seed=seed, parameters=parameters, steps=steps)
 
 
@@ -157,7 +159,7 @@ def _scenario(
             conversations.append(conversation)
             titles.append(_text(one, "title"))
     if not conversations:
-        raise MPAError("there is no connection in it")
+        raise MPAError("it has no connection")
     return Scenario(
         name,
         _text(table, "title"),
@@ -216,5 +218,5 @@ def _list(table: Mapping[str, Any], name: str) -> list[Any]:
 def _texts(table: Mapping[str, Any], name: str) -> list[str]:
     values = _list(table, name)
     if not all(isinstance(value, str) for value in values):
-        raise MPAError(f"{name} is {values!r}, and must be texts")
+        raise MPAError(f"{name} is {values!r}, and must be a list of strings")
     return values

@@ -107,7 +107,7 @@ class Sealing:
         if self._way.is_tunnel:
             protocol, inner = _INNER_PROTOCOL[maker.ip_version], frame[maker.ip_at :]
         elif is_fragment:
-            raise MPAError("fragments travel in a tunnel only: ESP in transport mode is of whole datagrams")
+            raise MPAError("fragments need tunnel mode: ESP in transport mode covers whole datagrams")
         else:
             protocol, inner = frame[maker.ip_at + (9 if maker.ip_version == 4 else 6)], frame[maker.tcp_at :]
         octets = self._cipher.encrypt(protocol, inner, self.spi, self._seq, iv)
@@ -115,7 +115,7 @@ class Sealing:
         if self._way.in_udp:
             carried, octets = _UDP_PROTOCOL, self._in_udp(octets, maker.ip_version)
         if len(octets) + _IPV4_HEADER > _LONGEST:
-            raise MPAError(f"a packet of {len(octets)} octets is too long under ESP; choose a smaller mtu")
+            raise MPAError(f"a packet of {len(octets)} octets is too long for ESP; choose a smaller mtu")
         return frame[: maker.ip_at] + self._ip_header(carried, len(octets), maker.ip_version) + octets
 
     def _in_udp(self, octets: bytes, ip_version: int) -> bytes:

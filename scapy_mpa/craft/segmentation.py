@@ -160,7 +160,7 @@ def segmentation(value: object) -> Segmentation:
     elif isinstance(value, dict) and value.keys() <= set(Segmentation._fields):
         made = Segmentation(**value)
     else:
-        raise MPAError(f"{value!r} is no segmentation: a name, or {', '.join(Segmentation._fields)}")
+        raise MPAError(f"{value!r} is not a segmentation: give a name, or {', '.join(Segmentation._fields)}")
     if not isinstance(made.kind, str) or made.kind not in _WAYS:
         raise MPAError(f"there is no segmentation {made.kind!r}; there are {', '.join(_WAYS)}")
     for name, size in (("shortest", made.shortest), ("longest", made.longest)):

@@ -151,7 +151,7 @@ class _Sender:
         if isinstance(stream, HalfStream):
             stream.alter = self._put_wrong if is_wrong else self._alter
         elif is_wrong:
-            raise ConversationError("an FPDU of a sender that deviates has no CRC, PAD or length of its own choice")
+            raise ConversationError("the CRC, PAD or length of an FPDU cannot be set if its sender deviates")
         ulpdus = noted()
         if not self.way.is_dynamic:
             octets, laid = stream.lay(ulpdus)

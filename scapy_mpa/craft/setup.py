@@ -156,7 +156,9 @@ class Setup:
         except ValueError as error:
             raise ConversationError(str(error)) from None
         if (ends[0].address, ends[0].port) == (ends[1].address, ends[1].port):
-            raise ConversationError(f"{ends[0].address}, port {ends[0].port}, is both ends, which must differ")
+            raise ConversationError(
+                f"{ends[0].address}, port {ends[0].port}, is given for both ends, which must differ"
+            )
 
     @property
     def specification(self) -> Profile:
@@ -181,7 +183,7 @@ class Setup:
         value = self.segmentation
         if isinstance(value, (list, tuple)) and not isinstance(value, Segmentation):
             if len(value) != 2:
-                raise ConversationError(f"{value!r}: one segmentation, or the Initiator's and the Responder's")
+                raise ConversationError(f"{value!r}: give one segmentation, or the Initiator's and the Responder's")
             value = value[ROLES.index(role)]
         return segmentation(value)
 

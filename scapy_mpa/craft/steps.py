@@ -59,7 +59,7 @@ def say(conversation: Conversation, step: str, by: Role | None = None) -> None:
     except ConversationError as error:
         raise ConversationError(f"step {step!r}: {error}") from None
     except ValueError as error:
-        raise ConversationError(f"step {step!r} cannot be understood: {error}") from None
+        raise ConversationError(f"step {step!r} cannot be parsed: {error}") from None
 
 
 def octets(text: str) -> bytes:
@@ -152,7 +152,7 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConversationError(f"pause is {text!r}, and must be seconds") from None
+        raise ConversationError(f"pause is {text!r}, and must be a number of seconds") from None
 
 
 def _number(name: str, text: str) -> int:

@@ -45,13 +45,13 @@ class Traffic:
         """Write a capture to a binary file, and note in ``truth`` what is in it; return the number of packets."""
         snaplen = self.pipeline.snaplen
         if snaplen is not None and any(one.setup.esp for one in self.conversations):
-            raise MPAError("what is cut by a snap length cannot be decrypted: esp and snaplen do not go together")
+            raise MPAError("packets cut by a snap length cannot be decrypted: esp and snaplen cannot be combined")
         writer = (PcapWriter if format == "pcap" else PcapngWriter)(file, snaplen=snaplen or SNAPLEN)
 
         def frames() -> Iterator[Packet]:
             for packet in self.packets():
                 if packet.time >= END_OF_TIME:
-                    raise MPAError("a packet comes later than a capture can tell, in 2106")
+                    raise MPAError("a packet is later than 2106, the last time that a capture can represent")
                 if truth is not None:
                     truth.note(packet, snaplen, writer.tick)
                 yield packet.time, octets_of(packet)

@@ -88,7 +88,7 @@ def frame_violations(frame: StartupFrame | None, by: Endpoint, peer: StartupFram
         known = f" ({frame.res_name})" if frame.res_name else ""
         found.append(Deviation("startup-reserved-bits", by, f"Res of the {name} is {frame.res:#04x}{known}"))
     if frame.s and frame.rev < MINIMUM_ENHANCED_REVISION:
-        text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, to which it is reserved"
+        text = f"bit 0x10 (S) is set in a {name} of Rev {frame.rev}, in which it is reserved"
         found.append(Deviation("startup-enhanced-revision", by, text))
     if frame.kind == "request" and frame.r:
         found.append(Deviation("startup-request-r", by, "R is set in a Request"))
@@ -116,11 +116,14 @@ def frame_remarks(frame: StartupFrame | None, by: Endpoint) -> list[Deviation]:
         # No clause forbids it, but no Reply can have a type in common with it.
         found.append(Deviation("rtr-none-offered", by, "A is set in the Request without an RTR type"))
     if by == "initiator" and not enhanced.a and enhanced.ird == enhanced.ord == NOT_NEGOTIATED:
-        text = "an enhanced Request without A, that leaves IRD and ORD to the ULP"
+        text = "an enhanced Request without A that leaves IRD and ORD to the ULP"
         found.append(Deviation("enhanced-unused", by, text))
     swapped = _other_order(enhanced.ird), _other_order(enhanced.ord)
     if all(swapped):
-        text = f"IRD {enhanced.ird} and ORD {enhanced.ord}, which are {swapped[0]} and {swapped[1]} in the other order"
+        text = (
+            f"IRD {enhanced.ird} and ORD {enhanced.ord}, which would be {swapped[0]} and {swapped[1]} in the other "
+            "byte order"
+        )
         found.append(Deviation("ird-ord-byte-order", by, text))
     return found
 
@@ -176,7 +179,9 @@ def reply_remarks(request: StartupFrame, reply: StartupFrame) -> list[Deviation]
     """What is worth saying of the Reply, given the Request, though it breaks nothing."""
     found = []
     if (request.rev == 0) != (reply.rev == 0):
-        text = f"Rev {request.rev} is answered by Rev {reply.rev}: one of them must be able to speak as the other"
+        text = (
+            f"Rev {request.rev} is answered by Rev {reply.rev}: one of them must be able to follow the other's revision"
+        )
         found.append(Deviation("rnic-foreign-revision", "responder", text))
     elif request.rev != reply.rev:
         text = f"Rev {request.rev} is answered by Rev {reply.rev}"
@@ -216,7 +221,7 @@ def depth_violations(request: EnhancedData, reply: EnhancedData) -> list[Deviati
 def _depth_remarks(request: EnhancedData, reply: EnhancedData) -> list[Deviation]:
     found = []
     if NOT_NEGOTIATED not in (request.ord, reply.ird) and reply.ird < request.ord:
-        text = f"IRD {reply.ird} in the Reply is below ORD {request.ord} in the Request, which comes down to it"
+        text = f"IRD {reply.ird} in the Reply is below ORD {request.ord} in the Request, which is lowered to it"
         found.append(Deviation("ird-ord-responder-ird", "responder", text))
     if request.a and reply.a and request.d and reply.d and not reply.ird:
         text = "an RTR Read is agreed with an IRD of 0 in the Reply"
@@ -259,7 +264,7 @@ def _first_fpdu_violations(
     if rejected:
         return [Deviation("startup-fpdu-after-rejection", by, "an FPDU after a Reply with R")]
     if close is not None and close.certain and close.by == by and not (close.terminate and terminates):
-        text = f"an FPDU from who must close: {close.reason}"
+        text = f"an FPDU from the side that must close: {close.reason}"
         rule = "rtr-not-closed" if close.topic == "peer-to-peer" else "startup-not-closed"
         return [Deviation(rule, by, text)]
     if close is not None and close.by == by and close.terminate and terminates:
@@ -267,8 +272,9 @@ def _first_fpdu_violations(
     if operation is not None and by == "initiator" and operation.rtr and not terminates:
         sent = rtr_type(ulpdu)
         if sent not in operation.rtr:
-            wanted = " or ".join(operation.rtr)
-            text = f"the Initiator's first FPDU is {f'an RTR {sent}' if sent else 'no RTR message'}, not {wanted}"
+            agreed = " or ".join(f"an RTR {one}" for one in operation.rtr)
+            is_what = f"an RTR {sent}" if sent else "no RTR message"
+            text = f"the Initiator's first FPDU is {is_what}; it must be {agreed}"
             return [Deviation("rtr", by, text)]
     return []
 

@@ -183,7 +183,7 @@ def responder_closes(request: StartupFrame, side: Side) -> Close | None:
         return None
     # To older revisions the bit is reserved, and not looked at.
     if request.s and request.rev >= MINIMUM_ENHANCED_REVISION and not side.enhances:
-        reason = "an enhanced Request is improperly formatted to a Responder without RFC 6581"
+        reason = "an enhanced Request counts as improperly formatted for a Responder without RFC 6581"
         return Close("responder", "request", 4, "interoperability", reason)
     if request.rev == 0 and side.kind == "ietf":
         reason = "a non-permissive IETF RNIC cannot speak an RDMAC RNIC's DDP and RDMAP version 0"

@@ -102,7 +102,7 @@ class DeviatingChain:
             what = "the first octet of the FPDU" if self._agreed.origin == "header" else "ULPDU_Length"
             detail += f"; FPDUPTR counts from {what}"
         if diagnosis.others:
-            detail += f"; so would {' or '.join(diagnosis.others)}"
+            detail += f"; {' or '.join(diagnosis.others)} would explain as many"
         place = doubt.offset, doubt.frame, doubt.time
         return [
             *diagnosis.opening,

@@ -91,15 +91,15 @@ class Associations:
             with open(path, "rb") as file:
                 octets = file.read(_LARGEST_FILE + 1)
             if len(octets) > _LARGEST_FILE:
-                raise MPAError(f"{name}: longer than {_LARGEST_FILE} octets: no file of security associations")
+                raise MPAError(f"{name}: longer than {_LARGEST_FILE} octets: not a file of security associations")
             text = octets.decode()
         except UnicodeDecodeError as error:
-            raise MPAError(f"{name}: no text: a file of security associations has one a line") from error
+            raise MPAError(f"{name}: not a text file: a file of security associations has one per line") from error
         except (OSError, ValueError) as error:
             raise MPAError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
         lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if _is_one(line)]
         if not 0 < len(lines) <= _MOST:
-            raise MPAError(f"{name}: {len(lines)} security associations; there must be 1 to {_MOST}, a line each")
+            raise MPAError(f"{name}: {len(lines)} security associations; there must be 1 to {_MOST}, one per line")
         return cls([_parsed(line, f"{name}: line {number}") for number, line in lines], [line for _, line in lines])
 
     def index_of(self, addresses: bytes, spi: int) -> int | None:
@@ -155,9 +155,13 @@ def _association(fields: list[str]) -> Association:
     if protocol not in _NETWORKS:
         raise ValueError(f"{printable(protocol)!r} is neither IPv4 nor IPv6")
     if encryption not in ENCRYPTIONS:
-        raise ValueError(f"encryption {printable(encryption)!r} is not known; known are {', '.join(ENCRYPTIONS)}")
+        raise ValueError(
+            f"encryption {printable(encryption)!r} is not supported; supported are {', '.join(ENCRYPTIONS)}"
+        )
     if integrity not in INTEGRITIES:
-        raise ValueError(f"authentication {printable(integrity)!r} is not known; known are {', '.join(INTEGRITIES)}")
+        raise ValueError(
+            f"authentication {printable(integrity)!r} is not supported; supported are {', '.join(INTEGRITIES)}"
+        )
     key, lengths = _key(key_text), ENCRYPTIONS[encryption].key_lengths
     if lengths and len(key) not in lengths:
         known = f"{lengths[0]} to {lengths[-1]}" if len(lengths) > 3 else " or ".join(map(str, lengths))
@@ -177,7 +181,7 @@ def _network(text: str, of: IPv4Network | IPv6Network) -> IPv4Network | IPv6Netw
         return of
     found = ip_network(text.strip(), strict=False)
     if found.version != of.version:
-        raise ValueError(f"{text} is no address of IPv{of.version}")
+        raise ValueError(f"{text} is not an IPv{of.version} address")
     return found
 
 
@@ -192,7 +196,7 @@ def _spi(text: str) -> str:
 def _number(text: str) -> int:
     """A number of 32 bits."""
     if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}|[0-9]{1,10}", text) or int(text, 0 if "x" in text else 10) > 0xFFFFFFFF:
-        raise ValueError(f"{printable(text)!r} is no number of 32 bits, such as 0x00001001")
+        raise ValueError(f"{printable(text)!r} is not a 32-bit number, such as 0x00001001")
     return int(text, 0 if "x" in text else 10)
 
 
@@ -201,7 +205,7 @@ def _key(text: str) -> bytes:
         try:
             return bytes.fromhex(text[2:])
         except ValueError as error:
-            raise ValueError("a key is hexadecimal digits behind 0x, two an octet") from error
+            raise ValueError("a key is 0x followed by hexadecimal digits, two per octet") from error
     return text.encode("latin-1", "strict")
 
 

@@ -78,7 +78,7 @@ class Cipher:
         esp = self._sealed(octets)
         size = len(esp.data) - self._icv - self._encryption.iv
         if size < _TRAILER_LENGTH or (size % self._encryption.block and self._encryption.block > 4):
-            raise PayloadError(f"{len(octets)} octets are no packet of this algorithm")
+            raise PayloadError(f"{len(octets)} octets cannot be a packet of this algorithm")
         inner_icv = self._encryption.icv
         try:
             if self._auth is not None:
@@ -95,7 +95,9 @@ class Cipher:
         if not self.is_verified and (
             bytes(plain.padding) != bytes(range(1, plain.padlen + 1)) or plain.nh not in _NEXT_HEADERS
         ):
-            raise PayloadError(f"padding of {plain.padlen} octets and next header {plain.nh} are not those of a packet")
+            raise PayloadError(
+                f"padding of {plain.padlen} octets and next header {plain.nh} do not make a valid packet"
+            )
         return Opened(plain.nh, bytes(plain.data))
 
     def encrypt(self, protocol: int, octets: bytes, spi: int, seq: int, iv: bytes) -> bytes:
@@ -116,7 +118,7 @@ class Cipher:
 
     def _sealed(self, octets: bytes) -> Any:
         if len(octets) < ESP_HEADER_LENGTH:
-            raise PayloadError(f"{len(octets)} octets are no ESP packet")
+            raise PayloadError(f"{len(octets)} octets are not an ESP packet")
         spi, seq = int.from_bytes(octets[:4], "big"), int.from_bytes(octets[4:8], "big")
         return self._esp(spi=spi, seq=seq, data=octets[ESP_HEADER_LENGTH:])
 

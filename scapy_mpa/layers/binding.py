@@ -115,7 +115,7 @@ def unbind_mpa(*ports: int) -> None:
     """Undo ``bind_mpa`` for these ports. Raises MPAError for what is no port."""
     for port in ports:
         if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
-            raise MPAError(f"{port!r} is no TCP port")
+            raise MPAError(f"{port!r} is not a TCP port")
     TCP.payload_guess = [
         (conditions, cls)
         for conditions, cls in TCP.payload_guess

@@ -205,5 +205,5 @@ def startup_packet(octets: bytes) -> MPARequest | MPAReply:
             packet = cls(octets)
             if isinstance(packet, cls):
                 return packet
-            raise FramingError(f"{len(octets)} octets are no whole startup frame")
+            raise FramingError(f"{len(octets)} octets are not a whole startup frame")
     raise FramingError(f"neither an MPA Request nor an MPA Reply: the Key is {octets[:KEY_LENGTH]!r}")

@@ -89,7 +89,7 @@ class MPAEndpoint:
 
     def __init__(self, role: Endpoint, settings: EndpointSettings | None = None) -> None:
         if role not in ("initiator", "responder"):
-            raise LocalProtocolError(f"{role!r} is no role: initiator or responder")
+            raise LocalProtocolError(f"{role!r} is not a role: initiator or responder")
         self.role: Endpoint = role
         self.settings = settings if settings is not None else EndpointSettings()
         self._startup = InitiatorStartup(self.settings) if role == "initiator" else ResponderStartup(self.settings)
@@ -137,7 +137,7 @@ class MPAEndpoint:
     @emss.setter
     def emss(self, octets: int) -> None:
         if octets < 1:
-            raise LocalProtocolError(f"an EMSS of {octets} octets")
+            raise LocalProtocolError(f"the EMSS cannot be {octets} octets")
         self._emss = octets
 
     @property
@@ -198,7 +198,7 @@ class MPAEndpoint:
         draft-culley-iwarp-mpa-02 Full Operation begins at once, and the event is returned.
         """
         if self.state != "streaming":
-            raise LocalProtocolError("MPA was started before")
+            raise LocalProtocolError("MPA has already been started")
         if not self.settings.has_startup_frames:
             operation = unnegotiated()
             self._enter(operation)
@@ -251,7 +251,7 @@ class MPAEndpoint:
         Raises RemoteProtocolError, once; its ``events`` came before it.  Octets after it are dropped.
         """
         if self._peer_has_ended:
-            raise LocalProtocolError("octets behind the end of the peer's stream")
+            raise LocalProtocolError("octets after the end of the peer's stream")
         if not len(octets) or self.state == "failed":
             return []
         if self.state in ("streaming", "rejected"):
@@ -406,13 +406,15 @@ class MPAEndpoint:
             return self._outgoing
         profile = self.agreement.profile.name if self.agreement is not None else self.settings.specification.name
         if self.state == "rejected":
-            raise LocalProtocolError("the Reply had R", "startup-fpdu-after-rejection", profile=profile)
+            raise LocalProtocolError(
+                "the Reply had R set: no FPDU may be sent", "startup-fpdu-after-rejection", profile=profile
+            )
         if self._outgoing is None:
             raise LocalProtocolError(f"no FPDU before Full Operation: MPA is {self.state}", "startup-frame")
         if self._outgoing.has_ended:
             raise LocalProtocolError("a Terminate is the last FPDU", "terminate-last", profile=profile)
         if self.must_close:
-            raise LocalProtocolError("the connection is to be closed")
+            raise LocalProtocolError("the connection must be closed: nothing more may be sent")
         detail = "the Responder sends no FPDU before it has received one"
         raise LocalProtocolError(detail, "startup-responder-first", profile=profile)
 

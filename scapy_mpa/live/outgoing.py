@@ -57,12 +57,12 @@ class OutgoingHalf:
             return self._stream.lay((ulpdu,))[0]
         limit = mulpdu(emss, self._markers)
         if not ulpdu:
-            raise LocalProtocolError("a ULPDU holds an octet at least", "ulpdu-length-zero", profile=self._profile)
+            raise LocalProtocolError("a ULPDU must hold at least one octet", "ulpdu-length-zero", profile=self._profile)
         if len(ulpdu) > limit:
             detail = f"a ULPDU of {len(ulpdu)} octets, where MULPDU is {limit} for an EMSS of {emss}"
             raise LocalProtocolError(detail, "mulpdu", profile=self._profile)
         if self.has_ended:
-            raise LocalProtocolError("a Terminate was sent, which is the last FPDU", "terminate-last")
+            raise LocalProtocolError("a Terminate was sent, and must be the last FPDU", "terminate-last")
         return self._stream.lay((ulpdu,))[0]
 
     def terminate(self, layer: int, etype: int, code: int) -> bytes:

@@ -253,9 +253,9 @@ class RDMAPEndpoint:
             while stag in self.buffers or not stag:
                 stag = self._random.getrandbits(32) & 0xFFFFFF00
         if stag in self.buffers:
-            raise RDMAPUsageError(f"STag {stag:#010x} names a buffer already")
+            raise RDMAPUsageError(f"STag {stag:#010x} already names a buffer")
         if not 0 <= stag < 1 << 32 or to < 0 or to + len(octets) > TO_LIMIT:
-            raise RDMAPUsageError(f"STag {stag:#x} with {len(octets)} octets from TO {to:#x} on cannot be")
+            raise RDMAPUsageError(f"STag {stag:#x} with {len(octets)} octets from TO {to:#x} on is not a valid buffer")
         buffer = self.buffers[stag] = RegisteredBuffer(stag, to, octets, access)
         return buffer
 
@@ -319,7 +319,7 @@ class RDMAPEndpoint:
     def say(self, message: Message) -> None:
         """Any message, a bare ULPDU too; raises RDMAPUsageError behind a Terminate."""
         if self.is_ended:
-            raise RDMAPUsageError(f"{message.name}: the stream has ended by a Terminate (RFC 5040 §5.4)")
+            raise RDMAPUsageError(f"{message.name}: the stream was ended by a Terminate (RFC 5040 §5.4)")
         self._own.append(message)
 
     def sent_ready(self, rtr: RtrType) -> None:

@@ -84,7 +84,7 @@ class RpingClient:
             self._waits_for = "nothing"
             self.begin()
         else:
-            raise UpperLayerError("rping: the server says go on, and waits for nothing")
+            raise UpperLayerError("rping: the server said to go on before the client had anything to say")
 
     def go_on(self, _now: float) -> float | None:
         """It speaks when it is answered."""
@@ -152,10 +152,10 @@ class RpingServer:
             return  # the ready-to-receive message (RFC 6581 §9.2)
         header = rping_header(payload, len(payload))
         if header is None or not header.named:
-            raise UpperLayerError(f"rping: {len(payload)} octets that name no buffer{NOT_THE_SAME}")
+            raise UpperLayerError(f"rping: {len(payload)} octets, which name no buffer{NOT_THE_SAME}")
         (named,) = header.named
         if not 0 < named.length <= self._most:
-            raise UpperLayerError(f"rping: a buffer of {named.length} octets; 1 to {self._most} are taken")
+            raise UpperLayerError(f"rping: a buffer of {named.length} octets; only 1 to {self._most} are accepted")
         if self._waits_for == "source":
             if len(self._buffer.octets) != named.length:
                 self._rdmap.deregister(self._buffer.stag)

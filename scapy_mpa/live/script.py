@@ -78,7 +78,7 @@ def items_of(steps: Iterable[Step], role: Role) -> Iterator[Item]:
         if isinstance(step, Pause):
             yield Timed(step.duration / _SECOND)
         elif isinstance(step, Streaming):
-            raise MPAError("streaming data cannot be said here: MPA begins at once")
+            raise MPAError("streaming data cannot be sent here: MPA starts at once")
         elif isinstance(step, Say):
             message = step.message
             if step.role == role and message.opcode not in _ANSWERS:
@@ -231,7 +231,7 @@ class Script:
         if not asked or not asked[0].size or asked[0].sink_stag in self._rdmap.buffers:
             return
         if asked[0].size > _LARGEST_SINK:
-            raise MPAError(f"an RDMA Read of {asked[0].size} octets; {_LARGEST_SINK} are placed at most")
+            raise MPAError(f"an RDMA Read of {asked[0].size} octets; at most {_LARGEST_SINK} can be placed")
         self._rdmap.register(bytearray(asked[0].size), stag=asked[0].sink_stag, to=asked[0].sink_to)
 
 
@@ -258,7 +258,7 @@ def said_again(capture: str, connection: int, direction: Direction) -> Iterator[
         found.report.select((connection,), (direction,), None, None)
         (chosen,) = found.report.connections
         if not getattr(found.extent(chosen), direction):
-            raise MPAError(f"the {direction} of connection {connection} says nothing in {printable(capture)}")
+            raise MPAError(f"the {direction} of connection {connection} sends nothing in {printable(capture)}")
         yield OneSide(_said(iter(found)), chosen.request)
 
 

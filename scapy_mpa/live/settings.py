@@ -76,15 +76,15 @@ class EndpointSettings:
     def __post_init__(self) -> None:
         """Raise LocalProtocolError for what contradicts itself."""
         if self.kind not in RNIC_KINDS:
-            raise LocalProtocolError(f"kind {self.kind!r} is none of {', '.join(RNIC_KINDS)}")
+            raise LocalProtocolError(f"kind {self.kind!r} is not one of {', '.join(RNIC_KINDS)}")
         if self.profile is not None and self.profile not in PROFILES:
-            raise LocalProtocolError(f"profile {self.profile!r} is none of {', '.join(PROFILES)}")
+            raise LocalProtocolError(f"profile {self.profile!r} is not one of {', '.join(PROFILES)}")
         if self.rev is not None and not 0 <= self.rev <= 0xFF:
             raise LocalProtocolError(f"Rev {self.rev} does not fit its octet")
         if self.rev is not None and self.profile not in (None, profile_of_revision(self.rev).name):
             raise LocalProtocolError(f"Rev {self.rev} is not that of profile {self.profile}")
         if self.kind != "ietf" and (self.is_draft or not self.has_startup_frames):
-            raise LocalProtocolError(f"an RNIC of kind {self.kind} is none of profile {self.profile or 'rddp-01'}")
+            raise LocalProtocolError(f"profile {self.profile or 'rddp-01'} has no RNIC of kind {self.kind}")
         if self.enhanced is not None:
             if self._revision_of("initiator") < _NEWEST_REVISION:
                 raise LocalProtocolError(f"enhanced data needs Rev 2, not {self._revision_of('initiator')}")

@@ -22,7 +22,7 @@ def check_jinja() -> None:
     try:
         import jinja2  # noqa: F401
     except ImportError:
-        raise MPAError("pages are made by jinja2, which is not installed: pip install 'scapy-mpa[report]'") from None
+        raise MPAError("pages need jinja2, which is not installed: pip install 'scapy-mpa[report]'") from None
 
 
 def environment() -> Environment:

@@ -54,7 +54,7 @@ class Breaking:
     def __init__(self, name: str, role: Role) -> None:
         self.case = named(name)
         if self.case.by != role:
-            raise MPAError(f"{name} is what an MPA {self.case.by} does, not a {role}")
+            raise MPAError(f"{name} is a case for an {self.case.by}, not for a {role}")
         why = refusal(self.case)
         if why:
             raise MPAError(f"{name} cannot be committed by an endpoint: {why}")

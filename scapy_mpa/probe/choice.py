@@ -46,7 +46,7 @@ def chosen(
         and (not clauses or any(_is_below(case.clause, clause) for clause in clauses))
     ]
     if not found:
-        raise MPAError("no case is chosen")
+        raise MPAError("no case is selected")
     return found
 
 
@@ -64,8 +64,8 @@ def _matching(patterns: Sequence[str]) -> set[str]:
         matching = [name for name in all_cases() if fnmatchcase(name, pattern)]
         if not matching:
             near = get_close_matches(pattern, all_cases(), n=3, cutoff=0.4)
-            hint = f"near it: {', '.join(near)}" if near else "--list names them"
-            raise MPAError(f"no case is called {printable(pattern)!r}; {hint}")
+            hint = f"similar: {', '.join(near)}" if near else "--list names them"
+            raise MPAError(f"there is no case {printable(pattern)!r}; {hint}")
         found |= {*matching}
     return found
 
@@ -80,6 +80,6 @@ def known_failures(path: str) -> frozenset[str]:
     found = frozenset(line for line in lines if line)
     for name in sorted(found - {*all_cases()}):
         near = get_close_matches(name, all_cases(), n=1, cutoff=0.4)
-        hint = f"; near it: {near[0]}" if near else ""
-        raise MPAError(f"{printable(path)}: no case is called {printable(name)!r}{hint}")
+        hint = f"; similar: {near[0]}" if near else ""
+        raise MPAError(f"{printable(path)}: there is no case {printable(name)!r}{hint}")
     return found

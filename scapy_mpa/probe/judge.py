@@ -186,7 +186,7 @@ class Judge:
         """Why a peer may send this Terminate whatever is wrong with the case; "" if it may not."""
         key, said = (terminate.layer, terminate.etype), self._said
         if said.tagged and terminate.code in _OF_TAGGED.get(key, ()):
-            return "the peer does not have the buffer that is named"
+            return "the peer does not have the buffer that the case names"
         if said.requests and terminate.code in _OF_REQUESTS.get(key, ()):
             return "the peer does not have the buffer that is asked for"
         if said.sends and terminate.code in _OF_SENDS.get(key, ()):
@@ -208,13 +208,15 @@ class Judge:
         if seen.error is not None:
             return self._unreadable()
         if self._said.streaming:
-            return ProbeJudgement("unsupported", "the peer takes no streaming data before MPA")
+            return ProbeJudgement("unsupported", "the peer does not accept streaming data before MPA")
         owes = self._case.is_conformant and self._said.is_basic
         if control is not None and control.frame is None and not owes:
-            return ProbeJudgement("unsupported", "the peer answers no such connection, where nothing is wrong either")
+            return ProbeJudgement(
+                "unsupported", "the peer does not answer this kind of connection even when nothing is wrong"
+            )
         if seen.end is None:
             return ProbeJudgement("no answer", f"{choices} is missing")
-        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} in place of {choices}")
+        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} instead of {choices}")
 
     def _unreadable(self) -> ProbeJudgement:
         """The peer's own octets are wrong."""

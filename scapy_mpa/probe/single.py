@@ -36,7 +36,7 @@ def given(case: Case, left: Repairable | None, host: str, port: int, timeout: fl
     """Give a case to a Responder; raises MPAError if it cannot be given, or the peer cannot be reached."""
     one = ProbeCase(case, case.area)
     if one.reach.carriage != "tcp":
-        raise MPAError(f"{case.name} cannot be given over the kernel's TCP: {one.reach.why}")
+        raise MPAError(f"{case.name} cannot be sent over the kernel's TCP: {one.reach.why}")
     if one.reach.role != "responder":
         hint = f"`scapy-mpa probe --listen PORT --case {case.name}` waits for one"
         raise MPAError(f"{case.name} is for an Initiator: {hint}")

@@ -168,7 +168,7 @@ def words(command: str, port: int = 0) -> list[str]:
     try:
         found = shlex.split(command)
     except ValueError as error:
-        raise MPAError(f"the command {printable(command)!r} cannot be understood: {error}") from None
+        raise MPAError(f"the command {printable(command)!r} cannot be parsed: {error}") from None
     if not found:
         raise MPAError("the command is empty")
     return [word.replace(PORT, str(port)) for word in found]

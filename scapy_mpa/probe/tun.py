@@ -46,15 +46,15 @@ class Tun:
 
     def __init__(self, address: str, device: str = DEVICE, mtu: int = MTU) -> None:
         if not sys.platform.startswith("linux"):
-            raise MPAError("segments of one's own take a TUN device of Linux")
+            raise MPAError("--raw needs a Linux TUN device")
         try:
             self.address = ipaddress.ip_address(address)
         except ValueError:
-            raise MPAError(f"{printable(address)!r} is no IP address") from None
+            raise MPAError(f"{printable(address)!r} is not an IP address") from None
         if not 0 < len(device) <= _LONGEST_NAME or not device.isascii() or not device.isprintable() or "/" in device:
-            raise MPAError(f"{printable(device)!r} is no name of a device: 1 to {_LONGEST_NAME} characters")
+            raise MPAError(f"{printable(device)!r} is not a device name: 1 to {_LONGEST_NAME} characters")
         if mtu < _LEAST_MTU[self.address.version]:
-            raise MPAError(f"an MTU of {mtu} is below what IPv{self.address.version} takes")
+            raise MPAError(f"an MTU of {mtu} is below the minimum for IPv{self.address.version}")
         if _is_the_kernels(str(self.address), self.address.version):
             raise MPAError(f"{self.address} is an address of this host, whose kernel would reset the connections")
         self.mtu = mtu
@@ -92,7 +92,7 @@ class Tun:
         """Run ip(8)."""
         program = shutil.which("ip")
         if program is None:
-            raise MPAError("segments of one's own take the program ip (package iproute2)")
+            raise MPAError("--raw needs the program ip (package iproute2)")
         with started([program, *words], stdout=PIPE, stderr=PIPE) as process:
             _, said = process.communicate()
         if process.returncode:
@@ -107,12 +107,12 @@ def _opened(device: str) -> int:
     try:
         end = os.open(_TUN, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        raise MPAError(f"segments of one's own take root: {_TUN}: {error.strerror}") from None
+        raise MPAError(f"--raw needs root: {_TUN}: {error.strerror}") from None
     try:
         fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH22x", device.encode(), _IFF_TUN | _IFF_NO_PI))
     except OSError as error:
         os.close(end)
-        raise MPAError(f"segments of one's own take root: the device {device}: {error.strerror}") from None
+        raise MPAError(f"--raw needs root: the device {device}: {error.strerror}") from None
     os.set_blocking(end, False)
     return end
 

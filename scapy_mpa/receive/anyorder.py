@@ -195,7 +195,7 @@ class AnyOrder:
         if is_cut(seg):
             cut = seg.length - seg.end + seg.start
             sent.cut_at(start + seg.length)
-            self._find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload are not captured")
+            self._find("capture-cut", end, seg.frame, seg.time, f"{cut} octets of the payload were not captured")
         highest = reassembly.highest
         if seg.frame < self._now[0]:
             # It had to wait: what came while it did is no reason to call it late.
@@ -266,7 +266,9 @@ class AnyOrder:
             self._skip_gap(now)
         is_full = reassembly.weight > limits.held_octets or len(reassembly.pieces) > limits.held_segments
         if is_full and self.chain.is_waiting:
-            detail = f"more than {limits.held_octets} octets held back for an FPDU to come again (held_octets)"
+            detail = (
+                f"more than {limits.held_octets} octets held back while waiting for a retransmitted FPDU (held_octets)"
+            )
             self._find("limit", reassembly.next, *now, detail)
             self._account(self.chain.end_waiting(now))
 
@@ -371,7 +373,7 @@ class AnyOrder:
         begins = not (settlement.gapped or chain.cut or settlement.delivers_from_first_located)
         rest = self._reassembly.next - located_end
         if not chain.is_chained and begins and rest > 0:
-            self._find("fpdu-format", located_end, *now, f"{rest} octets in which there is no FPDU")
+            self._find("fpdu-format", located_end, *now, f"{rest} octets that belong to no FPDU")
         self._report(chain.conclusions(counts.fpdus))
 
     def _find_end(self, now: Moment) -> None:

@@ -124,4 +124,4 @@ class BeyondHole:
 
 def other_start(distance: int) -> str:
     """What is wrong where a Marker and a length name different starts."""
-    return f"a Marker names a start {distance} octets into the FPDU that lengths lead to"
+    return f"a Marker points {distance} octets into the FPDU that the chain of lengths leads to"

@@ -98,7 +98,7 @@ class Copies:
             detail = f"frames {other.frame} and {seg.frame} brought different FPDUs, both with good CRCs"
         elif is_good or was_good:
             bad, good = (other, seg) if is_good else (seg, other)
-            detail = f"what frame {bad.frame} brought fits TCP and no FPDU, unlike what frame {good.frame} brought"
+            detail = f"the octets of frame {bad.frame} fit TCP but no FPDU, unlike those of frame {good.frame}"
         else:
             return []
         return [Breach("attack-injection", offset, seg.frame, seg.time, detail)]
@@ -115,7 +115,7 @@ class Copies:
         consumed, _ = consumed_between(reassembly, start, min(end, reassembly.base))
         for first, other in consumed:
             if first < start < first + other.length <= first + LARGEST_SEGMENT and self._settlement.begins_at(first):
-                return f"repeats frame {other.frame} from its octet {start - first} on, in the middle of an FPDU"
+                return f"repeats frame {other.frame} from its octet {start - first}, in the middle of an FPDU"
         return ""
 
 
@@ -186,7 +186,7 @@ class SentOctets:
         fin, breaches = self._half.fin, []
         if fin is not None and (self.not_sent or start <= self._reassembly.offset_of(fin[0]) < end):
             # The octets beyond are none of this half connection.
-            detail = f"octets behind the FIN of frame {fin[1]}, with which the half connection ends"
+            detail = f"octets after the FIN of frame {fin[1]}, which ends the half connection"
             breaches.append(Breach("outside-window", end, *when, detail))
             sent = max(start, self._reassembly.offset_of(fin[0]))
             self.not_sent += end - sent

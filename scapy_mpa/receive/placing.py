@@ -24,7 +24,7 @@ _FEW_ENDS = 256
 #: Octets of a Terminate that are looked at: its control word comes first.
 TERMINATE_OCTETS = 64
 
-DROPPED = "TCP checksum wrong: taken as dropped by the receiver"
+DROPPED = "TCP checksum wrong: assumed to be dropped by the receiver"
 
 
 class WithdrawnError(Exception):
@@ -234,7 +234,7 @@ class Placing:
             # All of it had come before: the receiver found it bad, and said nothing.
             self._rivals.judged(offset, better.end, True)
             bad = max(replaced)
-            detail = f"frame {bad} brought it with a bad CRC, frame {good.frame} brought it good"
+            detail = f"frame {bad} brought the FPDU with a bad CRC, frame {good.frame} with a good one"
             self._breaches.append(Breach("crc-dropped", offset, good.frame, good.time, detail))
         self.suspects.forget(offset)
         return better

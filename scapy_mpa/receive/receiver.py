@@ -174,10 +174,10 @@ class Receiver:
         self._directions.clear()
         for seq in context.assumptions.start:
             if seq not in context.starts_found:
-                detail = f"no half connection without startup frames has an octet {seq} (start={seq})"
+                detail = f"no half connection without startup frames has the sequence number {seq} (start={seq})"
                 self.findings.add("assumption", None, *self._now, seq, detail)
         if context.quota.refused:
-            detail = f"{context.quota.refused} findings more than {self.limits.findings} (findings)"
+            detail = f"{context.quota.refused} findings beyond the limit of {self.limits.findings} (findings)"
             self.findings.add("limit", None, *self._now, 0, detail)
         self._drop_forgotten()
         self.connections.sort(key=lambda mpa: mpa.order)

@@ -204,5 +204,5 @@ def overlap(decided: Decided) -> Breach:
     """The breach that a copy is which differs."""
     rival, reason = decided
     seg = rival.piece.seg
-    detail = f"an octet differs from what frame {rival.other.frame} brought: {reason}"
+    detail = f"an octet differs from the copy in frame {rival.other.frame}: {reason}"
     return Breach("overlap", rival.offset, seg.frame, seg.time, detail)

@@ -261,7 +261,7 @@ class StartupPhase:
         assert self.found is not None
         segments = self.waiting.segments
         if segments and len(segments) >= self._may_repeat:
-            detail = f"{len(segments)} segments wait behind one rejected startup frame after the other"
+            detail = f"{len(segments)} segments wait while one startup frame after another is rejected"
             self._connection.find("limit", segments[-1], detail)
             segments = []
         behind = BehindRejection(rejected, self.half, self.found.end_seq)
@@ -439,7 +439,7 @@ class StartupPhase:
             if len(kept) < self._may_repeat:
                 self._begin_again([*kept, seg])
                 return True
-        detail = "damaged segments come once more, undamaged, too often: the first copies are kept"
+        detail = "too many damaged segments are repeated undamaged: the first copies are kept"
         self._connection.find("limit", seg, detail)
         return False
 

@@ -43,7 +43,9 @@ class HalfContext:
     def ulpdu(self, record: FPDURecord) -> bytes:
         """The ULPDU, without Markers; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""
         if record.deviation is not None:
-            raise MPAError(f"the sender of this FPDU deviates ({record.deviation}): its ULPDU lies elsewhere")
+            raise MPAError(
+                f"the sender of this FPDU deviates ({record.deviation}): its ULPDU is not at the usual place"
+            )
         octets = self.octets(record)
         if self._markers:
             octets = remove_markers(octets, (record.seq - self._seq_start) % MARKER_INTERVAL)
@@ -52,7 +54,7 @@ class HalfContext:
     def packet(self, record: FPDURecord) -> Packet:
         """The FPDU as a Scapy packet; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""
         if record.deviation is not None:
-            raise MPAError(f"the sender of this FPDU deviates ({record.deviation}): it cannot be dissected as one")
+            raise MPAError(f"the sender of this FPDU deviates ({record.deviation}): it cannot be dissected as an FPDU")
         from scapy_mpa.layers.mpa import fpdu_packet
 
         marker_offset = (self._seq_start - record.seq) % MARKER_INTERVAL if self._markers else None

@@ -60,7 +60,7 @@ def fpdu_fields(octets: bytes, seq: int, stream: StreamReading) -> list[Field]:
     ulpdu_length = int.from_bytes(plain[:LENGTH_FIELD_LENGTH], "big")
     length = one(0, LENGTH_FIELD_LENGTH, "MPA", "ULPDU_Length", ulpdu_length)
     if ulpdu_length > MAX_ULPDU_LENGTH:
-        length = length._replace(note=f"above {MAX_ULPDU_LENGTH}", severity="error")
+        length = length._replace(note=f"above the limit of {MAX_ULPDU_LENGTH}", severity="error")
     elif not ulpdu_length:
         length = length._replace(note="a ULPDU holds at least one octet", severity="warning")
     ulpdu_end = LENGTH_FIELD_LENGTH + ulpdu_length
@@ -109,7 +109,7 @@ def _crc_field(at: int, octets: bytes, covered: bytes, in_use: bool) -> Field:
         return field._replace(note="not in use")
     if stored == computed:
         return field._replace(note="good")
-    return field._replace(note=f"BAD, that of these octets is {computed:#010x}", severity="error")
+    return field._replace(note=f"BAD, the CRC of these octets is {computed:#010x}", severity="error")
 
 
 def _marker_fields(octets: bytes, seq: int, phase: int, stream: StreamReading, in_fpdu: bool) -> Iterator[Field]:
@@ -133,11 +133,7 @@ def _marker_fields(octets: bytes, seq: int, phase: int, stream: StreamReading, i
             says += f"; WRONG, expected {check.expected}"
             severity = "error"
         elif in_fpdu and check.verdict == "other-origin":
-            counted = (
-                "its first octet, as the drafts have it"
-                if origin == "header"
-                else "its ULPDU_Length, as RFC 5044 has it"
-            )
+            counted = "its first octet, as in the drafts" if origin == "header" else "its ULPDU_Length, as in RFC 5044"
             says += f"; counted from {counted}, expected {check.expected}"
             severity = "warning"
         yield Field(at, MARKER_LENGTH, "MPA", "Marker", parts, says, severity)
@@ -172,8 +168,8 @@ def startup_fields(octets: bytes, startup: StartupFrame) -> list[Field]:
     """The fields of a startup frame, whose octets these are (RFC 5044 §7.1.1, RFC 6581 §9)."""
     kind = "Request" if startup.kind == "request" else "Reply"
     flags = (
-        FieldValue("M", startup.m, "requires Markers in what it receives" if startup.m else "wants no Markers"),
-        FieldValue("C", startup.c, "prefers CRCs" if startup.c else "does without CRCs"),
+        FieldValue("M", startup.m, "requires Markers in what it receives" if startup.m else "does not require Markers"),
+        FieldValue("C", startup.c, "prefers CRCs" if startup.c else "does not ask for CRCs"),
         FieldValue("R", startup.r, "rejected" if startup.r and kind == "Reply" else ""),
         FieldValue("S", startup.s, "enhanced data follows" if startup.enhanced else ""),
         FieldValue("Res", startup.res, startup.res_name),

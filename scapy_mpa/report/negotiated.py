@@ -81,7 +81,7 @@ class Negotiated:
             "M (Markers), Request", asks[request.m] if request is not None else "", "", from_responder
         )
         yield NegotiatedField("M (Markers), Reply", "", asks[reply.m] if reply is not None else "", from_initiator)
-        yield self._both("C (CRC)", lambda frame: "wants CRC" if frame.c else "can do without CRC", crc)
+        yield self._both("C (CRC)", lambda frame: "wants CRC" if frame.c else "does not require CRC", crc)
         rejected = "" if reply is None else "rejected" if reply.r else "accepted"
         yield NegotiatedField(
             "R (rejected)", "set, which means nothing" if request is not None and request.r else "", rejected, rejected
@@ -112,7 +112,7 @@ class Negotiated:
         yield NegotiatedField("Control Flag A", _model(asked), _model(answered), model)
         types: tuple[tuple[str, RtrType], ...] = (("B", "send"), ("C", "write"), ("D", "read"))
         for flag, kind in types:
-            outcome = "" if common is None else "both can do with it" if kind in common else "not in common"
+            outcome = "" if common is None else "both support it" if kind in common else "not in common"
             yield NegotiatedField(f"Control Flag {flag}", _rtr(asked, kind), _rtr(answered, kind), outcome)
         yield self._ready(common)
 

@@ -229,7 +229,7 @@ class _Gone:
 
     def seek(self, _place: int, /) -> int:
         """Raises OSError."""
-        raise OSError("it was read while it was written")
+        raise OSError("it was read while it was being written")
 
 
 def _frame(placed: tuple[int, FullOperation, FPDURow, tuple[int, ...]]) -> int:

@@ -120,7 +120,7 @@ def require_files(sources: CaptureSource | Sequence[CaptureSource]) -> None:
     """Raise :class:`~scapy_mpa.errors.CaptureError` for what several processes cannot read at once."""
     for source in _each(sources):
         if source == STANDARD_INPUT or not isinstance(source, (str, os.PathLike)) or is_pipe(source):
-            raise CaptureError(f"{printable(name_of(source))}: several processes can only read a file, by its name")
+            raise CaptureError(f"{printable(name_of(source))}: several processes can read only a named file")
 
 
 def _each(sources: CaptureSource | Sequence[CaptureSource]) -> Iterator[CaptureSource]:

@@ -136,7 +136,7 @@ def _left_out(report: Report, told: int) -> str:
     with_more = f", {remarkable} with something to report" if told < remarkable else " with something to report"
     return (
         f"{told} of {len(report.connections)} connections follow{with_more}; --all shows all, --connection N one, "
-        "--rules ID those of a rule, rules ID explains it"
+        "--rules ID those that break a rule, and `scapy-mpa rules ID` explains the rule"
     )
 
 

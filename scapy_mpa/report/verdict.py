@@ -41,11 +41,11 @@ _DID: dict[tuple[int, int, int], str] = {
     (1, 1, 0x02): "named an STag of another DDP Stream",
     (1, 1, 0x03): "had a TO that wraps",
     (1, 1, 0x04): "had a DDP version that is not valid",
-    (1, 2, 0x01): "named a queue that is not there",
+    (1, 2, 0x01): "named a queue that does not exist",
     (1, 2, 0x02): "found no buffer",
     (1, 2, 0x03): "had an MSN out of range",
     (1, 2, 0x04): "had an MO that is not valid",
-    (1, 2, 0x05): "found a buffer too small",
+    (1, 2, 0x05): "found a buffer that was too small",
     (1, 2, 0x06): "had a DDP version that is not valid",
 }
 #: Those of which a limit that the peer stated may be the cause.
@@ -137,8 +137,8 @@ def _says_terminate(known: Circumstances) -> str:
     assert found is not None
     bad = _bad_before(known, found.frame, peer_of(sender))
     if bad is not None and found.said is not None and found.said.layer == 2:
-        said = f"{_error(bad)} in frame {bad.frame}, then a Terminate by the receiver at frame {found.frame}"
-        return f"{said}, as RFC 5044 §8 asks" + _after(known, found.frame)
+        said = f"{_error(bad)} in frame {bad.frame}, then a Terminate from the receiver at frame {found.frame}"
+        return f"{said}, as RFC 5044 §8 specifies" + _after(known, found.frame)
     return f"{who(sender)} terminated it at frame {found.frame}: {_why(known, found, sender)}" + _after(
         known, found.frame
     )
@@ -147,7 +147,7 @@ def _says_terminate(known: Circumstances) -> str:
 def _why(known: Circumstances, found: Terminated, sender: str) -> str:
     said = found.said
     if said is None:
-        return "its Terminate does not say why"
+        return "the Terminate does not say why"
     if found.header is None:
         return said.meaning
     did = _DID.get((said.layer, said.etype, said.code))
@@ -175,7 +175,7 @@ def _message(header: TaggedHeader | UntaggedHeader, message: Quoted | None) -> s
     else:
         which = [f"MSN {header.msn}"]
     if message is None:
-        return f"the {name} ({which[0]}, not among what was captured)"
+        return f"the {name} ({which[0]}, which was not captured)"
     size = "" if not message.is_whole else f" of {message.octets:,} octets"
     if not message.is_whole:
         which.append(f"{message.octets:,} octets of it captured")
@@ -217,7 +217,7 @@ def _says_failure(known: Circumstances) -> str:
     assert bad is not None
     how = life.ended.upper()
     return f"{_error(bad)} in frame {bad.frame}, then {how} by the receiver at frame {life.ended_frame}, as " + (
-        "RFC 5044 §8 asks" + _after(known, life.ended_frame)
+        "RFC 5044 §8 specifies" + _after(known, life.ended_frame)
     )
 
 
@@ -234,7 +234,7 @@ def _says_rejection(known: Circumstances) -> str:
     said = f"rejected by the Responder (Reply, frame {known.connection.reply_frame})"
     data = reply.ulp_data
     if not data:
-        return f"{said}, without Private Data of the upper layer" + _close(known)
+        return f"{said}, without Private Data from the upper layer" + _close(known)
     return f"{said}: its Private Data says {_quoted(data)}" + _close(known)
 
 
@@ -252,7 +252,7 @@ def _only_began(known: Circumstances) -> bool:
 
 
 def _says_beginning(known: Circumstances) -> str:
-    return f"no more than {known.connection.part}" + _ended(known)
+    return f"only {known.connection.part}" + _ended(known)
 
 
 def _is_unanswered(known: Circumstances) -> bool:
@@ -270,7 +270,7 @@ def _ended(known: Circumstances) -> str:
     if life.ended in ("fin", "rst"):
         return f": {who(life.ended_by)} {_did(life.ended)} at frame {life.ended_frame}"
     if life.ended == "lost":
-        return f": sent again {_times(_in_vain(known)[1].in_vain)} in vain"
+        return f": retransmitted {_times(_in_vain(known)[1].in_vain)} without an answer"
     return f"; the capture ends at frame {life.last[0]}"
 
 
@@ -292,7 +292,7 @@ def _in_vain(known: Circumstances) -> tuple[Direction, HalfEnd]:
 
 def _says_lost(known: Circumstances) -> str:
     direction, end = _in_vain(known)
-    again = f"{_times(end.in_vain)} in vain ({_frames(*end.in_vain_frames)})"
+    again = f"{_times(end.in_vain)} without an answer ({_frames(*end.in_vain_frames)})"
     said = f"{who(peer_of(direction))} no longer answered: {who(direction)} sent the same octets again {again}"
     return f"{said}, {_left(end)} unacknowledged" + _after(known, end.in_vain_frames[1])
 
@@ -336,7 +336,9 @@ def _says_reset(known: Circumstances) -> str:
     left = _unacknowledged(known) or (", everything acknowledged" if known.has_fpdus else "")
     if life.ended == "fin" and life.ended_by == by:
         what = f" {_times(times)}" if times > 1 else ""
-        rest = f" what {who(peer_of(by))} still sent" if known.end(peer_of(by)).unacknowledged_octets else ""
+        rest = (
+            f", in answer to what {who(peer_of(by))} still sent" if known.end(peer_of(by)).unacknowledged_octets else ""
+        )
         at = "" if times > 1 else f" (RST, frame {life.reset_frame})"
         return f"{who(by)} closed (FIN, frame {life.ended_frame}) and reset{what}{rest}{at}" + left.replace(",", ":", 1)
     if life.ended == "fin":
@@ -373,7 +375,7 @@ def _says_closed(known: Circumstances) -> str:
     if theirs.closed == "fin":
         rest = f", then {who(other)} (FIN, frame {theirs.closed_frame})"
     else:
-        rest = f"; {who(other)} had not closed its half when the capture ended (last frame {life.last[0]})"
+        rest = f"; {who(other)} had not closed its side when the capture ended (last frame {life.last[0]})"
     return said + rest + _unacknowledged(known)
 
 

@@ -75,9 +75,9 @@ def why_located(
         return Why([no_length, _marker(marker)], clause(profile, "markers"), previous, marker)
     sentences = [no_length]
     if stream.seq_start is not None:
-        sentences.append("No Marker of its own names this start." if record.markers else "It holds no Marker.")
-    confirmed = "its CRC confirms it" if record.crc == "good" else "what surrounds it speaks for it"
-    sentences.append(f"So its start was searched for, and {confirmed}; a receiver on the wire could not have done so.")
+        sentences.append("None of its Markers points to this start." if record.markers else "It holds no Marker.")
+    confirmed = "its CRC confirms it" if record.crc == "good" else "the FPDUs around it support it"
+    sentences.append(f"So its start was found by searching, and {confirmed}; a live receiver could not have done that.")
     return Why(sentences, None, previous, marker)
 
 
@@ -86,15 +86,15 @@ def _why_deviating(connection: Connection, record: FPDURecord, previous: Neighbo
     from scapy_mpa.report.deviating import deviations_in_words
 
     profile = connection.profile.name
-    by = f"Its sender deviates ({deviations_in_words(record.deviation or '')}), and it is read by that."
+    by = f"Its sender deviates ({deviations_in_words(record.deviation or '')}), and it is read accordingly."
     if record.located_by == "start":
         return Why([_start(connection, record), by], clause(profile, "receiver"))
     if record.located_by == "length" and previous is not None:
         return Why([_length(previous, record), by], clause(profile, "receiver"), previous)
     no_length = _why_not_by_length(previous, record)
     if record.located_by == "marker":
-        return Why([no_length, "A Marker in it names its start.", by], clause(profile, "markers"), previous)
-    return Why([no_length, "So its start was searched for.", by], None, previous)
+        return Why([no_length, "A Marker in it points to its start.", by], clause(profile, "markers"), previous)
+    return Why([no_length, "So its start was found by searching.", by], None, previous)
 
 
 def why_placed(connection: Connection, record: FPDURecord) -> str:
@@ -103,16 +103,16 @@ def why_placed(connection: Connection, record: FPDURecord) -> str:
     complete = max(record.frames[-1], *startup, 0)
     placed, delivered = record.placed_frame, record.delivered_frame
     if placed is None:
-        return f"complete at frame {complete}; neither placed nor delivered, for its CRC is bad"
+        return f"complete at frame {complete}; neither placed nor delivered, because its CRC is bad"
     said = f"complete and placed at frame {placed}"
     if placed > complete:
-        said = f"complete at frame {complete}, but placed at frame {placed} only, when the FPDU before it was"
+        said = f"complete at frame {complete}, but placed only at frame {placed}, when the FPDU before it was placed"
     if delivered is None:
         return f"{said}, never delivered: octets before it were not captured"
     if delivered <= placed:
         return f"complete, placed and delivered at frame {placed}" if placed == complete else f"{said}, delivered then"
     late = _milliseconds(connection, record, delivered)
-    return f"{said}, delivered at frame {delivered}{late}, when the octets before it had come"
+    return f"{said}, delivered at frame {delivered}{late}, when the octets before it had arrived"
 
 
 def _milliseconds(connection: Connection, record: FPDURecord, delivered: int) -> str:
@@ -148,8 +148,8 @@ def _start(connection: Connection, record: FPDURecord) -> str:
     if frame is None or seq is None:
         return "By the start: Full Operation of this direction begins here, as far as could be inferred."
     return (
-        f"By the start: Full Operation of this direction begins here, behind the {kind} "
-        f"(sequence {seq}, frame {frame}); so the first FPDU does."
+        f"By the start: Full Operation of this direction begins here, right after the {kind} (sequence {seq}, frame "
+        f"{frame}), and so does the first FPDU."
     )
 
 
@@ -175,7 +175,7 @@ def _why_not_by_length(previous: Neighbour | None, record: FPDURecord) -> str:
         )
     if before.placed_frame is None:
         return f"The FPDU before it, {name}, has a bad CRC: its length proves nothing."
-    return f"The FPDU before it, {name}, was placed at frame {before.placed_frame} only: its length came too late."
+    return f"The FPDU before it, {name}, was placed only at frame {before.placed_frame}: its length came too late."
 
 
 def _marker(marker: NamingMarker) -> str:
@@ -183,4 +183,4 @@ def _marker(marker: NamingMarker) -> str:
     if not marker.fpduptr:
         return f"{said}: an FPDU begins with it."
     what = "its ULPDU_Length" if marker.origin == "header" else "its first octet, from which the drafts count"
-    return f"{said}: so many octets before it, at sequence {marker.points_to}, stands {what}."
+    return f"{said}: that many octets before it, at sequence {marker.points_to}, is {what}."

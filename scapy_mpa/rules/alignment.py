@@ -20,11 +20,11 @@ ALIGNMENT_RULES = (
     Rule(
         "alignment-retransmission", "note", "SHOULD", None, "segmentation",
         "a retransmission keeps the boundaries of the segments that were sent before",
-        "New boundaries turn whole FPDUs into parts, just when the receiver is short of octets.",
+        "New boundaries split FPDUs, just when the receiver is waiting for octets.",
     ),
     Rule(
         "fpdu-above-emss", "note", "SHOULD", None, "segmentation",
         "an FPDU fits into one segment",
-        "An FPDU larger than EMSS can never be aligned: each of its segments but the last waits in a buffer.",
+        "An FPDU larger than EMSS can never be aligned: all its segments except the last wait in a buffer.",
     ),
 )  # fmt: skip

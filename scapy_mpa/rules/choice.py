@@ -26,7 +26,7 @@ def named(name: str) -> tuple[str, ...]:
     """The rule with this id, else those whose ids begin with it; raises :class:`UnknownRule` if there are none."""
     found = (name,) if name in RULES else tuple(rule for rule in RULES if name and rule.startswith(name))
     if not found:
-        raise UnknownRule(f"no rule is called {name!r}, and none begins so; {near(name)}")
+        raise UnknownRule(f"there is no rule {name!r}, and no rule begins with it; {near(name)}")
     return found
 
 
@@ -35,4 +35,4 @@ def near(name: str) -> str:
     from difflib import get_close_matches
 
     matches = get_close_matches(name, RULES, n=3, cutoff=0.5) or [rule for rule in RULES if name and name in rule][:3]
-    return f"near it: {', '.join(matches)}" if matches else "`scapy-mpa rules` lists them"
+    return f"similar: {', '.join(matches)}" if matches else "`scapy-mpa rules` lists them"

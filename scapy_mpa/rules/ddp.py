@@ -8,18 +8,18 @@ DDP_RULES = (
     Rule(
         "ddp-header", "warning", "MUST", None, "",
         "a ULPDU is long enough for its DDP header: 14 octets if tagged, 18 if not",
-        "What is shorter is no DDP Segment. The length, or the place where it was read, is wrong.",
+        "Anything shorter is not a DDP Segment. The length, or the place where it was read, is wrong.",
         clause="RFC 5041 §4.4",
     ),
     Rule(
         "ddp-version", "error", "MUST", None, "",
         "all DDP Segments of a half connection have the same DDP version, and RDMAP's is the same as DDP's",
-        "A version that changes in mid-stream is a sign of octets that are no DDP header.",
+        "A version that changes in mid-stream is a sign that these octets are not DDP headers.",
         clause="RFC 5041 §4.1",
     ),
     Rule(
         "ddp-opcode", "error", "MUST", None, "",
-        "the opcode is one that RDMAP defines, and T is as that message has it",
+        "the opcode is one that RDMAP defines, and T is right for that message",
         "A receiver ends the stream at a message it does not know.",
         clause="RFC 5040 §4.1",
     ),
@@ -27,7 +27,7 @@ DDP_RULES = (
         "ddp-queue", "error", "MUST", None, "",
         "an untagged message goes to the queue of its opcode: Sends to 0, requests to 1, Terminate to 2, Atomic "
         "Responses to 3",
-        "There is no buffer for it in another queue, so the receiver ends the stream.",
+        "Another queue has no buffer for it, so the receiver ends the stream.",
         clause="RFC 5040 §4.1",
     ),
     Rule(
@@ -46,19 +46,19 @@ DDP_RULES = (
     Rule(
         "ddp-last", "warning", "MUST", None, "",
         "L is set in the last DDP Segment of a message and in no other",
-        "Delivery hangs on it: a message without it is never complete, one with it too early is short.",
+        "Delivery depends on L: a message without it is never complete; one that has it too early is too short.",
         clause="RFC 5041 §4.1",
     ),
     Rule(
         "ddp-reserved", "note", "MUST", None, "",
         "the reserved bits of the DDP and RDMAP control fields are zero",
-        "Receivers do not check them. Bits set in many FPDUs are a sign that these are no DDP headers.",
+        "Receivers do not check them. If bits are set in many FPDUs, the octets are probably not DDP headers.",
         clause="RFC 5041 §4.1",
     ),
     Rule(
         "rdmap-read-request", "note", "MUST", None, "",
         "an RDMA Read Request has a body of 28 octets, its integers in network byte order",
-        "The peer reads STags, offsets and the length out of it. Some user-space stacks send 32 octets, or host order.",
+        "The peer reads STags, offsets and the length from it. Some user-space stacks send 32 octets, or host order.",
         clause="RFC 5040 §4.4",
     ),
 )  # fmt: skip

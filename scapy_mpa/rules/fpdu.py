@@ -28,12 +28,12 @@ FPDU_RULES = (
     Rule(
         "ulpdu-length-limit", "error", "MUST NOT", None, "ulpdu-length",
         f"a ULPDU holds at most {MAX_ULPDU_LENGTH} octets",
-        "Above it an FPDU cannot fit into one IP datagram, and with Markers FPDUPTR passes its 16 bits.",
+        "Above this limit an FPDU cannot fit into one IP datagram, and with Markers FPDUPTR would exceed 16 bits.",
     ),
     Rule(
         "mulpdu", "note", "SHOULD", None, "mulpdu",
         "a ULPDU is no longer than MULPDU for the EMSS that the segments show",
-        "A longer one makes an FPDU that spans segments: the receiver has to put it together before it can place it.",
+        "A longer ULPDU makes an FPDU that spans segments: the receiver must reassemble it before it can place it.",
     ),
     Rule(
         "mulpdu-filled", "note", "SHOULD", None, "mulpdu",
@@ -43,7 +43,7 @@ FPDU_RULES = (
     Rule(
         "mulpdu-minimum", "note", "MUST NOT", None, "mulpdu",
         "MULPDU is never below 128 octets: no message is cut into ULPDUs shorter than that",
-        "A path MTU that was forced down, by an attack perhaps, would otherwise turn a message into a flood of tiny "
+        "A path MTU that was forced down, perhaps by an attack, would otherwise turn a message into a flood of tiny "
         "FPDUs.",
     ),
     # --- PAD and CRC ---
@@ -55,31 +55,32 @@ FPDU_RULES = (
     Rule(
         "crc", "error", "MUST", 2, "crc",
         "the CRC field is the CRC32c of the FPDU",
-        "A receiver passes neither this FPDU nor any after it; the ULP then ends the connection.",
+        "A receiver passes on neither this FPDU nor any after it; the ULP then ends the connection.",
     ),
     Rule(
         "crc-field", "error", "MUST", None, "crc",
-        "the CRC field is there, and takes its four octets, also where CRCs are not in use",
-        "Without it every FPDU is four octets shorter than its receiver thinks, and the second one is never found. The "
-        "finding is deviating-sender.",
+        "the CRC field is present, with its four octets, even where CRCs are not in use",
+        "Without it every FPDU is four octets shorter than its receiver expects, and the second one is never found. "
+        "The finding is reported as deviating-sender.",
         told_as="deviating-sender",
     ),
     Rule(
         "crc-off", "note", "MUST", None, "crc",
         "CRCs are in use unless an administrator turned them off on both sides",
-        "Start it as it comes: C must be set in its startup frame. In a capture of frames without C nobody sees who "
-        "decided it.",
+        "Start the implementation with its default settings: C must be set in its startup frame. A capture of frames "
+        "without C does not show who decided it.",
         observable="endpoint",
     ),
     # --- what follows an error ---
     Rule(
         "error-passed", "warning", "MUST NOT", None, "errors",
         "nothing that comes after an error in a half connection is passed on or answered",
-        "A peer that answers what came after it did not check, or did not stop: damaged octets may be in its memory.",
+        "A peer that answers what came after the error either did not check or did not stop: damaged octets may be in "
+        "its memory.",
     ),
     Rule(
         "error-closed", "note", "MUST NOT", None, "errors",
         "after an error of code 2 or 3 MPA does not close the connection; its ULP does",
-        "That leaves room for a last message that says what was wrong, as a Terminate does.",
+        "This allows a last message that says what was wrong, such as a Terminate.",
     ),
 )  # fmt: skip

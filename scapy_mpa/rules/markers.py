@@ -8,29 +8,29 @@ MARKER_RULES = (
     Rule(
         "marker-absent", "error", "MUST", 3, "markers",
         "a half connection whose receiver set M has Markers",
-        "The receiver takes four octets out of the stream at each place where a Marker belongs, whatever they are.",
+        "The receiver removes four octets from the stream at each Marker position, whatever they are.",
     ),
     Rule(
         "marker-unasked", "error", "MUST NOT", None, "startup-fields",
         "a half connection whose receiver did not set M has no Markers",
-        "The receiver takes them for octets of the ULPDU, and the length of every FPDU that holds one is wrong.",
+        "The receiver takes Markers for octets of the ULPDU, so the length of every FPDU that holds one is wrong.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "marker-first", "error", "MUST", 3, "markers",
-        "the first Marker is zero and stands before the first FPDU",
-        "It is where all others are counted from.",
+        "the first Marker is zero and comes before the first FPDU",
+        "All other Markers are counted from it.",
     ),
     Rule(
         "marker-position", "error", "MUST", 3, "markers",
-        "a Marker stands at each 512th octet of the stream, counted from the first, Markers included",
-        "A receiver of segments out of order knows where Markers are by sequence number alone; what stands elsewhere "
-        "cannot be found. The finding is deviating-sender where it is known how the sender counts.",
+        "there is a Marker at every 512th octet of the stream, counted from the first, Markers included",
+        "A receiver of out-of-order segments knows where Markers are by sequence number alone; a Marker elsewhere "
+        "cannot be found. If it is known how the sender counts, the finding is reported as deviating-sender.",
         told_as="deviating-sender",
     ),
     Rule(
         "marker-length", "error", "MUST", 3, "markers",
-        "every Marker and the chain of lengths name the same start of an FPDU",
+        "every Marker and the chain of lengths give the same start of an FPDU",
         "One of the two is wrong, and only the CRC shows which one; a receiver that places out of order "
         "would write to the wrong place.",
     ),
@@ -41,14 +41,14 @@ MARKER_RULES = (
     ),
     Rule(
         "fpduptr-origin", "warning", "MUST", None, "marker-format",
-        "FPDUPTR counts from the octet that the revision in use says",
-        "The drafts count from the first octet of the FPDU, RFC 5044 from ULPDU_Length. They differ by four in an FPDU "
-        "that begins with a Marker, where the other side's receiver misses the header.",
+        "FPDUPTR counts from the octet that the revision in use specifies",
+        "The drafts count from the first octet of the FPDU, RFC 5044 from ULPDU_Length. The two differ by four in an "
+        "FPDU that begins with a Marker, where the other side's receiver misses the header.",
     ),
     Rule(
         "fpduptr-low-bits", "warning", "MUST", None, "marker-format",
         "the lowest two bits of FPDUPTR are zero",
-        "FPDUs begin at multiples of four, so they carry nothing; receivers take them for zero.",
+        "FPDUs begin at multiples of four, so these bits carry no information; receivers treat them as zero.",
     ),
     Rule(
         "marker-reserved", "warning", "MUST", None, "marker-format",

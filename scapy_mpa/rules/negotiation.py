@@ -9,38 +9,38 @@ NEGOTIATION_RULES = (
     Rule(
         "rnic-parameters", "note", "", None, "rnic-kinds",
         "Rev 0 comes with M and C set, as every RDMA Consortium card sends it",
-        "Rev 0 without them is no kind of RNIC that RFC 5044 knows. An implementation of the drafts may send it.",
+        "Rev 0 without them matches no kind of RNIC in RFC 5044. An implementation of the drafts may send it.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "rnic-foreign-revision", "note", "", None, "rnic-negotiation",
-        "Rev 0 and a later Rev meet only where one side can speak as the other",
+        "Rev 0 and a later Rev meet only if one side can follow the other's revision",
         "A permissive IETF RNIC adapts. A non-permissive one answers with its own Rev and then closes, which is no "
         "fault of either side.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "rnic-version", "error", "MUST", None, "rnic-kinds",
-        "the DDP and the RDMAP version are the ones the startup frames agree on: 0 with Rev 0, 1 above",
+        "the DDP and the RDMAP version are those that the startup frames agree on: 0 with Rev 0, 1 with a later Rev",
         "A peer of the other version discards the DDP Segment and ends the stream.",
     ),
     Rule(
         "rnic-version-mixed", "error", "MUST", None, "rnic-kinds",
         "both directions have the same DDP and RDMAP version",
-        "An endpoint sends the version it expects, so two versions mean that one side takes nothing of the other.",
+        "An endpoint sends the version it expects, so if the versions differ, one side accepts nothing from the other.",
     ),
     # --- enhanced connection establishment (RFC 6581 §10) ---
     Rule(
         "enhanced-reply", "error", "MUST", None, "interoperability",
         "an enhanced Request gets an enhanced Reply, a plain one a plain Reply",
-        "An Initiator that asked for IRD and ORD finds none in a plain Reply; one that did not takes them for the "
+        "An Initiator that asked for IRD and ORD finds none in a plain Reply; one that did not ask takes them for the "
         "ULP's Private Data.",
         profiles=ENHANCED,
     ),
     Rule(
         "enhanced-unused", "note", "MUST NOT", None, "interoperability",
         "a Request is enhanced only if something enhanced is asked for",
-        "An enhanced Request that asks for nothing is refused by peers that only know RFC 5044, and gains nothing.",
+        "An enhanced Request that asks for nothing gains nothing, and peers that know only RFC 5044 refuse it.",
         profiles=ENHANCED,
     ),
     Rule(
@@ -59,21 +59,21 @@ NEGOTIATION_RULES = (
     # --- the ready-to-receive message (RFC 6581 §9.2) ---
     Rule(
         "rtr-none-offered", "note", "MUST", 7, "peer-to-peer",
-        "a Request with Control Flag A has each type of RTR message that the Initiator can send",
-        "With none, no Reply can have a type in common with it and the connection ends with code 7.",
+        "a Request with Control Flag A sets the flag of each type of RTR message that the Initiator can send",
+        "If it sets none, no Reply can have a type in common with it, and the connection ends with code 7.",
         profiles=ENHANCED,
     ),
     Rule(
         "rtr-none", "error", "MUST", None, "peer-to-peer",
-        "a Reply with Control Flag A has at least one type of RTR message",
-        "The Initiator picks its first FPDU from them; with none it must end the connection.",
+        "a Reply with Control Flag A sets the flag of at least one type of RTR message",
+        "The Initiator picks its first FPDU from these types; if there is none, it must end the connection.",
         profiles=ENHANCED,
     ),
     Rule(
         "rtr", "error", "MUST", None, "peer-to-peer",
         "the Initiator's first FPDU is an RTR message of a type that both sides set",
-        "The Responder may not send before it. If it does not come, the Responder waits for ever or takes a message of "
-        "the ULP for it.",
+        "The Responder may not send before the RTR message. If none comes, the Responder waits forever, or takes a "
+        "message of the ULP for the RTR message.",
         profiles=ENHANCED,
     ),
     Rule(
@@ -92,14 +92,14 @@ NEGOTIATION_RULES = (
     Rule(
         "ird-ord-responder-ird", "note", "", None, "ird-ord",
         "IRD in the Reply is at least ORD in the Request",
-        "The Initiator comes down to it: correct, but it will have fewer RDMA Reads under way than it wished.",
+        "The Initiator lowers its ORD to this IRD. This is correct, but it will have fewer RDMA Reads under way than "
+        "it asked for.",
         profiles=ENHANCED,
     ),
     Rule(
         "ird-ord-not-negotiated", "warning", "MUST", None, "ird-ord",
         "0x3FFF in the Request is answered by 0x3FFF",
-        "It says that the depth is left to the ULP; an Initiator that left it there does not look at what the Reply "
-        "says instead.",
+        "The value 0x3FFF leaves the depth to the ULP; an Initiator that sent it ignores what the Reply says instead.",
         profiles=ENHANCED,
     ),
     Rule(
@@ -111,13 +111,13 @@ NEGOTIATION_RULES = (
     Rule(
         "ird-ord-byte-order", "note", "MUST", None, "enhanced",
         "IRD and ORD are sent in network byte order",
-        "In the other order a depth of 1 reads as 256, with the Control Flags in the wrong octet.",
+        "In the other byte order a depth of 1 reads as 256, and the Control Flags are in the wrong octet.",
         profiles=ENHANCED,
     ),
     Rule(
         "rtr-read-depth", "note", "", None, "ird-ord",
         "where an RTR Read is agreed on, IRD in the Reply is at least 1",
-        "The Responder has no room for the very message that should open the connection.",
+        "Otherwise the Responder has no room for the very message that is to open the connection.",
         profiles=ENHANCED,
     ),
 )  # fmt: skip

@@ -16,14 +16,15 @@ STARTUP_RULES = (
     Rule(
         "startup-key", "error", "MUST", 4, "startup-fields",
         "a startup frame begins with the Key of its sender's role",
-        "The 16 octets of the Key are all that tells MPA from any other stream; any other value ends in close.",
+        "The 16 octets of the Key are all that tells MPA from any other stream; with any other value the connection is "
+            "closed.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-role", "error", "MUST", 4, "startup-rules",
-        "one side is the Initiator and sends the Request, the other the Responder and sends the Reply",
-        "Two sides in the same role cannot agree on Markers and CRC. The different Keys are there so that this is "
-        "noticed instead of hanging.",
+        "one side is the Initiator and sends the Request; the other is the Responder and sends the Reply",
+        "Two sides in the same role cannot agree on Markers and CRC. The Keys differ so that this is detected, instead "
+        "of both sides waiting forever.",
         profiles=WITH_STARTUP,
     ),
     Rule(
@@ -42,25 +43,26 @@ STARTUP_RULES = (
     Rule(
         "startup-enhanced-data", "error", "MUST", 4, "enhanced-frame",
         "with S set, Private Data begins with the four octets of IRD, ORD and the Control Flags",
-        "S promises them. Without them the receiver takes the ULP's own Private Data for depths and flags.",
+        "S announces these octets. Without them the receiver takes the ULP's own Private Data for depths and flags.",
         profiles=("rfc6581",),
     ),
     Rule(
         "startup-enhanced-revision", "warning", "MUST", None, "enhanced-frame",
         "S is set only with Rev 2 or above",
-        "To older revisions the bit is reserved and not looked at, so the receiver ignores what the sender asks for.",
+        "In older revisions the bit is reserved and ignored, so the receiver ignores what the sender asks for.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-revision", "note", "MUST", None, "startup-fields",
         "Rev is one that a specification has defined: 0, 1 or 2",
-        "What another revision means is unknown; a receiver that cannot work with it has to close.",
+        "The meaning of any other revision is unknown; a receiver that cannot work with it has to close the "
+        "connection.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-revision-differs", "note", "", None, "interoperability",
         "the Reply has the Rev of the Request",
-        "Request and Reply may differ in Rev; what both understand is then what the older one says.",
+        "Request and Reply may differ in Rev; both sides then have to follow the older revision.",
         profiles=WITH_STARTUP,
     ),
     Rule(
@@ -73,7 +75,7 @@ STARTUP_RULES = (
     Rule(
         "startup-request-r", "warning", "", None, "startup-fields",
         "R is zero in a Request",
-        "R rejects a connection, which only a Reply can do; a receiver does not look at it in a Request.",
+        "R rejects a connection, which only a Reply can do; a receiver ignores it in a Request.",
         profiles=WITH_STARTUP,
     ),
     # --- their order ---
@@ -94,7 +96,7 @@ STARTUP_RULES = (
         "startup-fpdu-before-reply", "error", "MUST", 4, "startup-rules",
         "the Initiator sends nothing between its Request and the Reply",
         "Whether Markers and CRC are in use is not known before the Reply. A Responder may take such octets for "
-        "Private Data that PD_Length does not count, and close.",
+        "Private Data that PD_Length does not count, and close the connection.",
         profiles=WITH_STARTUP,
     ),
     Rule(
@@ -122,18 +124,18 @@ STARTUP_RULES = (
     Rule(
         "startup-rejected", "warning", "", None, "startup-rules",
         "the Responder accepts the connection",
-        "Nothing is wrong with a rejection; but there is no connection, and why the Private Data of the Reply may say.",
+        "A rejection breaks no rule, but there is no MPA connection. The Private Data of the Reply may say why.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-invalid-answered", "error", "MUST", 4, "startup-rules",
         "an improperly formatted Request is answered by closing the connection",
-        "A Reply to an invalid Request enters Full Operation on parameters that were never agreed.",
+        "A Reply to an invalid Request starts Full Operation with parameters that were never agreed on.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-not-closed", "error", "MUST", 4, "startup-rules",
-        "who receives an improperly formatted startup frame closes the connection and sends no FPDU",
+        "an endpoint that receives an improperly formatted startup frame closes the connection and sends no FPDU",
         "An error of code 4 ends the connection at once. An FPDU after it shows an implementation that does not "
         "validate what it receives.",
         profiles=WITH_STARTUP,
@@ -141,20 +143,20 @@ STARTUP_RULES = (
     Rule(
         "startup-fpdu-after-rejection", "error", "MUST", None, "startup-rules",
         "after a Reply with R neither side sends FPDUs",
-        "Both endpoints have left MPA then. Octets that follow belong to whatever the ULP uses the connection for.",
+        "Both endpoints have left MPA by then. Octets that follow belong to whatever the ULP uses the connection for.",
         profiles=WITH_STARTUP,
     ),
     Rule(
         "startup-rejected-closed", "note", "MUST", None, "startup-rules",
         "MPA leaves the TCP connection open after a Reply with R; its ULP decides",
-        "Have its ULP keep the connection after the Reply, and go on with streaming data: it must arrive. In a capture "
-        "a close by the ULP looks the same.",
+        "Have the ULP keep the connection open after the Reply and send streaming data: the data must arrive. In a "
+        "capture, a close by the ULP looks the same.",
         profiles=WITH_STARTUP, observable="endpoint",
     ),
     Rule(
         "startup-timeout", "note", "SHOULD", None, "startup-rules",
         "an endpoint gives up waiting for a startup frame after a reasonable time",
-        "Without a timeout two Responders wait for each other for ever, and a peer that sends half a frame holds "
+        "Without a timeout, two Responders wait for each other forever, and a peer that sends half a frame ties up "
         "resources for nothing.",
         profiles=WITH_STARTUP, observable="endpoint",
     ),

@@ -8,30 +8,31 @@ TEARDOWN_RULES = (
     Rule(
         "connection-lost", "error", "MUST", 1, "errors",
         "a half connection ends at the end of an FPDU, and what was sent is acknowledged",
-        "What was begun is lost: the receiver drops the octets of the FPDU it has and reports code 1. So is what was "
-        "sent again and again while the peer said nothing more: too many retries are a lost connection too.",
+        "An FPDU that was begun is lost: the receiver drops the octets that it has and reports code 1. Also lost is "
+        "what was sent again and again while the peer no longer answered: too many retries also mean a lost "
+        "connection.",
     ),
     Rule(
         "teardown-unacknowledged", "warning", "", None, "teardown",
         "all octets that were sent are acknowledged before a RST ends the connection",
-        "What was not acknowledged may never have reached the upper layer: the connection ended before its work did.",
+        "Unacknowledged octets may never have reached the upper layer: the connection ended before its work was done.",
     ),
     Rule(
         "teardown-reset", "note", "", None, "teardown",
         "a half connection ends by FIN",
-        "A RST takes with it what its receiver had not read yet. Some stacks always end so.",
+        "A RST discards what its receiver had not yet read. Some stacks always end connections this way.",
     ),
     Rule(
         "terminate", "warning", "", None, "",
-        "the peer ends the RDMAP stream and says why",
+        "no error that ends the RDMAP stream",
         "A Terminate names the layer, the type and the code of an error that its sender found in what it received.",
         clause="RFC 5040 §4.8",
     ),
     Rule(
         "terminate-layout", "warning", "MUST", None, "",
         "the Terminate control word is laid out from the most significant bit",
-        "Laid out the other way round, layer and type change places, and the receiver reports another error than the "
-        "one that was found.",
+        "Laid out the other way round, layer and type change places, and the receiver reports a different error from "
+        "the one that was found.",
         clause="RFC 5040 §4.8",
     ),
     Rule(
@@ -42,7 +43,7 @@ TEARDOWN_RULES = (
     ),
     Rule(
         "terminate-code", "warning", "MUST", None, "enhanced-errors",
-        "a Terminate after a negotiation that failed says layer 2, type 0 and code 5, 6 or 7",
+        "a Terminate after a failed negotiation has layer 2, type 0 and code 5, 6 or 7",
         "Its code tells the Responder what to offer next time: more IRD, or another type of RTR message.",
         profiles=ENHANCED,
     ),

@@ -551,10 +551,10 @@ class Segments:
             return "outside the window"
         start = self._offset_of(seg.seq)
         if self._anchored and start < -1:
-            return f"{-start} octets before the first of the connection"
+            return f"{-start} octets before the first octet of the connection"
         if start < self._next:
-            return f"{self._next - start} octets behind those in order"
-        return f"{start - self._next} octets ahead of those in order, outside the window"
+            return f"{self._next - start} octets before the next octet in order"
+        return f"{start - self._next} octets after the next octet in order, outside the window"
 
     # --- what waits ---
 
@@ -737,9 +737,9 @@ class AckNumbers:
 def why_left_out(segments: Segments, half: Half, seg: Segment, acceptance: Acceptance) -> tuple[str, str]:
     """The rule, and the sentence, for a segment that its receiver does not take."""
     if acceptance is Acceptance.OLD:
-        return "old-timestamp", f"timestamp {timestamp_of(seg)} is older than that of octets taken before"
+        return "old-timestamp", f"timestamp {timestamp_of(seg)} is older than that of octets accepted before"
     if acceptance is Acceptance.DAMAGED:
-        return "tcp-checksum", "TCP checksum wrong: taken as dropped by the receiver"
+        return "tcp-checksum", "TCP checksum wrong: assumed to be dropped by the receiver"
     if seg.flags & RST:
         return "attack-reset", f"a RST, {segments.distance(seg)}: the connection goes on"
     if not seg.flags & (ACK_FLAG | SYN):
@@ -748,7 +748,7 @@ def why_left_out(segments: Segments, half: Half, seg: Segment, acceptance: Accep
         return "attack-syn", f"a SYN that acknowledges {seg.ack}, which was never sent"
     if half.fin is not None and half.fin[1] < seg.frame and segments.is_behind(seg, half.fin[0]):
         octets = f"{seg.length} octets" if seg.length else "another FIN"
-        return "outside-window", f"{octets} behind the FIN of frame {half.fin[1]}, with which the half connection ends"
+        return "outside-window", f"{octets} after the FIN of frame {half.fin[1]}, which ends the half connection"
     if acceptance is Acceptance.WAITS and not seg.length:
         return "outside-window", f"acknowledges {seg.ack}, which was never sent"
     what = f"{seg.length} octets" if seg.length else "a FIN" if seg.flags & FIN else "an acknowledgement"
@@ -757,7 +757,7 @@ def why_left_out(segments: Segments, half: Half, seg: Segment, acceptance: Accep
         what = "a startup frame"
     detail = f"{what}, {segments.distance(seg)}"
     if segments.was_before(seg.seq):
-        return "late-duplicate", f"{detail}, where the connection before on these ports had its octets"
+        return "late-duplicate", f"{detail}, where the previous connection on these ports had its octets"
     return ("late-duplicate" if what == "a startup frame" else "outside-window"), detail
 
 

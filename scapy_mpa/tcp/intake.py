@@ -346,7 +346,7 @@ class Intake:
         fin = self.segments.refuted_fin
         if fin is not None and self.half.fin is None and fin != self._refuted:
             self._refuted = fin
-            detail = f"a FIN in frame {fin[1]}, behind which its sender goes on"
+            detail = f"a FIN in frame {fin[1]}, after which its sender continues"
             self._connection.find("outside-window", seg, detail, self.half)
         if found is Acceptance.WAITS:
             self._weigh()
@@ -459,7 +459,7 @@ class Intake:
         """Its sender goes on after a RST that was in the window, and nowhere else: it was none of its own."""
         assert self.half.rst is not None
         self.is_reset_in_doubt = False
-        detail = f"a segment follows the RST of frame {self.half.rst[1]}, whose number was not the next"
+        detail = f"a segment follows the RST of frame {self.half.rst[1]}, whose sequence number was not the next one"
         self.half.take_back_rst()
         self._connection.find("attack-reset", seg, detail, self.half)
 

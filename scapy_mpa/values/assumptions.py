@@ -84,9 +84,9 @@ def parse_assumptions(texts: tuple[str, ...], profile: str | None = None) -> Ass
             start.append(int(value))
         else:
             raise MPAError(
-                f"{item!r} cannot be assumed: markers=yes|no|initiator|responder, crc=yes|no and "
-                "start=SEQ (0 to 4294967295) can"
+                f"{item!r} cannot be assumed; possible are markers=yes|no|initiator|responder, crc=yes|no and "
+                "start=SEQ (0 to 4294967295)"
             )
     if profile is not None and profile not in PROFILES:
-        raise MPAError(f"{profile!r} is not a profile: {', '.join(PROFILES)} are")
+        raise MPAError(f"{profile!r} is not a profile; the profiles are {', '.join(PROFILES)}")
     return Assumptions(profile, markers, crc, tuple(start))

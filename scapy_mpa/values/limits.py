@@ -48,9 +48,9 @@ def parse_limits(texts: Sequence[str]) -> Limits:
     for text in texts:
         parsed = re.fullmatch(r"\s*([a-z_]+)\s*=\s*([0-9]{1,15})\s*([kKmMgG]?)\s*", text)
         if parsed is not None and parsed[1] in Limits._fields and not int(parsed[2]):
-            raise MPAError(f"{text!r}: a limit is 1 or more")
+            raise MPAError(f"{text!r}: a limit must be 1 or more")
         if parsed is None or parsed[1] not in Limits._fields:
             known = ", ".join(f"{name}={value}" for name, value in DEFAULT_LIMITS._asdict().items())
-            raise MPAError(f"{text!r} sets no limit; they are {known}")
+            raise MPAError(f"{text!r} is not a limit; the limits are {known}")
         limits[parsed[1]] = int(parsed[2]) * _UNITS[parsed[3].lower()]
     return DEFAULT_LIMITS._replace(**limits)

@@ -201,7 +201,7 @@ class DDPWatch:
             before = self._go_on(queue, opcode, msn, mo, offset, frame, time)
         elif mo and before is not None:
             if msn == before:
-                detail = f"MSN {msn} of queue {queue} goes on at MO {mo} after the segment with L"
+                detail = f"MSN {msn} of queue {queue} continues at MO {mo} after the segment with L"
                 self._find("ddp-last", offset, frame, time, detail)
             else:
                 detail = f"MO {mo} in the first segment of {OPCODE_NAMES[opcode]} {msn}"
@@ -289,9 +289,9 @@ class DDPWatch:
             self._find("ddp-last", offset, frame, time, detail)
             return before
         if mo != expected:
-            detail = f"MO {mo}, where {expected} octets of the message went before"
+            detail = f"MO {mo}, although {expected} octets of the message came before"
             if int.from_bytes(mo.to_bytes(4, "little"), "big") == expected:
-                detail += ", which it is in the other order"
+                detail += ", which matches in the other byte order"
             self._find("ddp-mo", offset, frame, time, detail)
         return None
 
@@ -301,7 +301,7 @@ class DDPWatch:
             self.first_part = offset, frame, time
         self.longest_part = max(self.longest_part, ulpdu_length)
         if ulpdu_length < MIN_MULPDU:
-            detail = f"a ULPDU of {ulpdu_length} octets that is not the last of its message"
+            detail = f"a ULPDU of only {ulpdu_length} octets, which is not the last of its message"
             self._find("mulpdu-minimum", offset, frame, time, detail)
 
     def _look_at_read_request(
@@ -314,7 +314,7 @@ class DDPWatch:
         _, sink, size, _, source = _read_request(octets, at + UNTAGGED_HEADER_LENGTH)
         if size >= _LARGE and (sink or source) and all(map(_is_reversed, ((size, 4), (sink, 8), (source, 8)))):
             reversed_size = int.from_bytes(size.to_bytes(4, "big"), "little")
-            detail = f"host order: a size of {size} octets, {reversed_size} in the other order"
+            detail = f"host order: a size of {size} octets, {reversed_size} in the other byte order"
             self._find("rdmap-read-request", offset, frame, time, detail)
 
 

@@ -291,7 +291,7 @@ def _odd_markers(reader: FPDUReader, extent: Extent) -> list[tuple[str, str]]:
                 origins.add(check.verdict)
     if len(starts) > 1 or len(origins) > 1:
         named = ", ".join(f"{start:+d}" for start in sorted(starts)) if len(starts) > 1 else "both origins"
-        found.append(("marker-agree", f"{len(checks)} Markers name different starts: {named} from ULPDU_Length"))
+        found.append(("marker-agree", f"{len(checks)} Markers point to different starts: {named} from ULPDU_Length"))
     return found
 
 
@@ -311,7 +311,7 @@ def terminate_breaches(located: Located) -> list[Breach]:
     detail = f"{terminate.meaning} (layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x})"
     breaches = [Breach("terminate", *place, detail)]
     if names_buffer(terminate):
-        detail = f"the peer answers by a Terminate: {terminate.meaning}"
+        detail = f"the peer answers with a Terminate: {terminate.meaning}"
         breaches.append(Breach("attack-buffer", *place, detail, is_of_peer=True))
     if terminate.layout == "siw":
         detail = "control word laid out from the least significant bit, as siw does"
@@ -358,10 +358,10 @@ class SizeWatch:
 
     def _judge(self, ulpdu_length: int, wire_length: int, offset: int, frame: int, time: int) -> Breach:
         if wire_length > self._emss:
-            detail = f"an FPDU of {wire_length} octets, where a segment takes {self._emss}{self._intended}"
+            detail = f"an FPDU of {wire_length} octets, but a segment holds {self._emss}{self._intended}"
             return Breach("fpdu-above-emss", offset, frame, time, detail)
         else:
-            detail = f"a ULPDU of {ulpdu_length} octets, where MULPDU is {self._limit} for an EMSS of {self._emss}"
+            detail = f"a ULPDU of {ulpdu_length} octets, but MULPDU is {self._limit} for an EMSS of {self._emss}"
             return Breach("mulpdu", offset, frame, time, detail)
 
     def fits(self, longest_segment: int) -> bool:
@@ -373,12 +373,12 @@ class SizeWatch:
         breaches = []
         if not self._emss and SMALLEST_EMSS <= longest_segment < self._longest_fpdu:
             size = f"an FPDU of {self._longest_fpdu} octets"
-            detail = f"{size}, where no segment has more than {longest_segment}{self._intended}"
+            detail = f"{size}, but no segment has more than {longest_segment}{self._intended}"
             breaches.append(Breach("fpdu-above-emss", *self._at, detail))
         # The path may take less than the SYNs say.
         limit = mulpdu(min(self._emss, longest_segment), self._markers)
         if self._emss and 0 < ddp.longest_part < limit // 2:
-            detail = f"no part of a message is longer than {ddp.longest_part} octets, where MULPDU is {limit}"
+            detail = f"no DDP Segment of a message is longer than {ddp.longest_part} octets, but MULPDU is {limit}"
             breaches.append(Breach("mulpdu-filled", *ddp.first_part, detail))
         return breaches
 
@@ -392,7 +392,7 @@ def wrong_beginning(octets: bytes, markers: bool, crc: bool) -> tuple[str, str] 
     if markers and is_fpdu(octets, None, crc):
         return "marker-absent", f"the first FPDU is one without Markers: {begins}"
     if markers and len(octets) >= MARKER_LENGTH and octets[2:MARKER_LENGTH] != bytes(2):
-        return "marker-first", f"no Marker of zero: {begins}"
+        return "marker-first", f"no Marker with value zero: {begins}"
     if not markers and octets[:MARKER_LENGTH] == _NO_MARKER and is_fpdu(octets, 0, crc):
         return "marker-unasked", f"a Marker before the first FPDU: {begins}"
     return None

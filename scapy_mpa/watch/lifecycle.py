@@ -164,7 +164,7 @@ def _report(mpa: CapturedConnection, ends: Mapping[Direction, HalfEnd]) -> None:
         what = f"{end.unacknowledged_octets} octets"
         if end.in_vain:
             last = end.in_vain_frames[1]
-            detail = f"{end.in_vain} retransmissions of octets that the peer never acknowledged, {what} of them in all"
+            detail = f"{end.in_vain} retransmissions of octets that the peer never acknowledged, {what} in all"
             mpa.findings.add("connection-lost", role, last, half.ending.again_last[1], seq, detail)
         reset = next((one for one in (half.peer, half) if one.ending.first_reset is not None), None)
         if role in mpa.operations and reset is not None and reset.ending.first_reset is not None:
@@ -184,7 +184,7 @@ def find_refused(half: Half, findings: Findings) -> None:
     if client.origin is None or client.peer.origin is not None or reset is None or client.peer.ack != client.origin:
         return
     source, destination = endpoints(client.key)
-    detail = f"{source} > {destination}: a SYN is answered by a RST"
+    detail = f"{source} > {destination}: a SYN is answered with a RST"
     _, frame, time = reset
     count = client.peer.ending.resets
     findings.add("tcp-refused", None, frame, time, client.origin - 1 & SEQ_MASK, detail, count=count)

@@ -50,7 +50,7 @@ def find_path_mtu(mpa: CapturedConnection) -> None:
         if told is None:
             continue
         unfit = sum(bool(one.unfit) for one in told.kept)
-        rest = f"; of the first {len(told.kept)} such messages {unfit} do not fit" if 0 < unfit < len(told.kept) else ""
+        rest = f"; {unfit} of the first {len(told.kept)} such messages do not fit" if 0 < unfit < len(told.kept) else ""
         for one in told.kept:
             mpa.findings.add("path-mtu", direction, one.frame, one.time, one.seq, one.detail + rest)
         if told.last is not None:

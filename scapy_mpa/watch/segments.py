@@ -80,7 +80,7 @@ class AlignmentWatch:
         ):
             offset, when = self._pause
             detail = (
-                f"after a pause {counts.segments - self._segments_then} segments, none of which begins with an FPDU"
+                f"{counts.segments - self._segments_then} segments after a pause, none of which begins with an FPDU"
             )
             return [Breach("alignment-lost", offset, *when, detail)]
         elif 2 * aligned < segments:
@@ -115,7 +115,7 @@ class PathWatch:
         if limit is None or limit == before:
             return ""
         self._hop_limit = limit
-        return f"TTL or Hop Limit {limit}, where it was {before}" if before is not None else ""
+        return f"TTL or Hop Limit {limit}, was {before} before" if before is not None else ""
 
 
 class TinySegments:
@@ -216,7 +216,7 @@ class SegmentWatches:
         if length > self.longest:
             self.longest = length
         elif (length <= TINY or self._tiny.count) and self._tiny.is_one_too_many(length, self.longest):
-            return f"segments of {length} octets, where others had {self.longest}"
+            return f"segments of {length} octets, while others had {self.longest}"
         return ""
 
     def explained(self, breaches: Sequence[Breach], octets: int = 0) -> Sequence[Breach]:

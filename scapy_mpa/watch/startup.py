@@ -75,7 +75,10 @@ def find_order_of_frames(mpa: CapturedConnection, unexpected: Segment | None) ->
         mpa.findings.add("startup-stream-data", "responder", *seen, detail)
     # Who replied before the header was there did not look at PD_Length.
     if received >= STARTUP_HEADER_LENGTH and not is_before(request.ack, reply.end_seq):
-        detail = f"PD_Length {request.startup.pd_length}: the last octets of its Private Data were sent after the Reply"
+        detail = (
+            f"PD_Length {request.startup.pd_length}: the last octets of the Request's Private Data were sent after the "
+            "Reply"
+        )
         mpa.findings.add("startup-pd-length", "initiator", request.frame, request.time, request.seq, detail)
 
 
@@ -99,7 +102,7 @@ def find_reply_alone(mpa: CapturedConnection, garbled: tuple[int, int, int, str]
         mpa.findings.add("startup-reply-first", "responder", *place, detail)
     elif garbled is not None:
         mpa.findings.add("startup-key", "initiator", *garbled)
-        detail = "a Reply to what is no Request: its Key is another"
+        detail = "a Reply to something that is not a Request: it has a different Key"
         mpa.findings.add("startup-invalid-answered", "responder", *place, detail)
     elif mpa.answered_octets:
         detail = f"the Reply acknowledges {mpa.answered_octets} octets, and there is no Request in them"
@@ -158,7 +161,7 @@ def _find_before_reply(mpa: CapturedConnection, initiator: FullOperation, openin
         _find_longer(mpa, initiator, opening, mpa.request)
         return
     what = "an FPDU" if begins_with_fpdu(initiator) else "octets"
-    detail = f"{what} behind the Request, before the Reply was received"
+    detail = f"{what} after the Request, before the Reply was received"
     where = opening.frame, opening.time, initiator.reassembly.seq_of(0)
     mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, detail)
 
@@ -185,7 +188,7 @@ def may_begin_with_fpdu(octets: bytes) -> bool:
 
 def _find_longer(mpa: CapturedConnection, operation: FullOperation, opening: Segment, found: FoundFrame) -> None:
     more = opening.length - (operation.reassembly.seq_of(0) - opening.seq & SEQ_MASK)
-    detail = f"PD_Length {found.startup.pd_length}, and {more} octets more that are no FPDU in the same segment"
+    detail = f"PD_Length {found.startup.pd_length}, but {more} more octets, which are no FPDU, in the same segment"
     where = opening.frame, opening.time, found.seq
     if not operation.counts.fpdus:
         mpa.findings.forget(operation.direction, {"connection-lost"})  # they were no part of an FPDU
@@ -203,10 +206,10 @@ def find_octets_behind_request(mpa: CapturedConnection, seg: Segment) -> None:
     where = seg.frame, seg.time
     if skipped and not may_begin_with_fpdu(octets):
         pd_length, more = request.startup.pd_length, seg.length - skipped
-        detail = f"PD_Length {pd_length}, and {more} octets more that are no FPDU in the same segment"
+        detail = f"PD_Length {pd_length}, but {more} more octets, which are no FPDU, in the same segment"
         mpa.findings.add("startup-pd-length", "initiator", *where, request.seq, detail)
     elif octets:
-        detail = "octets behind the Request, before a Reply was received"
+        detail = "octets after the Request, before a Reply was received"
         mpa.findings.add("startup-fpdu-before-reply", "initiator", *where, seg.seq + skipped & SEQ_MASK, detail)
 
 
@@ -298,7 +301,7 @@ class BehindRejection:
 def find_other_copy(mpa: CapturedConnection | None, half: Half, seg: Segment, before: Segment) -> None:
     """Octets of a startup frame are sent again, and are others than those that ``before`` brought."""
     if mpa is not None:
-        detail = f"a startup frame differs from what frame {before.frame} brought; the first copy is kept"
+        detail = f"a startup frame differs from the copy in frame {before.frame}; the first copy is kept"
         mpa.findings.add("overlap", mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
 
 
@@ -315,7 +318,8 @@ def find_copy_of_frame(mpa: CapturedConnection, half: Half, seg: Segment) -> Non
         return
     if octets[first:last] != seg.buffer[seg.start + first - start : seg.start + last - start]:
         detail = (
-            f"octets of a startup frame differ from what frame {found.frame} brought: it came after the peer's answer"
+            f"octets of a startup frame differ from those in frame {found.frame}: this copy came after the peer's "
+            "answer"
         )
         mpa.findings.add("overlap", mpa.role_of(half), seg.frame, seg.time, seg.seq, detail)
 

@@ -119,10 +119,10 @@ def find_many(parts: Mapping[str, Sequence[PartOfFrame]], findings: Findings) ->
     if not parts:
         return
     most = max(parts, key=lambda address: len(parts[address]))
-    detail = f"{len(parts[most])} connections from {most} with a part of a Request each, and no more"
+    detail = f"{len(parts[most])} connections from {most}, each with only part of a Request"
     total = sum(map(len, parts.values()))
     if len(parts) > 1:
-        detail += f"; {total - len(parts[most])} from {len(parts) - 1} more such addresses"
+        detail += f"; {total - len(parts[most])} from {len(parts) - 1} other such addresses"
     every = [part for some in parts.values() for part in some]
     first, last = min(every, key=lambda part: part.frame), max(part.frame for part in every)
     place = first.frame, first.time, first.seq

@@ -179,7 +179,7 @@ def crosscheck(
     read again. Memory follows the number of FPDUs.
     """
     if os.fspath(capture) == STANDARD_INPUT or is_pipe(capture):
-        raise CaptureError(f"{printable(capture)}: tshark reads the capture too, so it must be a file with a name")
+        raise CaptureError(f"{printable(capture)}: tshark reads the capture too, so it must be a named file")
     tshark = find_tshark()
     if not tshark.fields.issuperset(NEEDED):
         raise ToolMissing(f"tshark {tshark.version_text} does not dissect MPA: it has no field {', '.join(NEEDED)}")

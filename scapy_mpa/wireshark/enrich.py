@@ -55,6 +55,6 @@ def _enriched(capture: Any, report: Report) -> Iterator[EnrichedPacket]:
                     brought[frame].append(record)
     for packet in capture:
         if not hasattr(packet, "number"):
-            raise MPAError("enrich takes whole packets: leave only_summaries out")
+            raise MPAError("enrich needs whole packets: leave only_summaries out")
         number = int(packet.number)
         yield EnrichedPacket(packet, tuple(placed.get(number, ())), tuple(brought.get(number, ())), report)

@@ -115,11 +115,11 @@ def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "which case?"),
+        ((), "no case is selected"),
         (("crc-zero",), "where to?"),
-        (("crc-zero", "--all", "-o", "x"), "--all is all"),
-        (("crc-zero", "--format", "json", "-o", "x"), "--format is that of --list"),
-        (("--list", "-o", "x"), "--list makes nothing"),
+        (("crc-zero", "--all", "-o", "x"), "--all selects all"),
+        (("crc-zero", "--format", "json", "-o", "x"), "--format is only for --list"),
+        (("--list", "-o", "x"), "--list writes no files"),
         (("--list", "crc-zero", "--format", "md"), "leave out what chooses"),
         (("crc-zero", "crc-ones", "-o", "-"), "takes one capture"),
     ],
@@ -132,10 +132,10 @@ def test_what_cannot_be_used(arguments: tuple[str, ...], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("crc-nil", "-o", "x"), "no case is called 'crc-nil'; near it: crc-"),
+        (("crc-nil", "-o", "x"), "there is no case 'crc-nil'; similar: crc-"),
         (("crc-zero", "--crc", "left", "-o", "x"), "crc-zero has no choice of crc"),
         (("pad-40", "--crc", "left", "--lengths", "left", "-o", "x"), "either the CRC or the lengths"),
-        (("--list", "--rule", "no-such"), "no rule is called 'no-such'"),
+        (("--list", "--rule", "no-such"), "there is no rule 'no-such'"),
         (("--list", "--area", "space"), "there is no area 'space'; there are startup, "),
         (("--list", "--area", "tcp", "--rule", "pad"), "no case of pad in tcp"),
         (("startup-key", "-o", "x"), "'startup-key' is a rule, no case; `scapy-mpa malform --list --rule startup-key`"),
@@ -150,7 +150,7 @@ def test_what_does_not_exist_is_one_line(arguments: tuple[str, ...], message: st
 def test_the_command_as_it_is_run(tmp_path: Path) -> None:
     result = run("malform", "no-such-case", "-o", str(tmp_path / "x.pcap"))
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("scapy-mpa: no case is called 'no-such-case'")
+    assert result.stderr.startswith("scapy-mpa: there is no case 'no-such-case'")
     assert not (tmp_path / "x.pcap").exists()
 
 

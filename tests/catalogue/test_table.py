@@ -135,5 +135,5 @@ def test_cases_are_chosen() -> None:
 
 
 def test_an_unknown_case_says_what_is_near_it() -> None:
-    with pytest.raises(UnknownCase, match=r"no case is called 'marker-at-5'; near it: marker-at-"):
+    with pytest.raises(UnknownCase, match=r"there is no case 'marker-at-5'; similar: marker-at-"):
         named("marker-at-5")

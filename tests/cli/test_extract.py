@@ -400,9 +400,9 @@ def test_connections_are_chosen_by_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((THREE, "--ulp", "iSER", "-o", "x"), "no connection is left by --ulp"),
-        ((THREE, "--frames", "1-", "-o", "x"), "there are 3 MPA connections, 0 to 2: --connection says which"),
-        ((THREE, "-o", "x"), "there are 3 MPA connections, 0 to 2: --connection says which"),
+        ((THREE, "--ulp", "iSER", "-o", "x"), "no connection matches --ulp"),
+        ((THREE, "--frames", "1-", "-o", "x"), "there are 3 MPA connections, 0 to 2: choose with --connection"),
+        ((THREE, "-o", "x"), "there are 3 MPA connections, 0 to 2: choose with --connection"),
         ((THREE, "--connection", 3, "-o", "x"), "there is no connection 3; the capture has 0 to 2"),
         ((RPING, "--connection", 1, "-o", "x"), "there is no connection 1; the capture has only 0"),
         ((RPING, "--port", 1, "-o", "x"), "there is no MPA connection"),
@@ -424,9 +424,9 @@ def test_the_input_is_never_overwritten(tmp_path: Path) -> None:
     source.write_bytes(octets)
     (tmp_path / "link.pcap").symlink_to(source)
     for output in (source, tmp_path / "link.pcap", tmp_path / "." / "in.pcap"):
-        with pytest.raises(UsageError, match="that is what is read, and would be lost"):
+        with pytest.raises(UsageError, match="this file is being read, and would be overwritten"):
             invoke(source, "-o", output)
-    with pytest.raises(UsageError, match="that is what is read"):
+    with pytest.raises(UsageError, match="this file is being read"):
         invoke(THREE, source, "--connection", 0, "-o", source)
     assert source.read_bytes() == octets
 

@@ -134,7 +134,7 @@ def test_an_unknown_rule_is_one_line_with_what_is_near_it(name: str, near: str) 
     result = run("rules", name)
     assert (result.returncode, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"scapy-mpa: no rule is called '{name}'") and near in line
+    assert line.startswith(f"scapy-mpa: there is no rule '{name}'") and near in line
 
 
 def test_the_page_is_of_all_rules() -> None:
@@ -327,7 +327,7 @@ THREE = str(PCAPS / "siw-three-in-a-row.pcap")
 def test_connections_are_chosen(arguments: tuple[str, ...], shown: list[int]) -> None:
     result = invoke("analyze", THREE, *arguments)
     assert [int(line.split()[0][1:]) for line in result.stdout.splitlines() if line.startswith("#")] == shown
-    assert (f"is left by {arguments[0]}" in result.stderr) == (not shown)
+    assert (f"no connection matches {arguments[0]}" in result.stderr) == (not shown)
 
 
 def test_time_divides_connections() -> None:
@@ -358,7 +358,7 @@ def test_fpdus_are_chosen() -> None:
     ]
     (one,) = map(json.loads, invoke("fpdus", THREE, "--format", "jsonl", "--stag", "0x5715e300").stdout.splitlines())
     assert (one["opcode"], one["placed_frame"]) == ("RDMA Read Response", 40)
-    assert "no FPDU is left by --stag" in invoke("fpdus", THREE, "--stag", "1").stderr
+    assert "no FPDU matches --stag" in invoke("fpdus", THREE, "--stag", "1").stderr
 
 
 @pytest.mark.parametrize("option", ["--direction=initiator", "--format=json", "--since=1", "--frames=1-9"])

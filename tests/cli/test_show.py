@@ -199,19 +199,19 @@ def test_ddp_values_are_those_of_tshark() -> None:
 
 def test_why_an_fpdu_was_located_and_placed() -> None:
     shown = " ".join(text(REORDERED, "--fpdu", "0/i/5").split())
-    assert "The FPDU before it, 0/initiator/4, was placed at frame 19 only: its length came too late." in shown
+    assert "The FPDU before it, 0/initiator/4, was placed only at frame 19: its length came too late." in shown
     assert (
-        "By Marker: the Marker at sequence 1371810098 (frame 12) has FPDUPTR 500: so many octets before it, at "
-        "sequence 1371809598, stands its ULPDU_Length. (RFC 5044 §4.3)"
+        "By Marker: the Marker at sequence 1371810098 (frame 12) has FPDUPTR 500: that many octets before it, at "
+        "sequence 1371809598, is its ULPDU_Length. (RFC 5044 §4.3)"
     ) in shown
     assert (
         "It was complete and placed at frame 12, delivered at frame 19 (2.161 ms later), "
-        "when the octets before it had come."
+        "when the octets before it had arrived."
     ) in shown
     first = text(REORDERED, "--fpdu", "0/initiator/0")
-    assert "By the start: Full Operation of this direction begins here, behind the MPA Request" in first
+    assert "By the start: Full Operation of this direction begins here, right after the MPA Request" in first
     draft = " ".join(text(str(PCAPS / "markers-draft-origin.pcap"), "--fpdu", "0/i/0").split())
-    assert "counted from its first octet, as the drafts have it, expected 508" in draft
+    assert "counted from its first octet, as in the drafts, expected 508" in draft
     assert "warning fpduptr-origin" in draft
 
 
@@ -222,7 +222,7 @@ def test_located_by_a_marker_that_it_begins_with(tmp_path: Path) -> None:
     first = talk.at("a", 0, octets[:512])
     shown = " ".join(text(talked(talk, tmp_path / "leading.pcap"), "--fpdu", "0/i/1").split())
     seq = talk.origin["a"] + 512
-    assert f"0/initiator/0, was placed at frame {first} only: its length came too late." in shown
+    assert f"0/initiator/0, was placed only at frame {first}: its length came too late." in shown
     assert f"By Marker: the Marker at sequence {seq} (frame {second}) has FPDUPTR 0: an FPDU begins with it." in shown
     assert f"complete and placed at frame {second}, delivered at frame {first} (1000.000 ms later)" in shown
 
@@ -288,9 +288,9 @@ def test_a_bad_crc_is_an_error_of_what_is_shown(tmp_path: Path) -> None:
     path = talked(talk, tmp_path / "bad.pcap")
     good, bad, after = (invoke(path, "--frame", str(frame)) for frame in frames)
     assert (good.return_value, bad.return_value, after.return_value) == (0, 1, 0)
-    assert "CRC bad" in bad.stdout and "BAD, that of these octets is 0x" in bad.stdout
+    assert "CRC bad" in bad.stdout and "BAD, the CRC of these octets is 0x" in bad.stdout
     assert f"error crc: frame {frames[1]}, initiator," in bad.stdout
-    assert "neither placed nor delivered, for its CRC is bad" in " ".join(bad.stdout.split())
+    assert "neither placed nor delivered, because its CRC is bad" in " ".join(bad.stdout.split())
     assert "error" not in good.stdout
     assert "The FPDU before it, 0/initiator/1, has a bad CRC: its length proves nothing." in after.stdout
     assert "after the first error of this direction" in after.stdout
@@ -385,8 +385,8 @@ def test_standard_input_can_be_a_file_but_not_a_pipe() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "one of --frame, --seq and --fpdu says what to show"),
-        (("--frame", "8", "--seq", "1"), "one of --frame, --seq and --fpdu says what to show"),
+        ((), "give exactly one of --frame, --seq and --fpdu"),
+        (("--frame", "8", "--seq", "1"), "give exactly one of --frame, --seq and --fpdu"),
         (("--fpdu", "1/i/0"), "there is no MPA connection 1"),
         (("--fpdu", "0/i/15"), "there is no FPDU 0/initiator/15: its FPDUs are 0 to 14"),
         (("--fpdu", "0/x/1"), "is not CONNECTION/DIRECTION/NUMBER such as 0/initiator/12 or 0/i/12"),

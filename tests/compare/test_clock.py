@@ -110,7 +110,7 @@ def test_ports_hosts_and_limits(tmp_path: Path) -> None:
     for left in (["--port", "1"], ["--host", "10.0.0.9"], ["--port", "1", "--map", "10.0.0.1=10.0.0.1"]):
         done = invoke("compare", *files, *left)
         assert done.stdout == "no MPA connection is in both captures\n"
-        assert done.stderr.startswith("scapy-mpa: no connection is left by --")
+        assert done.stderr.startswith("scapy-mpa: no connection matches --")
     assert invoke_status(*files, "--limit", "nothing=3") == 2
 
 

@@ -82,11 +82,11 @@ def test_a_rule_is_broken_only_on_purpose(rule: str) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
-    "side": (lambda: Conversation().send("client"), "'client' is no side"),  # type: ignore[arg-type]
+    "side": (lambda: Conversation().send("client"), "'client' is not a side"),  # type: ignore[arg-type]
     "unknown": (lambda: Conversation(mss=3), "a conversation has no mss"),
     "pair": (lambda: Conversation(m=1), "m is 1, and must be a pair"),
     "profile": (lambda: Conversation(profile="rfc9999"), "profile is 'rfc9999'"),
-    "rule": (lambda: Conversation(allow=("everything",)), "no rule is called everything"),
+    "rule": (lambda: Conversation(allow=("everything",)), "there is no rule everything"),
     "versions": (lambda: Conversation(initiator="fd00::1"), "not of one IP version"),
     "address": (lambda: Conversation(initiator="here"), "initiator is 'here', and must be an IPv4 or IPv6 address"),
     "mac": (lambda: Conversation(macs=("02:00", "02:00:00:00:00:02")), "macs is '02:00', and must be a MAC address"),
@@ -100,17 +100,17 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "immediate": (lambda: Conversation().immediate("initiator", b"seven"), "8 octets"),
     "ulpdu": (lambda: Conversation().ulpdu("initiator", 64769), "at most 64768"),
     "atomic": (lambda: Conversation().atomic("initiator", "swap"), "no Atomic Operation 'swap'"),
-    "number": (lambda: Conversation().terminate("initiator", 16), "16 is no number that fits 4 bits"),
+    "number": (lambda: Conversation().terminate("initiator", 16), "16 is not a number that fits in 4 bits"),
     "buffer": (lambda: Conversation().read("initiator", 1, sink=3), "an STag and an offset"),  # type: ignore[arg-type]
-    "text": (lambda: Conversation().write("initiator", 1, stag="x"), "'x' is no number"),  # type: ignore[arg-type]
+    "text": (lambda: Conversation().write("initiator", 1, stag="x"), "'x' is not a number"),  # type: ignore[arg-type]
     "vlan": (lambda: Conversation(vlan=4096), "vlan is 4096"),
     "rev": (lambda: Conversation(rev=(0, 256)), "rev is 256"),
     "negative": (lambda: Conversation().send("initiator", -1), "-1 octets"),
-    "no octets": (lambda: Conversation().send("initiator", 1.5), "1.5 is neither octets"),  # type: ignore[arg-type]
-    "nothing": (lambda: Conversation().send("initiator", None), "None is neither octets"),  # type: ignore[arg-type]
+    "no octets": (lambda: Conversation().send("initiator", 1.5), "1.5 is not bytes"),  # type: ignore[arg-type]
+    "nothing": (lambda: Conversation().send("initiator", None), "None is not bytes"),  # type: ignore[arg-type]
     "flag": (lambda: Conversation(m=("0", "1")), "m is '0', and must be 0 or 1"),
     "isn": (lambda: Conversation(isn=(1 << 32, 0)), "isn is 4294967296"),
-    "one end": (lambda: Conversation(responder="10.0.0.1", ports=(7, 7)), "is both ends, which must differ"),
+    "one end": (lambda: Conversation(responder="10.0.0.1", ports=(7, 7)), "is given for both ends, which must differ"),
     "scope": (lambda: Conversation(initiator="fe80::1%0", responder="fe80::2"), "initiator is"),
     "sizes": (lambda: Conversation(segmentation={"kind": "random", "shortest": 9, "longest": 3}), "above longest"),
     "large": (lambda: Conversation(segmentation={"kind": "window", "longest": 1 << 30}), "longest is 1073741824"),
@@ -389,6 +389,6 @@ def test_a_conversation_can_be_sent_again_and_goes_on() -> None:
 
 
 def test_octets_in_place_of_a_side_are_not_repeated_at_length() -> None:
-    with pytest.raises(ConversationError, match="is no side: initiator or responder") as raised:
+    with pytest.raises(ConversationError, match="is not a side: initiator or responder") as raised:
         Conversation().send(bytes(3000), b"")  # type: ignore[arg-type]
     assert len(str(raised.value)) < 100

@@ -108,7 +108,7 @@ def test_by_hand(name: str, agreed: Dialect, said: list[bytes], first: int, octe
 
 
 def test_crcs_over_other_octets() -> None:
-    """Of the FPDU of RFC 5044's figure 6, which holds a Marker: over all, without it, in the other order."""
+    """Of the FPDU of RFC 5044's figure 6, which holds a Marker: over all, without it, in the other byte order."""
     from scapy_mpa.framing.crc import crc32c, crc_field
 
     ulpdu = bytes.fromhex("41430000000000000002000000000000" + "0014") + bytes(25)

@@ -177,7 +177,7 @@ def test_unbinding() -> None:
     unbind_mpa(80)
     assert TCP.payload_guess == before
     for port in (-1, 65536, "7471"):
-        with pytest.raises(MPAError, match="no TCP port"):
+        with pytest.raises(MPAError, match="not a TCP port"):
             bind_mpa(port)  # type: ignore[arg-type]
 
 

@@ -143,14 +143,14 @@ def test_what_cannot_be() -> None:
     with pytest.raises(MPAError, match="there is no connection 1; the capture has only 0"):
         MPAConnection.from_capture(RPING, 1)
     again = MPAConnection.from_capture(RPING)
-    with pytest.raises(ConversationError, match="step 0 says nothing that is in an FPDU: Request and Reply"):
+    with pytest.raises(ConversationError, match="step 0 sends nothing in an FPDU: Request and Reply"):
         again.change(0, b"x")
     with pytest.raises(ConversationError, match="there is no step 36; there are 36, from 0"):
         again.change(36, b"x")
-    with pytest.raises(ConversationError, match="no number that fits 32 bits"):
+    with pytest.raises(ConversationError, match="not a number that fits in 32 bits"):
         again.change(1, crc=1 << 32)
     deviating = MPAConnection(deviation=("no-crc-field", "")).send("initiator", b"x").change(1, crc=1)
-    with pytest.raises(ConversationError, match="a sender that deviates"):
+    with pytest.raises(ConversationError, match="if its sender deviates"):
         deviating.packets()
 
 

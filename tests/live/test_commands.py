@@ -114,7 +114,7 @@ def test_a_scenario_that_cannot_be_said_is_refused_before_anything_is_sent(tmp_p
     scenario.write_text('[[connection]]\nsay = ["initiator send 10"]\n[[connection]]\nsay = ["initiator stream x"]\n')
     status, out, err = connect(9, "--scenario", str(scenario))
     assert (status, out) == (2, "")
-    assert "streaming data cannot be said here" in err
+    assert "streaming data cannot be sent here" in err
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_was_said_is_printed_before_what_cannot_be_said() -> None:
     ("text", "complaint"),
     [
         ("send 1\n\nsned 2\n", "a, line 3: step 'sned 2': did you mean send?"),
-        ("4143\nstream 3\n", "a, line 2: streaming data cannot be said here"),
+        ("4143\nstream 3\n", "a, line 2: streaming data cannot be sent here"),
         (b"send 1\n\xff\n", "a: 'utf-8' codec"),
         (None, "a: No such file"),
     ],
@@ -278,7 +278,7 @@ def test_nobody_listens() -> None:
         port = listener.getsockname()[1]
     status, out, err = connect(port, "--ulp", "rping")
     assert (status, out) == (2, "0 connections\n")
-    assert "refused: nobody listens there; --retry" in err
+    assert "refused: nobody is listening there; --retry" in err
     assert "loopback" not in err
 
 
@@ -308,7 +308,7 @@ def test_a_peer_whose_upper_layer_is_another() -> None:
         assert status == 2
         assert "before all was said: is --ulp the same on both sides?" in out
         status, out, _ = finished(process)
-        assert (status, "2 octets that name no buffer: is --ulp the same" in out) == (1, True)
+        assert (status, "2 octets, which name no buffer: is --ulp the same" in out) == (1, True)
 
 
 def test_a_peer_that_waits_less_long() -> None:
@@ -326,7 +326,7 @@ def test_a_terminate_of_the_peer_is_summed_up_as_that() -> None:
     assert out.splitlines()[-3:] == [
         "0 the peer ends the stream by a Terminate: DDP tagged buffer error: base or bounds violation",
         "0 1 message said",
-        "1 connection, 1 that the peer ended by a Terminate",
+        "1 connection, 1 that the peer ended with a Terminate",
     ]
 
 
@@ -336,12 +336,12 @@ def test_an_address_may_be_one_word(where: str) -> None:
         process = command("connect", *where.format(HOST, port).split(), "--wait", "0")
         status, out, err = finished(process)
     assert (status, out.splitlines()[1:]) == (0, ["0 0 messages said", "1 connection"])
-    assert err == "nothing was said but the Request: --say, --ulp and others say something\n"
+    assert err == "nothing was sent but the Request: use --say, --ulp and others to send messages\n"
 
 
 def test_a_refusal_of_another_host_tells_of_loopback() -> None:
     result = CliRunner().invoke(cli, ["connect", "0.0.0.0:9", "--ulp", "echo"])
-    assert "listens on loopback alone" in str(result.exception)
+    assert "listens only on loopback" in str(result.exception)
 
 
 def test_a_recording_by_its_name(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_a_terminate_ends_both_sides() -> None:
     assert one.is_ended
     assert two.is_ended
     assert two.receive(send(1, b"late")) == []
-    with pytest.raises(RDMAPUsageError, match="has ended"):
+    with pytest.raises(RDMAPUsageError, match="was ended"):
         two.send(b"late")
 
 

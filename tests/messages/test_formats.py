@@ -120,7 +120,7 @@ def test_messages_are_chosen_by_opcode_stag_and_time() -> None:
 def test_a_choice_that_leaves_no_message_says_so() -> None:
     words = ["messages", str(RPING), "--stag", "1", "--ulp", "rping"]
     result = CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
-    assert result.stderr == "scapy-mpa: no message is left by --ulp, --stag\n"
+    assert result.stderr == "scapy-mpa: no message matches --ulp, --stag\n"
 
 
 def test_output_goes_into_a_file(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def test_files(tmp_path: Path) -> None:
     ]
     assert [Path(row["payload"]).read_bytes().hex() for row in rows] == [row["payload"] for row in plain]
     assert len([*folder.iterdir()]) == len(rows) == 35
-    with pytest.raises(UsageError, match="there are files in it"):
+    with pytest.raises(UsageError, match="the folder is not empty"):
         invoke(capture, "--directory", folder)
 
 

@@ -152,7 +152,7 @@ def test_many_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert kinds.count("sequence") == 2
     chosen = Parsed(page(path, tmp_path / "y.html", "--connection", worst[-1]))
     assert chosen.of("details", id=f"connection-{worst[-1]}")
-    assert "Only what --connection leaves is on this page." in chosen.text
+    assert "This page shows only what --connection lets through." in chosen.text
 
 
 def test_what_there_is_no_room_for_is_told() -> None:
@@ -176,9 +176,9 @@ def test_what_was_assumed_or_left_out(tmp_path: Path) -> None:
         page(PCAPS / "markers-packed.pcap", out, "--frames", "20-", "--direction", "initiator", "--rules", "gap")
     ).text
     assert "were inferred from the octets" in text
-    assert "Only what --frames leaves is on this page." in text
+    assert "This page shows only what --frames lets through." in text
     assert "Only what the initiator sent" in text
-    assert "rules were looked at" in text
+    assert "rules were checked" in text
     assert "capture-cut, 10 times:" in Parsed(page(PCAPS / "siw-snaplen128.pcap", out)).text
     damaged = tmp_path / "damaged.pcap"
     damaged.write_bytes(TERMINATE.read_bytes()[:-50])
@@ -284,7 +284,7 @@ def test_status_and_what_is_told(tmp_path: Path) -> None:
     assert run("report", PCAPS / "siw-rev0.pcap", "-o", "-", "--fail-on", "note").return_value == 1
     assert run("report", PCAPS / "siw-rev0.pcap", "-o", "-").output.startswith("<!DOCTYPE html>")
     octets = REORDERED.read_bytes()
-    assert "would be lost" in str(run("report", REORDERED, "-o", REORDERED).exception)
+    assert "would be overwritten" in str(run("report", REORDERED, "-o", REORDERED).exception)
     assert REORDERED.read_bytes() == octets
 
 

@@ -257,9 +257,9 @@ def test_the_connection_with_the_most_fpdus_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-o", "x.gif"), "a picture ends in .svg, .png, .pdf"),
+        (("-o", "x.gif"), "the name of a picture ends in .svg, .png, .pdf"),
         (("-o", "x.svg", "--connection", "7"), "there is no connection 7"),
-        (("-o", "x.svg", "--connection", "0", "--connection", "1"), "a picture is of one connection"),
+        (("-o", "x.svg", "--connection", "0", "--connection", "1"), "a picture shows one connection"),
         (("-o", "x.svg", "--kind", "held", "--axis", "time"), "--axis is for --kind lanes"),
         (("-o", "nowhere/x.svg"), "No such file or directory"),
     ],

@@ -73,7 +73,7 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("request-of-20-octets", NOTHING, Spoken(), "pass", ""),
     ("request-of-20-octets", seen(frame=None, end="fin"), Spoken(), "allowed", "may"),
     ("request-of-20-octets", seen(), Spoken(), "fail", "not whole"),
-    ("request-reserved-bit-0x01", seen(frame=None, end="fin", waits_for="startup"), Spoken(), "fail", "in place of"),
+    ("request-reserved-bit-0x01", seen(frame=None, end="fin", waits_for="startup"), Spoken(), "fail", "instead of"),
     ("request-reserved-bit-0x01", seen(frame=None, waits_for="startup"), Spoken(), "no answer", "missing"),
     ("rev-3", seen(frame=None, end="fin", waits_for="startup"), Spoken(), "allowed", "may"),
     ("rev-0-private-data-513", seen(frame=None, end="fin"), Spoken(rev_0=True), "unsupported", "Rev 0"),

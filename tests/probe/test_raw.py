@@ -147,17 +147,17 @@ def test_it_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", refused)
     found = probe("192.0.2.1", "7471", "--raw", "198.51.100.1")
     assert isinstance(found, MPAError)
-    assert str(found) == "segments of one's own take root: /dev/net/tun: Operation not permitted"
+    assert str(found) == "--raw needs root: /dev/net/tun: Operation not permitted"
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (("192.0.2.1", "1", "--raw", "127.0.0.1"), "127.0.0.1 is an address of this host"),
-        (("192.0.2.1", "1", "--raw", "host"), "'host' is no IP address"),
-        (("192.0.2.1", "1", "--raw", "198.51.100.1", "--mtu", "100"), "an MTU of 100 is below what IPv4 takes"),
-        (("192.0.2.1", "1", "--raw", "198.51.100.1", "--tun", "a/b"), "'a/b' is no name of a device"),
-        (("192.0.2.1", "1", "--raw", "198.51.100.1", "--tun", "\x1b[2Jx"), "is no name of a device"),
+        (("192.0.2.1", "1", "--raw", "host"), "'host' is not an IP address"),
+        (("192.0.2.1", "1", "--raw", "198.51.100.1", "--mtu", "100"), "an MTU of 100 is below the minimum for IPv4"),
+        (("192.0.2.1", "1", "--raw", "198.51.100.1", "--tun", "a/b"), "'a/b' is not a device name"),
+        (("192.0.2.1", "1", "--raw", "198.51.100.1", "--tun", "\x1b[2Jx"), "is not a device name"),
         (("192.0.2.1", "1", "--tun", "x"), "--tun and --mtu are those of the device of --raw"),
         (("--listen", "7471", "--raw", "198.51.100.1"), "--raw tests a Responder"),
     ],

@@ -378,7 +378,7 @@ def test_known_failures_are_read(tmp_path: Path) -> None:
     file.write_text("# ours\ncrc-zero  # they know\n\nmsn-0\n")
     assert known_failures(str(file)) == {"crc-zero", "msn-0"}
     file.write_text("crc-zer\n")
-    with pytest.raises(MPAError, match="near it: crc-zero"):
+    with pytest.raises(MPAError, match="similar: crc-zero"):
         known_failures(str(file))
 
 

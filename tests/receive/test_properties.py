@@ -334,7 +334,7 @@ def findings_of(receiver: Receiver) -> list[dict[str, object]]:
 
 
 def damage(receiver: Receiver) -> list[tuple[object, ...]]:
-    """Rule, direction, count and frame of what damage made; what is sent again and again in vain is no damage."""
+    """Rule, direction, count and frame of what damage made; a retransmission without an answer is no damage."""
     return sorted(
         (f["rule"], f["direction"], f["count"], f["frame"])
         for f in findings_of(receiver)

@@ -201,12 +201,12 @@ def test_what_is_wrong_is_said() -> None:
         "error",
     )
     ((crc, severity),) = said(fields, "CRC")
-    assert crc.startswith("BAD, that of these octets is 0x") and severity == "error"
+    assert crc.startswith("BAD, the CRC of these octets is 0x") and severity == "error"
     draft = encode_fpdu(ulpdu, 512, origin="first-octet")
     assert said(fpdu_fields(draft, seq_at(512), stream()), "Marker")[1] == (
         (
             f"the FPDU begins 512 octets before, at sequence {seq_at(512)}; counted from its first octet, "
-            "as the drafts have it, expected 508"
+            "as in the drafts, expected 508"
         ),
         "warning",
     )
@@ -215,7 +215,7 @@ def test_what_is_wrong_is_said() -> None:
     assert said(fpdu_fields(padded, 0, stream(False)), "PAD") == [("not zero", "warning")]
     assert said(fpdu_fields(encode_fpdu(b""), 0, stream(False)), "ULPDU_Length")[0][1] == "warning"
     large = encode_fpdu(bytes(64769), allow_oversize=True)
-    assert said(fpdu_fields(large, 0, stream(False)), "ULPDU_Length") == [("above 64768", "error")]
+    assert said(fpdu_fields(large, 0, stream(False)), "ULPDU_Length") == [("above the limit of 64768", "error")]
     unused = encode_fpdu(ulpdu, crc=False)
     assert said(fpdu_fields(unused, 0, stream(False, crc=False)), "CRC") == [("not in use", None)]
     assert said(fpdu_fields(good[:600], seq_at(512), stream()), "payload") != []

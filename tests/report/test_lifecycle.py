@@ -86,14 +86,14 @@ SENTENCES = {
     "siw-client-killed": [
         "the Initiator closed (FIN, frame 1400), then the Responder (FIN, frame 1414)",
         (
-            "the Responder closed (FIN, frame 1430) and reset 82 times what the Initiator still sent: "
+            "the Responder closed (FIN, frame 1430) and reset 82 times, in answer to what the Initiator still sent: "
             "2 messages (117,136 octets) of the Initiator unacknowledged"
         ),
     ],
     "siw-rejected": [
         "the Responder closed (FIN, frame 19) before any FPDU was sent, then the Initiator (FIN, frame 20)",
         (
-            "rejected by the Responder (Reply, frame 13), without Private Data of the upper layer; "
+            "rejected by the Responder (Reply, frame 13), without Private Data from the upper layer; "
             "the Responder closed (FIN, frame 15)"
         ),
     ],
@@ -117,7 +117,7 @@ SENTENCES = {
     ],
     "suiw-two-hosts": [
         (
-            "the Responder closed (FIN, frame 11) and reset twice what the Initiator still sent: "
+            "the Responder closed (FIN, frame 11) and reset twice, in answer to what the Initiator still sent: "
             "2 messages (80 octets) of the Initiator unacknowledged"
         )
     ],
@@ -168,15 +168,15 @@ def test_the_scenarios_say_how_they_end() -> None:
 
 #: By a case of the catalogue: what the sentence begins with.
 BEGINS = {
-    "crc-zero": "CRC error in frame 8, then a Terminate by the receiver at frame 11, as RFC 5044 §8 asks",
+    "crc-zero": "CRC error in frame 8, then a Terminate from the receiver at frame 11, as RFC 5044 §8 specifies",
     "rst-in-answer": "the Responder reset it (RST, frame 9), 1 message (84 octets) of the Initiator unacknowledged",
-    "peer-gone": "the Responder no longer answered: the Initiator sent the same octets again 6 times in vain",
+    "peer-gone": "the Responder no longer answered: the Initiator sent the same octets again 6 times without an answer",
     "sent-again-twice": "still open when the capture ends",
     "fin-in-ulpdu": "the Initiator closed (FIN, frame ",
-    "requests-never-finished": "no more than 10 of 20 or more octets of an MPA Request: the ",
+    "requests-never-finished": "only 10 of 20 or more octets of an MPA Request: the ",
     "unanswered-closed": "the Responder did not answer the Request of frame 4: the ",
     "unanswered-silent": "the Responder did not answer the Request of frame 4; the capture ends at frame ",
-    "private-data-rejected": "rejected by the Responder (Reply, frame 5), without Private Data of the upper layer",
+    "private-data-rejected": "rejected by the Responder (Reply, frame 5), without Private Data from the upper layer",
     "no-end": "still open when the capture ends (last frame ",
 }
 

@@ -147,7 +147,7 @@ def test_what_several_processes_cannot_do_is_one_line_and_status_2(arguments: tu
 
 
 def test_an_open_file_cannot_be_read_by_several_processes() -> None:
-    with open(THREE, "rb") as file, pytest.raises(CaptureError, match="by its name"):
+    with open(THREE, "rb") as file, pytest.raises(CaptureError, match="a named file"):
         analyze(file, jobs=2)
 
 

@@ -104,7 +104,7 @@ def test_each_ready_to_receive_message(kind: str, flag: str, tmp_path: Path) -> 
     (page,) = crafted(tmp_path, f"rfc6581-rtr-{kind}")
     assert row(page, "Control Flag A") == ("peer-to-peer", "peer-to-peer", "peer-to-peer")
     offered, answered, both = row(page, f"Control Flag {flag}")
-    assert offered == answered == f"zero-length {WORDS[kind]}" and both == "both can do with it"
+    assert offered == answered == f"zero-length {WORDS[kind]}" and both == "both support it"
     offered, answered, sent = row(page, "ready to receive")
     assert WORDS[kind] in str(offered) and answered is not None and WORDS[kind] in answered
     assert sent is not None and f"sent: zero-length {WORDS[kind]} at frame" in sent

@@ -53,7 +53,7 @@ def test_many_of_one_address_are_one_finding(address: str, close: bool) -> None:
     assert found is not None
     size = 4 if close else 3
     assert (found.count, found.frame, found.last_frame, found.severity) == (300, 3, 299 * size + 3, "note")
-    assert found.detail == f"300 connections from {address} with a part of a Request each, and no more"
+    assert found.detail == f"300 connections from {address}, each with only part of a Request"
     assert [one.number for one in report.connections] == [*range(300)]
     assert {len(one.findings) for one in report.connections} == {int(close)}
     told = report.connections[7].as_dict()
@@ -76,8 +76,8 @@ def test_several_addresses_are_one_finding() -> None:
     found = attack(analyze(capture({"10.0.0.1": 20, "10.0.0.3": 30, "10.0.0.4": 2, "10.0.0.5": 17})))
     assert found is not None
     assert found.count == 67
-    assert found.detail.startswith("30 connections from 10.0.0.3 ")
-    assert found.detail.endswith("; 37 from 2 more such addresses")
+    assert found.detail.startswith("30 connections from 10.0.0.3, each with only part of a Request; ")
+    assert found.detail.endswith("; 37 from 2 other such addresses")
 
 
 def test_the_text_tells_one_of_them() -> None:

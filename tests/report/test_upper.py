@@ -63,7 +63,7 @@ def smb_direct(size: int, code: int = TOO_SMALL, *, by: str = "responder", **opt
 @pytest.mark.parametrize("code", [TOO_SMALL, NO_BUFFER])
 def test_a_terminate_names_what_smb_direct_agreed_on(code: int, m: tuple[int, int]) -> None:
     connection = smb_direct(16384, code, m=m)
-    found = "a buffer too small" if code == TOO_SMALL else "no buffer"
+    found = "a buffer that was too small" if code == TOO_SMALL else "no buffer"
     said = connection.verdict
     assert said.startswith("the Responder terminated it at frame ")
     assert "the Send of 16,384 octets (MSN 3, frames " in said
@@ -87,7 +87,7 @@ def test_the_limit_is_that_of_who_terminates() -> None:
 
 def test_what_passes_no_limit_names_none() -> None:
     said = smb_direct(1364).verdict
-    assert "the Send of 1,364 octets" in said and "found a buffer too small;" in said and "agreed" not in said
+    assert "the Send of 1,364 octets" in said and "found a buffer that was too small;" in said and "agreed" not in said
 
 
 def test_another_reason_names_no_limit() -> None:
@@ -104,7 +104,7 @@ def test_rpc_over_rdma_states_its_limit_in_private_data() -> None:
     private = struct.pack(">IBBBB", 0xF6AB0E18, 1, 0, 7, 3)
     talk = Conversation(ports=(None, NFS_PORT), private_data=(private, private)).send("initiator", bytes(6000))
     connection = ended(talk.ulpdu("responder", terminate(TOO_SMALL, 1, 1400)))
-    assert "found a buffer too small; RPC-over-RDMA had agreed on at most 4,096" in connection.verdict
+    assert "found a buffer that was too small; RPC-over-RDMA had agreed on at most 4,096" in connection.verdict
 
 
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
@@ -134,4 +134,4 @@ def test_connections_are_chosen_by_upper_layer() -> None:
         )
         assert some == [every[0], *(line for line in every[1:] if line.startswith("0,"))]
     for command in ("analyze", "startup"):
-        assert invoke(command, rping, "--ulp", "iser")[1] == "scapy-mpa: no connection is left by --ulp\n"
+        assert invoke(command, rping, "--ulp", "iser")[1] == "scapy-mpa: no connection matches --ulp\n"

@@ -25,7 +25,7 @@ def test_named(name: str, found: set[str]) -> None:
 
 @pytest.mark.parametrize("name", ["", "crcs", "origin", "CRC", "-", "crc ", "*"])
 def test_unknown(name: str) -> None:
-    with pytest.raises(UnknownRule, match=r"no rule is called"):
+    with pytest.raises(UnknownRule, match=r"there is no rule"):
         named(name)
 
 

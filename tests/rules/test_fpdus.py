@@ -221,7 +221,7 @@ def test_fpdus_longer_than_a_segment_where_siw_says_that_it_means_it(res: tuple[
         talk.say("a", octets[at : at + 800])
     (found,) = (one for one in findings(feed([talk.segments])) if one.rule.id == "fpdu-above-emss")
     said = f"; the {whose} has siw's experimental GSO flag: TSO, intended" if whose else ""
-    assert found.detail == f"an FPDU of 2024 octets, where no segment has more than 800{said}"
+    assert found.detail == f"an FPDU of 2024 octets, but no segment has more than 800{said}"
 
 
 def test_fpdus_longer_than_any_segment_though_no_syn_was_captured() -> None:
@@ -359,8 +359,8 @@ def test_octets_that_someone_wrote_in_place_of_a_length() -> None:
     frame = talk.say("a", b"EVIL" * 20)
     talk.put("a", seq, good)
     found = {one.rule.id: one.detail for one in findings(feed([talk.segments]))}
-    assert found["overlap"] == f"an octet differs from what frame {frame} brought: the CRC says which is right"
-    assert f"what frame {frame} brought fits TCP and no FPDU" in found["attack-injection"]
+    assert found["overlap"] == f"an octet differs from the copy in frame {frame}: the CRC says which is right"
+    assert f"the octets of frame {frame} fit TCP but no FPDU" in found["attack-injection"]
 
 
 def test_two_copies_that_are_both_fpdus() -> None:

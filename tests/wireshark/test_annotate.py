@@ -198,7 +198,7 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("{capture}", "{capture}"), "that is what is read"),
+        (("{capture}", "{capture}"), "this file is being read"),
         (("{capture}", "{capture}", "{out}"), "one capture"),
         (("-", "{out}"), "name the file"),
         (("{capture}", "{out}", "--direction", "initiator"), "both directions"),

@@ -211,7 +211,7 @@ def test_pipes_are_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)  # nobody writes: reading it would wait for ever
     for capture in ("-", pipe):
-        with pytest.raises(CaptureError, match="must be a file"):
+        with pytest.raises(CaptureError, match="must be a named file"):
             crosscheck(capture)
 
 
@@ -265,7 +265,7 @@ def test_status_and_table(monkeypatch: pytest.MonkeyPatch, said: list[Dissected]
     result = invoke(CRC_RPING)
     assert result.return_value == 0
     assert result.stdout == (
-        f"FPDUs: 35 ours, 35 of Wireshark {find_tshark().version_text}, 35 agreed; startup frames: 2, 2, 2\n"
+        f"FPDUs: 35 found by us, 35 by Wireshark {find_tshark().version_text}, 35 agreed; startup frames: 2, 2, 2\n"
         "no difference\n"
     )
     monkeypatch.setattr(Replayed, "said", said[:-1], raising=False)

@@ -280,7 +280,7 @@ def test_tunnels_and_links(link: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("{capture}", "{capture}"), "that is what is read"),
+        (("{capture}", "{capture}"), "this file is being read"),
         (("{capture}", "{out}", "--strip-markers", "--direction", "initiator"), "both directions"),
         (("{capture}", "{out}", "--strip-markers", "--order", "placed"), "order of the stream"),
         (("{capture}", "{out}", "--connection", "7"), "no connection 7"),

@@ -29,7 +29,7 @@ _WRAPS = setup(isn=(seq_add(0, -(1 + 20 + 54 + _SIZE + _SIZE // 2)), None))
 
 _CHALLENGES = peer("discard", "It drops the segment, and says by an acknowledgement which octet it expects.")
 _RESETS = peer("lose", "Its number is the next: it takes the connection for reset, and loses what it has of an FPDU.")
-_ENDS = peer("discard", "It takes the FIN for the end of the half connection, and drops all octets behind it.")
+_ENDS = peer("discard", "It takes the FIN as the end of the half connection, and drops all octets after it.")
 _FORGETS = peer("discard", "It keeps the FIN until octets come at its number, and forgets it then.")
 _TAKES = peer(
     "accept", "Nothing shows that it is old: it takes it, and drops what is really sent there.", ("terminate",)
@@ -37,8 +37,8 @@ _TAKES = peer(
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
 _DROPS = peer(
     "discard",
-    "It may drop what fits no FPDU without a word, takes the octets that TCP brings again, and goes on; if it reports "
-    "the error instead, it passes nothing on from there.",
+    "It may silently drop octets that fit no FPDU, accepts the octets that TCP retransmits, and continues; if it "
+    "reports the error instead, it passes nothing on from there.",
     ("terminate",),
 )
 _NOT_IN_STEP = peer("discard", "It answers the SYN by an acknowledgement, and drops the octets: its numbers stay.")

@@ -89,15 +89,15 @@ _LENGTHS = (
         (ulpdu_length(2, more=-1),), ("pad",), IGNORE, left=CRC_LEFT,
     ),
     Case(
-        "length-1-more", "ULPDU_Length is one too large: the CRC is looked for four octets later", "plain",
+        "length-1-more", "ULPDU_Length is one too large: the CRC is expected four octets later", "plain",
         (ulpdu_length(2, more=1),), _CRC, BAD_CRC,
     ),
     Case(
-        "length-4-less", "ULPDU_Length is four too small: the CRC is looked for four octets earlier", "plain",
+        "length-4-less", "ULPDU_Length is four too small: the CRC is expected four octets earlier", "plain",
         (ulpdu_length(2, more=-4),), _CRC, BAD_CRC,
     ),
     Case(
-        "length-4-more", "ULPDU_Length is four too large: the CRC is looked for in the next FPDU", "plain",
+        "length-4-more", "ULPDU_Length is four too large: the CRC is expected in the next FPDU", "plain",
         (ulpdu_length(2, more=4),), _CRC, BAD_CRC,
     ),
     Case(
@@ -105,7 +105,7 @@ _LENGTHS = (
         BAD_CRC,
     ),
     Case(
-        "length-65535-of-78", "ULPDU_Length says 65535 of a ULPDU of 78 octets: all that follows is waited for in vain",
+        "length-65535-of-78", "ULPDU_Length says 65535 of a ULPDU of 78 octets: the rest never comes",
         "plain", (ulpdu_length(2, is_=65535),), ("connection-lost",), LOSE,
     ),
     Case(
@@ -122,7 +122,7 @@ _LENGTHS = (
         ("ddp-msn",), MSN_MISSING,
     ),
     Case(
-        "ulpdu-4-octets-more", "A ULPDU that goes on for four octets", "plain", (resized(2, 82),), (), ACCEPT,
+        "ulpdu-4-octets-more", "A ULPDU that is four octets longer", "plain", (resized(2, 82),), (), ACCEPT,
         clause="RFC 5044 §4.1", left={**CRC_LEFT, "lengths": CaseOutcome(_CRC, BAD_CRC)},
     ),
     Case(
@@ -165,11 +165,11 @@ _CRCS = (
     *(
         Case(f"crc-{name}", purpose, "plain", (change,), _CRC, BAD_CRC, tests=("receiver-crc", "receiver-after-error"))
         for name, purpose, change in (
-            ("ulpdu-octet", "One bit of the ULPDU is another", damaged(2, 40)),
-            ("first-octet", "One bit of the DDP control octet is another", damaged(2, 2, 0x20)),
-            ("last-octet", "One bit of the last octet of the ULPDU is another", damaged(2, -5, 0x80)),
-            ("field-first-octet", "One bit of the first octet of the CRC field is another", damaged(2, -4)),
-            ("field-last-octet", "One bit of the last octet of the CRC field is another", damaged(2, -1, 0x80)),
+            ("ulpdu-octet", "One bit of the ULPDU is flipped", damaged(2, 40)),
+            ("first-octet", "One bit of the DDP control octet is flipped", damaged(2, 2, 0x20)),
+            ("last-octet", "One bit of the last octet of the ULPDU is flipped", damaged(2, -5, 0x80)),
+            ("field-first-octet", "One bit of the first octet of the CRC field is flipped", damaged(2, -4)),
+            ("field-last-octet", "One bit of the last octet of the CRC field is flipped", damaged(2, -1, 0x80)),
             ("zero", "The CRC field is zero though CRCs are in use", crc(2, 0)),
             ("ones", "The CRC field is all ones", crc(2, 0xFFFFFFFF)),
             ("reversed", "The CRC field has its octets in network byte order", crc(2, "reversed")),
@@ -177,12 +177,12 @@ _CRCS = (
         )
     ),
     Case(
-        "crc-pad-octet", "One bit of PAD is another, and the CRC is not", "plain",
+        "crc-pad-octet", "One bit of PAD is flipped, and the CRC is not recomputed", "plain",
         (says(_FIRST, _SAID, _sized(20, "send"), send(3, b"")), damaged(2, -5)), _CRC, BAD_CRC,
         tests=("receiver-crc",),
     ),
     Case(
-        "crc-length-octet", "One bit of ULPDU_Length is another: where the next FPDU begins is lost too", "plain",
+        "crc-length-octet", "One bit of ULPDU_Length is flipped, so the start of the next FPDU is lost too", "plain",
         (damaged(2, 1, 0x10),), _CRC, BAD_CRC, tests=("receiver-crc",),
     ),
     Case(
@@ -245,7 +245,7 @@ _HOLDS = (
         BAD_CRC,
     ),
     Case(
-        "fpdu-junk-behind", "What follows an FPDU is none, to the end", "markers",
+        "fpdu-junk-behind", "Nothing that follows an FPDU is an FPDU, to the end of the stream", "markers",
         (says(_FIRST, _SAID, "initiator send 60"), setup(mtu=9000), followed(2, _junk(6000))),
         ("crc", "fpdu-format", "terminate@peer"), BAD_CRC,
     ),
@@ -253,7 +253,7 @@ _HOLDS = (
 
 _AFTER = (
     Case(
-        "error-closed", "After an FPDU with a wrong CRC the peer closes without a word", "plain",
+        "error-closed", "After an FPDU with a wrong CRC the peer closes silently", "plain",
         (damaged(2, 40), answers(None), ends("fin", "responder")), ("crc", "error-closed@peer"), BAD_CRC,
     ),
     Case(

@@ -136,7 +136,7 @@ _OF_CULLEY = (
         clause="draft-culley-iwarp-mpa-02 §8.1",
     ),
     Case(
-        "culley-02-crc", "No startup frames, and one bit of an FPDU is another", "culley-02",
+        "culley-02-crc", "No startup frames, and one bit of an FPDU is flipped", "culley-02",
         (says(*("initiator send 600", "responder send 600") * 4, "initiator send 600"), damaged(5, 40)),
         ("crc", "terminate@peer"), BAD_CRC,
     ),
@@ -170,7 +170,7 @@ _ELSEWHERE = (
     ),
     *(
         Case(
-            f"crc-marker-{name}", f"One bit of {what} is another, and the CRC is not", "markers",
+            f"crc-marker-{name}", f"One bit of {what} is flipped, and the CRC is not recomputed", "markers",
             (_with_marker_at(12), damaged(2, 12 + at, mask)), ("crc", "terminate@peer"), BAD_CRC,
             tests=("receiver-crc",),
         )

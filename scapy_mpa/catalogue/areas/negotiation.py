@@ -154,7 +154,7 @@ _READY = (
         ("rtr-none-offered", "terminate"), ACCEPT,
     ),
     Case(
-        "rtr-none-offered", "A Request with A and no type of RTR message, and an FPDU all the same", "peer-to-peer",
+        "rtr-none-offered", "A Request with A and no type of RTR message, and yet an FPDU", "peer-to-peer",
         (_depths({"a": 1}, {"a": 1, "c": 1}), says("initiator send 30")), ("rtr-none-offered", "rtr-not-closed"),
         _NOT_READY,
     ),

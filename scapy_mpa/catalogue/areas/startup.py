@@ -158,7 +158,7 @@ _CUT = tuple(
     )
     for keep, what, raises in (
         (7, "in its Key: nobody can tell that it is MPA", ()),
-        (8, "as few as tell that it is MPA", ("startup-frame",)),
+        (8, "the fewest that identify it as MPA", ("startup-frame",)),
         (15, "one short of its Key", ("startup-frame",)),
         (16, "behind its Key", ("startup-frame",)),
         (19, "in PD_Length", ("startup-frame",)),
@@ -256,7 +256,8 @@ _ORDER = (
         by="responder",
     ),
     Case(
-        "reply-without-request", "A Reply to nothing", "plain", (_SILENT, says("start")), ("startup-reply-first",),
+        "reply-without-request", "A Reply without a Request", "plain", (_SILENT, says("start")),
+        ("startup-reply-first",),
         CLOSE, by="responder",
     ),
     Case(

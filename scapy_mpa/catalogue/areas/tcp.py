@@ -25,8 +25,8 @@ _FIRST, _SAID = "initiator send 30", "responder send 30"
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
 _DROPS = peer(
     "discard",
-    "It may drop the segment without a word, takes the octets that TCP brings again, and goes on; if it reports the "
-    "error instead, it passes nothing on from there.",
+    "It may silently drop the segment, accepts the octets that TCP retransmits, and continues; if it reports the error "
+    "instead, it passes nothing on from there.",
     ("terminate",),
 )
 _GIVES_UP = peer("wait", "It waits for the rest of each frame, gives up after a time and closes the connection.")

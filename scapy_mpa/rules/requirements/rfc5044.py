@@ -9,8 +9,9 @@ _LEAST, _MOST = MIN_MULPDU, MAX_MULPDU  # octets of a ULPDU
 
 RFC_5044: Sections = {
     "1.2": (
-        unseen("MUST", "who recovers ULPDUs out of order can say in which order they were sent", "interface"),
-        seen("MUST", "CRCs are in use unless the path is at least as safe without", "crc-off"),
+        unseen("MUST", "an implementation that recovers ULPDUs out of order can tell in which order they were "
+                       "sent", "interface"),
+        seen("MUST", "CRCs are in use unless the path is at least as safe without them", "crc-off"),
     ),
     "3": (
         seen("MUST", "one ULPDU in one FPDU", "fpdu-format", "ddp-header"),
@@ -26,26 +27,27 @@ RFC_5044: Sections = {
     "4.1": (
         seen("MUST", "the format of FPDUs", "fpdu-format", "deviating-sender"),
         seen("MUST", "PAD is sent as zero, and ignored", "pad", "receiver-pad"),
-        seen("MUST NOT", "the CRC field is there and not checked where CRCs are off", "receiver-crc-off", "crc-field"),
+        seen("MUST NOT", "the CRC field is present, and not checked, where CRCs are "
+                         "off", "receiver-crc-off", "crc-field"),
     ),
     "4.2": (
         seen("MUST", "the format of Markers", "marker-length", "deviating-sender"),
         seen("MUST", "RESERVED is sent as zero, and ignored", "marker-reserved", "receiver-marker-reserved"),
         seen("MUST", "the lowest two bits of FPDUPTR are sent as zero", "fpduptr-low-bits"),
-        seen("MUST", "they are taken for zero", "receiver-fpduptr-low-bits"),
+        seen("MUST", "they are treated as zero on reception", "receiver-fpduptr-low-bits"),
     ),
     "4.3": (
         seen("MUST", "every sender can send Markers if its receiver wants them", "marker-absent"),
         seen("MUST", "a Marker every 512 octets", "marker-position", "marker-absent"),
         seen("MUST", "FPDUPTR is the distance from ULPDU_Length", "marker-length", "fpduptr-origin"),
-        seen("MUST", "also where the sequence number wraps between the two", "marker-length"),
+        seen("MUST", "this also holds where the sequence number wraps between the two", "marker-length"),
         seen("MUST", "the CRC of an FPDU covers the Marker right before it", "crc"),
         seen("MUST", "the lowest two bits of FPDUPTR are taken for zero", "receiver-fpduptr-low-bits"),
         seen("MUST", "the first Marker stands before the first FPDU", "marker-first", "marker-position"),
         seen("MUST", "all Markers of an FPDU point to its ULPDU_Length", "marker-agree", "fpduptr-origin"),
         seen("MUST", "among several FPDUs a Marker points to the one that holds it", "marker-length"),
         seen("MUST", "a Marker between two FPDUs has FPDUPTR 0", "marker-length"),
-        unseen("MUST", "the boundaries of ULPDUs are kept on the way to DDP", "interface"),
+        unseen("MUST", "the boundaries of ULPDUs are preserved on the way to DDP", "interface"),
         unseen("MUST", "DDP is passed the ULPDU and its length, not Markers, headers and CRC", "interface"),
     ),
     "4.4": (
@@ -54,7 +56,7 @@ RFC_5044: Sections = {
         unseen("REQUIRED", "it need not let an administrator turn them off", "permission"),
         seen("MUST", "by default CRCs are in use", "crc-off"),
         unseen("SHOULD NOT", "an administrator does not turn them off without an equal protection", "administration"),
-        unseen("MUST", "the ULP notices nothing of it", "interface"),
+        unseen("MUST", "the ULP is not affected by that", "interface"),
         seen("MUST", "if the peer wants CRCs, they are sent and checked to the end", "crc", "receiver-crc"),
         seen("MUST", "if neither side wants them, they are not checked", "receiver-crc-off"),
         seen("MUST", "the CRC field is always there", "crc-field"),
@@ -68,7 +70,7 @@ RFC_5044: Sections = {
         seen("MUST", "MULPDU without Markers", "mulpdu"),
         seen("SHOULD", "ULPDUs are as long as MULPDU allows", "mulpdu-filled", "mulpdu"),
         seen("MUST NOT", "MULPDU is not below 128 octets however small EMSS is", "mulpdu-minimum"),
-        seen("MUST NOT", "nor where a segment is nearly full", "mulpdu-minimum"),
+        seen("MUST NOT", "nor is it where a segment is nearly full", "mulpdu-minimum"),
     ),
     "5.1": (
         seen("SHOULD", "MULPDU is computed from EMSS", "mulpdu"),
@@ -77,7 +79,7 @@ RFC_5044: Sections = {
             "SHOULD", "segments begin with FPDUs as far as TCP lets them",
             "alignment", "alignment-lost", "alignment-retransmission",
         ),
-        seen("REQUIRED", "a receiver works also where alignment is lost", "receiver-alignment"),
+        seen("REQUIRED", "a receiver also works where alignment is lost", "receiver-alignment"),
     ),
     "5.2": (seen("MUST", "a receiver finds FPDUs by ULPDU_Length", "receiver-alignment"),),
     "6": (
@@ -95,9 +97,10 @@ RFC_5044: Sections = {
     ),
     "7.1.1": (
         seen("MUST", "the Key of a Request", "startup-key", "startup-role"),
-        seen("MUST", "a Responder checks it and closes", "startup-not-closed", "receiver-startup-frame"),
+        seen("MUST", "a Responder checks it and closes if it is wrong", "startup-not-closed", "receiver-startup-frame"),
         seen("MUST", "the Key of a Reply", "startup-key", "startup-role"),
-        seen("MUST", "an Initiator checks it and closes", "startup-not-closed", "receiver-startup-frame"),
+        seen("MUST", "an Initiator checks it and closes if it is "
+                     "wrong", "startup-not-closed", "receiver-startup-frame"),
         seen("REQUIRED", "M says what its sender requires", "marker-absent"),
         seen("REQUIRED", "M in a Request: Markers from the Responder", "marker-absent"),
         seen("REQUIRED", "M in a Reply: Markers from the Initiator", "marker-absent"),
@@ -109,7 +112,8 @@ RFC_5044: Sections = {
         seen("MUST", "Res is sent as zero, and not checked", "startup-reserved-bits", "receiver-reserved-bits"),
         seen("MUST", "Rev is 1", "startup-revision", "startup-revision-differs"),
         seen("MUST", "Rev is checked", "receiver-revision"),
-        seen("MUST", "who cannot work with Rev closes", "receiver-revision", "rnic-foreign-revision"),
+        seen("MUST", "an endpoint that cannot work with Rev closes the "
+                     "connection", "receiver-revision", "rnic-foreign-revision"),
         seen("MUST", "PD_Length counts the Private Data", "startup-pd-length"),
         seen(
             "MUST", "a PD_Length that does not fit, or Private Data above 512 octets, ends in close",
@@ -129,11 +133,11 @@ RFC_5044: Sections = {
         ),
         unseen("SHOULD", "Private Data that is not acceptable is answered by R", "ulp"),
         seen(
-            "MUST", "MPA is left then, with the TCP connection open",
+            "MUST", "MPA is then left, with the TCP connection open",
             "startup-rejected-closed", "startup-fpdu-after-rejection",
         ),
         seen("SHOULD", "a Request that is acceptable is answered by a Reply without R", "startup-unanswered"),
-        unseen("SHOULD", "the Responder then takes what it receives for FPDUs", "interface"),
+        unseen("SHOULD", "the Responder then interprets what it receives as FPDUs", "interface"),
         seen("MUST", "an Initiator receives and validates a Reply first (rule 3)", "startup-fpdu-before-reply"),
         seen("MUST", "and closes if it is not valid", "startup-not-closed", "receiver-startup-frame"),
         seen(
@@ -147,19 +151,20 @@ RFC_5044: Sections = {
             "startup-key", "startup-not-closed", "receiver-startup-frame",
         ),
         unseen("SHOULD", "Private Data that is not acceptable is answered by R (rule 6)", "ulp"),
-        seen("MUST", "two Initiators are noticed by their Keys (rule 8)", "startup-role", "receiver-startup-frame"),
+        seen("MUST", "two Initiators are detected by their Keys (rule 8)", "startup-role", "receiver-startup-frame"),
         seen("SHOULD", "two Responders by a timeout", "startup-timeout"),
         seen("MUST", "PD_Length is validated (rule 9)", "startup-not-closed", "receiver-startup-frame"),
         unseen("MUST", "the buffer for Private Data is large enough", "internal"),
         seen("MUST NOT", "there is no more Private Data than PD_Length says", "startup-pd-length"),
         seen("MUST", "otherwise the frame is not valid", "startup-not-closed", "receiver-startup-frame"),
-        seen("SHOULD", "waiting for startup frames has an end (rule 10)", "startup-timeout"),
+        seen("SHOULD", "waiting for startup frames is limited by a timeout (rule 10)", "startup-timeout"),
         unseen("SHOULD", "so has the ULP's waiting for messages", "ulp"),
     ),
     "7.1.5": (
         seen("SHOULD", "MPA is started when no streaming data is under way", "startup-stream-data"),
         seen("MUST", "the rules of TCP hold", "overlap", "outside-window", "old-timestamp", "late-duplicate"),
-        seen("MUST", "TCP recovers what is lost also while stacks are changed", "gap", "overlap"),
+        seen("MUST", "TCP also recovers what is lost while the connection is handed to another "
+                     "stack", "gap", "overlap"),
     ),
     "7.2": (unseen("SHOULD", "DDP learns that the peer has closed", "interface"),),
     "8": (

@@ -9,8 +9,8 @@ RFC_6581: Sections = {
     "6": (
         seen("MUST", "Res is sent as zero, as in RFC 5044", "startup-reserved-bits"),
         seen("MUST NOT", "and not checked", "receiver-reserved-bits"),
-        seen("MUST", "what is enhanced has Rev 2 or above", "startup-enhanced-revision"),
-        seen("MUST", "a Responder takes Requests of Rev 1 too", "receiver-revision-1"),
+        seen("MUST", "an enhanced startup frame has Rev 2 or above", "startup-enhanced-revision"),
+        seen("MUST", "a Responder also accepts Requests of Rev 1", "receiver-revision-1"),
         seen("MUST", "with S, Private Data begins with the enhanced data", "startup-enhanced-data"),
     ),
     "7": (
@@ -61,10 +61,10 @@ RFC_6581: Sections = {
     "10": (
         seen("REQUIRED", "an enhanced Responder answers an enhanced Request by an enhanced Reply", "enhanced-reply"),
         seen("REQUIRED", "every Responder answers a plain Request by a plain Reply", "enhanced-reply"),
-        seen("MUST NOT", "a Request is plain where it asks for nothing enhanced", "enhanced-unused"),
-        seen("MUST", "a Responder takes plain Requests", "receiver-revision-1"),
+        seen("MUST NOT", "a Request that asks for nothing enhanced is not enhanced", "enhanced-unused"),
+        seen("MUST", "a Responder accepts plain Requests", "receiver-revision-1"),
         seen("MUST", "it answers an enhanced Request by an enhanced Reply", "enhanced-reply"),
         seen("MUST", "and a plain one by a plain one", "enhanced-reply"),
-        seen("MUST", "a Responder that is not enhanced closes at an enhanced Request", "enhanced-reply"),
+        seen("MUST", "a Responder without RFC 6581 closes the connection on an enhanced Request", "enhanced-reply"),
     ),
 }  # fmt: skip
