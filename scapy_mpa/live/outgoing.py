@@ -59,7 +59,7 @@ class OutgoingHalf:
         if not ulpdu:
             raise LocalProtocolError("a ULPDU must hold at least one octet", "ulpdu-length-zero", profile=self._profile)
         if len(ulpdu) > limit:
-            detail = f"a ULPDU of {len(ulpdu)} octets, where MULPDU is {limit} for an EMSS of {emss}"
+            detail = f"a ULPDU of {len(ulpdu)} octets, but MULPDU is {limit} for an EMSS of {emss}"
             raise LocalProtocolError(detail, "mulpdu", profile=self._profile)
         if self.has_ended:
             raise LocalProtocolError("a Terminate was sent, and must be the last FPDU", "terminate-last")
