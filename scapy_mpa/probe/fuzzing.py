@@ -31,7 +31,7 @@ from scapy_mpa.probe.judge import seen_words
 from scapy_mpa.probe.run import ProbeRun, RunSettings
 from scapy_mpa.probe.script import BareOctets, Finish
 from scapy_mpa.probe.seen import SeenPeer, Watcher
-from scapy_mpa.probe.target import Target
+from scapy_mpa.probe.target import Target, brings_back
 from scapy_mpa.system.names import printable
 
 #: What distinguishes an answer from others: how the startup ended, opcodes, numbers of a Terminate, the end.
@@ -144,7 +144,7 @@ class WireFuzzer:
 
     def come_back(self) -> bool:
         """Have the peer started anew; whether that can be done, and it is well."""
-        return self._target.restart() and self._target.is_back(self._health.is_well)
+        return brings_back(self._target, self._health.is_well)
 
     def smaller(self, case: WireCase) -> tuple[WireCase, bool]:
         """The case without the messages and changes that the peer goes without; whether it goes again at all.

@@ -30,7 +30,7 @@ from scapy_mpa.probe.judge import BAD, VERDICTS, Judge, ProbeJudgement, Spoken
 from scapy_mpa.probe.rawcarrier import RawTCP
 from scapy_mpa.probe.reach import Carriage
 from scapy_mpa.probe.seen import SeenPeer
-from scapy_mpa.probe.target import Target
+from scapy_mpa.probe.target import Target, brings_back
 from scapy_mpa.receive.scan import Layout
 
 _WRITE_OF_NOTHING = "{by} write '' stag=0"
@@ -131,7 +131,7 @@ class ProbeRun:
             if not self._is_well_after(result, is_last=case is cases[-1]):
                 result = self._gone(case, result)
                 yield self._known(result)
-                if not self._target.restart() or not self._target.is_back(self.is_well):
+                if not brings_back(self._target, self.is_well):
                     raise PeerGone(f"peer gone: it does not answer a clean connection any more, after {case.name}")
                 continue
             yield self._known(result)
@@ -144,7 +144,7 @@ class ProbeRun:
         try:
             seen = self._clean(echoes=True)
         except NotReached as error:
-            if not self._target.restart() or not self._target.is_back(self._answers):
+            if not brings_back(self._target, self._answers):
                 raise CannotStart(f"the clean connection before the first case: {error}") from None
             seen = self._clean(echoes=True)
         self._terms = self._terms._replace(echoes=seen.has_echoed)
@@ -205,7 +205,7 @@ class ProbeRun:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
         why = "a clean connection does not work any more"
-        if self._target.restart() and self._target.is_back(self.is_well):
+        if brings_back(self._target, self.is_well):
             self._give(case)
             if self._recovers():
                 why += "; it did after the case was repeated"

@@ -19,6 +19,8 @@ from scapy_mpa.system.programs import Program
 #: What stands for the port in a command.
 PORT = "{port}"
 _POLL = 0.05
+#: A peer that died may come back badly, a machine that crashed above all: so often is it started anew.
+_RESTARTS = 3
 
 
 class Connects(Protocol):
@@ -161,6 +163,11 @@ class Initiator:
     def close(self) -> None:
         """The same."""
         self.done()
+
+
+def brings_back(target: Target, works: Callable[[], bool]) -> bool:
+    """Start a peer anew until ``works`` is true, a few times at most; whether it came true."""
+    return any(target.is_back(works) for _ in range(_RESTARTS) if target.restart())
 
 
 def words(command: str, port: int = 0) -> list[str]:

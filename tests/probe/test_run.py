@@ -25,7 +25,7 @@ from scapy_mpa.probe.fitting import Clean
 from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun, Result, RunSettings, peers
 from scapy_mpa.probe.script import BareOctets, Finish, Send
 from scapy_mpa.probe.seen import SeenPeer
-from scapy_mpa.probe.target import Initiator, Responder, closing, words
+from scapy_mpa.probe.target import Initiator, Responder, brings_back, closing, words
 from tests.probe.peers import HOST, TERMS, TIMEOUT, our_initiator, our_responder, plain_server, run_of
 from tests.sampling import sample
 
@@ -244,6 +244,25 @@ def test_it_is_restarted_and_goes_on(tmp_path: Path) -> None:
     assert results[2].judgement.verdict != "peer gone"
     # At first, after the case, and after it was repeated.
     assert log.read_text() == "xxx"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "comes_back", "starts"),
+    [([True], True, 1), ([False, True], True, 2), ([False] * 9, False, 3), ([], False, 0)],
+)
+def test_a_peer_that_comes_back_badly_is_restarted_again(outcomes: list[bool], comes_back: bool, starts: int) -> None:
+    """A machine that crashed may crash again while it boots: three times at most; never without a command."""
+
+    class Machine(Responder):
+        started = 0
+
+        def restart(self) -> bool:
+            self.started += bool(outcomes)
+            return bool(outcomes)
+
+    machine = Machine(Connector(HOST, 1, TIMEOUT), None, 0.0)
+    assert brings_back(machine, lambda: outcomes[machine.started - 1]) is comes_back
+    assert machine.started == starts
 
 
 @contextmanager
