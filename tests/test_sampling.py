@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.conftest import REPO
-from tests.sampling import LONG, SAMPLED, parts_of, sample
+from tests.sampling import LONG, PARTS, SAMPLED, parts_of, sample
 
 FLOODS = "tests/hostile/test_floods.py::test_work_is_linear"
 
@@ -27,9 +27,10 @@ def test_a_seed_takes_the_same_cases_everywhere() -> None:
 
 
 def test_the_longest_beginning_counts() -> None:
-    assert parts_of("tests/receive/test_cuts_made.py::test_with_markers") == 5
+    assert parts_of("tests/receive/test_cuts_made.py::test_with_markers") == PARTS
     assert parts_of("tests/receive/test_cuts_made.py::test_what_once_went_wrong") == 1
-    assert parts_of("tests/framing/test_crc.py::test_any") == 1
+    assert parts_of("tests/framing/test_crc.py::test_any") == PARTS
+    assert parts_of("tests/hostile/test_floods.py::test_any") == SAMPLED["tests/hostile/test_floods.py"]
 
 
 @pytest.mark.parametrize("begin", [*SAMPLED, *LONG])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from scapy_mpa.cli.cluster import divides_among_machines
 from scapy_mpa.cli.judging import Judging
 from scapy_mpa.cli.lines import print_lines
 from scapy_mpa.cli.options import reads_all, warn_of_damage, warn_of_nothing, warn_of_remark
@@ -20,13 +21,14 @@ from scapy_mpa.system.whole import write_whole
 
 if TYPE_CHECKING:
     from scapy_mpa.messages.assembly import ConnectionMessages
-    from scapy_mpa.messages.reading import CapturedMessages
+    from scapy_mpa.messages.found import FoundMessages
     from scapy_mpa.messages.row import MessageRow
 
 
 @click.command("messages")
 @reads_all
 @lists_rows("messages", "text", "jsonl", "csv", PARQUET)
+@divides_among_machines
 @click.option(
     "--summary", "is_summary", is_flag=True, help="Print totals for each connection and kind of message instead."
 )
@@ -156,7 +158,7 @@ class _Wanted:
             yield message
 
 
-def _summary(found: CapturedMessages, wanted: Iterable[MessageRow], output_format: str) -> Iterator[str]:
+def _summary(found: FoundMessages, wanted: Iterable[MessageRow], output_format: str) -> Iterator[str]:
     from scapy_mpa.messages.summary import summaries
 
     for summary in summaries(wanted, found.shown):

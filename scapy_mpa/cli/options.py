@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from scapy_mpa.capture.ongoing import OngoingCaptures
     from scapy_mpa.cluster.run import Cluster
     from scapy_mpa.ipsec.associations import Associations
-    from scapy_mpa.messages.reading import CapturedMessages
+    from scapy_mpa.messages.found import FoundMessages
     from scapy_mpa.wireshark.found import FoundFPDUs, Order
 
-Found = TypeVar("Found", "FoundFPDUs", "CapturedMessages")
+Found = TypeVar("Found", "FoundFPDUs", "FoundMessages")
 
 
 _SECOND = 1_000_000_000
@@ -249,11 +249,29 @@ class Reading(NamedTuple):
         )
         return self._selected(found)
 
-    def messages(self, payload: bool, held: int) -> CapturedMessages:
+    def messages(self, payload: bool, held: int) -> FoundMessages:
         """The messages of what was asked for, with their octets or without; raises as :meth:`select` does."""
+        # All messages say more of the upper layer than the first ones, by which a report chooses.
+        return self._replace(protocols=())._selected(self._found_messages(payload, held))
+
+    def _found_messages(self, payload: bool, held: int) -> FoundMessages:
+        if self.cluster is not None:
+            from scapy_mpa.cluster.run import messages_on_cluster
+
+            return messages_on_cluster(
+                self.sources,
+                self.cluster,
+                payload=payload,
+                held=held,
+                directions=self.directions,
+                protocols=self.protocols,
+                selection=self.selection,
+                assumptions=self.assumptions,
+                limits=self.limits,
+            )
         from scapy_mpa.messages.reading import CapturedMessages
 
-        found = CapturedMessages(
+        return CapturedMessages(
             self.sources,
             payload=payload,
             held=held,
@@ -263,8 +281,6 @@ class Reading(NamedTuple):
             assumptions=self.assumptions,
             limits=self.limits,
         )
-        # All messages say more of the upper layer than the first ones, by which a report chooses.
-        return self._replace(protocols=())._selected(found)
 
     def _selected(self, found: Found) -> Found:
         try:

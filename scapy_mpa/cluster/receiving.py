@@ -7,7 +7,8 @@ segments alone: where a block ends, and the time that passes in it, is known fro
 from __future__ import annotations
 
 import pickle
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources
@@ -17,11 +18,10 @@ from scapy_mpa.cluster.shared import SharedFolder, said
 from scapy_mpa.errors import MPAError
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import part_of
-from scapy_mpa.report.part import ReportPart
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
-from scapy_mpa.values.segment import segment
+from scapy_mpa.values.segment import Segment, segment
 
 
 class ReceivingTask(NamedTuple):
@@ -44,7 +44,9 @@ def receive_share(task: ReceivingTask) -> str:
     Raises :class:`~scapy_mpa.errors.MPAError` if the folder cannot be read or written.
     """
     try:
-        part = _received(task)
+        receiver = Receiver(records=task.fpdus, assumptions=task.assumptions, limits=task.limits)
+        feed(task, receiver)
+        part = part_of(receiver, FrameIndex(Sources(()), limits=task.limits))
         name, file = task.folder.create("part")
         with file:
             pickle.dump(part, file, pickle.HIGHEST_PROTOCOL)
@@ -53,22 +55,26 @@ def receive_share(task: ReceivingTask) -> str:
     return name
 
 
-def read_part(folder: SharedFolder, name: str) -> ReportPart:
-    """What :func:`receive_share` found. Raises MPAError if the folder cannot be read."""
+def read_found(folder: SharedFolder, name: str) -> Any:
+    """What a task wrote into a file of the folder. Raises MPAError if that cannot be read."""
     try:
         with folder.open(name) as file:
-            part: ReportPart = pickle.load(file)
+            return pickle.load(file)
     except OSError as error:
         raise MPAError(f"{printable(folder.name)}: {said(error)}") from error
-    return part
 
 
-def _received(task: ReceivingTask) -> ReportPart:
-    receiver = Receiver(records=task.fpdus, assumptions=task.assumptions, limits=task.limits)
+def feed(task: ReceivingTask, receiver: Receiver, see: Callable[[Sequence[Segment]], None] | None = None) -> None:
+    """Hand a receiver all segments of a share; ``see`` is shown those of each block before.
+
+    Raises MPAError, or OSError, if the folder cannot be read.
+    """
     octets = released = 0
     for name, chunks, before in task.files:
         with task.folder.open(name) as file:
             for segments, mark in read_partition(file, chunks, before):
+                if see is not None:
+                    see(segments)
                 receiver.feed(segments)
                 if mark.last is not None:
                     frame, time = mark.last
@@ -81,4 +87,3 @@ def _received(task: ReceivingTask) -> ReportPart:
     if octets > released:
         receiver.release()
     receiver.finish()
-    return part_of(receiver, FrameIndex(Sources(()), limits=task.limits))

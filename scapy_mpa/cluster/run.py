@@ -18,15 +18,18 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources, name_of
 from scapy_mpa.capture.notes import Note
+from scapy_mpa.cluster.messages import ClusterMessages, MessageTask, ShareMessages, receive_messages
 from scapy_mpa.cluster.partition import part_of_chunk
 from scapy_mpa.cluster.reading import UnitRead, joined, read_unit, reading_task, torn, units_of
-from scapy_mpa.cluster.receiving import ReceivingTask, read_part, receive_share
+from scapy_mpa.cluster.receiving import ReceivingTask, read_found, receive_share
 from scapy_mpa.cluster.shared import HOW_TO_INSTALL, SharedFolder, said
 from scapy_mpa.errors import CaptureError, MPAError
 from scapy_mpa.report.analysis import Selection, report_of
 from scapy_mpa.report.model import Report
+from scapy_mpa.report.part import ReportPart
 from scapy_mpa.report.shares import require_files
 from scapy_mpa.system.names import encodable
+from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
 
@@ -60,24 +63,76 @@ def analyze_on_cluster(
         CaptureError: Nothing of a capture can be read, or it is no file.
         MPAError: Dask is not installed, the cluster cannot be reached, or its workers die again and again.
     """
+    with _shared_folder(sources, cluster, limits) as folder, _client(cluster) as client:
+        units, tasks = _divided(client, sources, folder, fpdus, selection, assumptions, limits)
+        parts: list[ReportPart] = [read_found(folder, name) for name in _done(client, receive_share, tasks)]
+    return _report(sources, units, parts, limits)
+
+
+def messages_on_cluster(
+    sources: Sources,
+    cluster: Cluster,
+    *,
+    payload: bool,
+    held: int,
+    directions: Sequence[Direction],
+    protocols: Sequence[str],
+    selection: Selection,
+    assumptions: Assumptions,
+    limits: Limits,
+) -> ClusterMessages:
+    """Find messages as :class:`~scapy_mpa.messages.reading.CapturedMessages` does.
+
+    They are read from the shared folder, which is removed when they are closed. Raises as :func:`analyze_on_cluster`.
+    """
+    with ExitStack() as stack:
+        folder = stack.enter_context(_shared_folder(sources, cluster, limits))
+        with _client(cluster) as client:
+            units, tasks = _divided(client, sources, folder, False, selection, assumptions, limits)
+            shares = [MessageTask(task, payload, held) for task in tasks]
+            found: list[ShareMessages] = [read_found(folder, name) for name in _done(client, receive_messages, shares)]
+        report = _report(sources, units, [share.part for share in found], limits)
+        closing = stack.pop_all()
+    return ClusterMessages(report, found, folder, closing, directions=directions, protocols=protocols)
+
+
+@contextmanager
+def _shared_folder(sources: Sources, cluster: Cluster, limits: Limits) -> Iterator[SharedFolder]:
+    """The folder of a run, which is removed at its end. Raises what the captures raise before that."""
     require_files(sources)
     with Captures(sources, limits=limits):
         pass  # it raises what it raises of any captures
     with ExitStack() as stack:
-        client = stack.enter_context(_client(cluster))
         parent = cluster.shared or stack.enter_context(TemporaryDirectory(prefix="scapy-mpa-"))
         folder = SharedFolder.made_in(parent)
         stack.callback(folder.remove)
-        shares = _shares(sources, _workers(client))
-        units = _read(client, sources, folder, shares, selection, limits)
-        tasks = []
-        for share in range(shares):
-            files, before = [], 0
-            for unit in units:
-                files.append((unit.name, [part_of_chunk(chunk, share) for chunk in unit.chunks], before))
-                before += unit.packets
-            tasks.append(ReceivingTask(folder, files, fpdus, assumptions, limits))
-        parts = [read_part(folder, name) for name in _done(client, receive_share, tasks)]
+        yield folder
+
+
+def _divided(
+    client: Any,
+    sources: Sources,
+    folder: SharedFolder,
+    fpdus: bool,
+    selection: Selection,
+    assumptions: Assumptions,
+    limits: Limits,
+) -> tuple[list[UnitRead], list[ReceivingTask]]:
+    """What the first stage found, and the tasks of the second."""
+    shares = _shares(sources, _workers(client))
+    units = _read(client, sources, folder, shares, selection, limits)
+    tasks = []
+    for share in range(shares):
+        files, before = [], 0
+        for unit in units:
+            files.append((unit.name, [part_of_chunk(chunk, share) for chunk in unit.chunks], before))
+            before += unit.packets
+        tasks.append(ReceivingTask(folder, files, fpdus, assumptions, limits))
+    return units, tasks
+
+
+def _report(sources: Sources, units: list[UnitRead], parts: list[ReportPart], limits: Limits) -> Report:
+    """The third stage: all parts as one report."""
     begins = _begins(sources, units)
     parts[0] = parts[0]._replace(
         captures=[encodable(name_of(source)) for source in sources],

@@ -7,20 +7,20 @@ more: from there on all of a connection goes into files, and is put together at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.messages.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
+from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.hearing import HalfReading, MessageListener
-from scapy_mpa.messages.row import MessageRow, row_of
+from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import DIRECTIONS
-from scapy_mpa.report.model import Report
 from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -39,55 +39,25 @@ _Event: TypeAlias = "tuple[int, int, int, int, int, int, int, _Plain] | tuple[in
 _Turn: TypeAlias = "tuple[int, int, int, int, int, int, _Plain]"
 
 
-class CapturedMessages(MessageListener):
-    """Reads a capture, or several merged by time; then iterating yields its messages, as often as one likes.
+class MessageReading(MessageListener):
+    """Puts the messages of what a receiver is fed into files.
 
-    ``report`` is the report without FPDUs: only messages of the connections that are left in it are yielded, of these
-    ``directions``, and of these upper layers. ``store`` makes what the messages are put into, where not all of them are
-    asked for. Use as a context manager. Raises as :func:`scapy_mpa.analyze` does, and
-    OSError if a temporary file cannot be written.
+    Raises OSError if a temporary file cannot be written.
 
-    Attributes:
-        messages: what is known of the messages of each connection of the report, by its number.
+    Args:
+        payload: whether messages have their octets.
+        held: octets of messages that wait for the rest of these at most.
+        store: makes what the messages are put into, where not all of them are asked for.
     """
 
-    def __init__(
-        self,
-        capture: CaptureSource | Sequence[CaptureSource],
-        *,
-        payload: bool = False,
-        held: int = DEFAULT_HELD,
-        store: Callable[[], MessageStore] = MessageStore,
-        directions: Sequence[Direction] = DIRECTIONS,
-        protocols: Sequence[str] = (),
-        selection: Selection = EVERYTHING,
-        assumptions: Assumptions = NOTHING,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
+    def __init__(self, payload: bool, held: int, store: Callable[[], MessageStore] = MessageStore) -> None:
         self._wants_payload = payload
         self._held = held
-        self._directions = directions
-        self._protocols = protocols
         self._make_store = store
         self._store, self._octets = store(), OctetStore()
         self.times = FrameTimes()
         self._spilled_octets, self._events = OctetStore(), cast("Sorted[_Event]", Sorted())
         super().__init__()
-        try:
-            self.read(capture, selection, assumptions, limits)
-            self._take_spilled()
-            self.assembly.finish()
-        except BaseException:
-            self.close()
-            raise
-        self.messages = {
-            there.number: self._connections[serial]
-            for serial, there in enumerate(self.connections)
-            if there is not None and serial in self._connections
-        }
-        for connection in self._connections.values():
-            for half in connection.halves:
-                half.requests.under_way.finish()
 
     # --- what Listener asks for ---
 
@@ -101,25 +71,47 @@ class CapturedMessages(MessageListener):
         #: The frame of the first error of each half connection.
         self._errors: dict[int, int] = {}
 
-    def __enter__(self) -> CapturedMessages:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Drop what waits in files."""
         for one in (self._store, self._octets, self.times, self._spilled_octets, self._events):
             one.close()
 
-    def connect(self, receiver: Receiver, report: Report) -> None:
-        """The capture has been read."""
-        super().connect(receiver, report)
+    def connect(self, receiver: Receiver, connections: Sequence[Connection]) -> None:
+        """All was read."""
+        super().connect(receiver, connections)
         for operation, reading in self.readings.items():
             if operation.first_error is not None:
                 self._errors[reading.half.half] = operation.first_error[0]
             if reading.ahead:
                 self._give_up(reading.half.connection)
+
+    def finish(self) -> None:
+        """Put together what waits, after all was heard. Raises OSError if a temporary file cannot be read."""
+        self._take_spilled()
+        self.assembly.finish()
+        for connection in self._connections.values():
+            for half in connection.halves:
+                half.requests.under_way.finish()
+
+    def in_order(self, numbers: Mapping[int, int]) -> Iterator[tuple[int, MessageValues, bytes | None]]:
+        """Yield the messages of numbered connections, and their octets, in the order of delivery.
+
+        Of each comes the number of its connection first. Those never delivered come behind all others, by that number.
+        """
+        for values in self._store.in_order(numbers):
+            number = numbers.get(values.half // 2)
+            if number is not None:
+                yield number, values, None if values.payload is None else self._octets.at(*values.payload)
+
+    @property
+    def heard(self) -> dict[int, ConnectionMessages]:
+        """What is known of the messages of each connection, by its number here."""
+        return self._connections
+
+    @property
+    def errors(self) -> dict[int, int]:
+        """The frame of the first error of each half connection that has one."""
+        return self._errors
 
     # --- what cannot be put together yet ---
 
@@ -177,7 +169,41 @@ class CapturedMessages(MessageListener):
         if last is not None:
             yield last
 
-    # --- what is yielded ---
+
+class CapturedMessages(MessageReading, FoundMessages):
+    """Reads a capture, or several merged by time; then iterating yields its messages, as often as one likes.
+
+    Use as a context manager. Raises as :func:`scapy_mpa.analyze` does, and OSError if a temporary file cannot be
+    written.
+    """
+
+    def __init__(
+        self,
+        capture: CaptureSource | Sequence[CaptureSource],
+        *,
+        payload: bool = False,
+        held: int = DEFAULT_HELD,
+        store: Callable[[], MessageStore] = MessageStore,
+        directions: Sequence[Direction] = DIRECTIONS,
+        protocols: Sequence[str] = (),
+        selection: Selection = EVERYTHING,
+        assumptions: Assumptions = NOTHING,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.directions, self.protocols = directions, protocols
+        super().__init__(payload, held, store)
+        try:
+            self.read(capture, selection, assumptions, limits)
+            self.finish()
+        except BaseException:
+            self.close()
+            raise
+        self._numbers = {
+            serial: there.number
+            for serial, there in enumerate(self.connections)
+            if there is not None and serial in self._connections
+        }
+        self.messages = {number: self._connections[serial] for serial, number in self._numbers.items()}
 
     @property
     def store(self) -> MessageStore:
@@ -186,32 +212,16 @@ class CapturedMessages(MessageListener):
 
     def __iter__(self) -> Iterator[MessageRow]:
         """Yield the messages in the order of delivery; those never delivered come behind all others."""
-        shown = self.shown_halves()
-        for values in self._store:
-            half = values.half
-            number = shown.get(half)
-            if number is None:
-                continue
-            payload = None
-            if values.payload is not None:
-                payload = self._octets.at(*values.payload)
-            yield row_of(values, number, DIRECTIONS[half & 1], self._errors.get(half), payload)
+        shown = self.shown_numbers()
+        for number, values, payload in self.in_order(self._numbers):
+            side = values.half & 1
+            if number in shown and DIRECTIONS[side] in self.directions:
+                yield row_of(values, number, DIRECTIONS[side], self._errors.get(values.half), payload)
 
     def shown_halves(self) -> dict[int, int]:
         """The half connections that are yielded, and the number of their connection."""
-        left = {id(connection) for connection in self.report.connections}
-        found = {}
-        for serial, connection in enumerate(self.connections):
-            if connection is None or id(connection) not in left or serial not in self._connections:
-                continue
-            if self._protocols and self._connections[serial].upper.name not in self._protocols:
-                continue
-            for direction in self._directions:
-                found[2 * serial + DIRECTIONS.index(direction)] = connection.number
-        return found
-
-    @property
-    def shown(self) -> list[tuple[Connection, ConnectionMessages]]:
-        """The connections of which messages are yielded."""
-        numbers = {*self.shown_halves().values()}
-        return [(one, self.messages[one.number]) for one in self.report.connections if one.number in numbers]
+        shown = self.shown_numbers()
+        sides = [DIRECTIONS.index(direction) for direction in self.directions]
+        return {
+            2 * serial + side: number for serial, number in self._numbers.items() if number in shown for side in sides
+        }

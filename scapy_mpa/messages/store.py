@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import marshal
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import merge
 from typing import IO, Any, TypeAlias
 
@@ -28,7 +28,7 @@ _NEVER = 1 << 63
 
 _Row: TypeAlias = "tuple[Any, ...]"
 #: What is sorted by: the frame of delivery; of those never delivered connection and last frame; then as they came.
-_Key: TypeAlias = "tuple[int, int, int, int]"
+Key: TypeAlias = "tuple[int, int, int, int]"
 
 
 class _Rows:
@@ -124,8 +124,11 @@ class MessageStore:
         else:
             self._in_order.answer(number, answer)
 
-    def __iter__(self) -> Iterator[MessageValues]:
-        """Yield all messages by the frame of their delivery, then those never delivered by their last frame."""
+    def in_order(self, numbers: Mapping[int, int]) -> Iterator[MessageValues]:
+        """Yield all messages by the frame of their delivery, then those never delivered by connection and last frame.
+
+        ``numbers`` has the numbers by which connections follow one another.
+        """
         make = MessageValues._make
         if not self._late.count:
             yield from map(make, self._in_order)
@@ -133,9 +136,9 @@ class MessageStore:
         late: Sorted[tuple[int, int, int, int, _Row]] = Sorted()
         try:
             for number, row in enumerate(self._late):
-                late.add((*_key(MessageValues._make(row), number), row))
+                late.add((*key_of(MessageValues._make(row), number, numbers), row))
             behind = ((one[:4], one[4]) for one in late)
-            before = ((_key(make(row), -1), row) for row in self._in_order)
+            before = ((key_of(make(row), -1, numbers), row) for row in self._in_order)
             for _, row in merge(before, behind, key=_first):
                 yield make(row)
         finally:
@@ -177,11 +180,12 @@ class RequestStore(MessageStore):
         self.answered[number] = answer[3]
 
 
-def _key(row: MessageValues, number: int) -> _Key:
+def key_of(row: MessageValues, number: int, numbers: Mapping[int, int]) -> Key:
+    """What messages are sorted by; ``number`` is that of the message, ``numbers`` those of the connections."""
     if row.delivered_frame:
         return row.delivered_frame, 0, 0, number
-    return _NEVER, row.half // 2, row.last_frame, number
+    return _NEVER, numbers.get(row.half // 2, -1), row.last_frame, number
 
 
-def _first(item: tuple[_Key, _Row]) -> _Key:
+def _first(item: tuple[Key, _Row]) -> Key:
     return item[0]

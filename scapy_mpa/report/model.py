@@ -60,12 +60,7 @@ class Report:
     @property
     def deviations(self) -> Deviations:
         """What senders do wrong, for whoever reads the same traffic and cannot look at it twice."""
-        halves = [half for one in self.connections for half in (one.initiator, one.responder)]
-        return {
-            (half.key, half.seq_start): half.diagnosis
-            for half in halves
-            if half.diagnosis is not None and half.seq_start is not None
-        }
+        return deviations_of(self.connections)
 
     def select(
         self,
@@ -215,3 +210,13 @@ def _counted(report: Report) -> Tally:
         tally.count(connection)
     tally.count_findings(report.findings)
     return tally
+
+
+def deviations_of(connections: Sequence[Connection]) -> Deviations:
+    """What the senders of connections do wrong, by half connection."""
+    halves = [half for one in connections for half in (one.initiator, one.responder)]
+    return {
+        (half.key, half.seq_start): half.diagnosis
+        for half in halves
+        if half.diagnosis is not None and half.seq_start is not None
+    }

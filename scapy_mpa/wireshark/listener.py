@@ -69,6 +69,37 @@ class Listener:
         Raises as :func:`scapy_mpa.analyze` does.
         """
 
+        def feed(receiver: Receiver) -> Sequence[Connection]:
+            self.report = read_into(receiver, capture, selection, self.see)
+            return self.report.connections
+
+        def look() -> Deviations:
+            try:
+                rewind(capture)
+            except CaptureError:
+                self.remark = READ_ONCE
+                return {}
+            report = analyze(capture, fpdus=False, selection=selection, assumptions=assumptions, limits=limits)
+            if report.deviations:
+                rewind(capture)
+            return report.deviations
+
+        return self.hear(feed, look, assumptions, limits, make_findings)
+
+    def hear(
+        self,
+        feed: Callable[[Receiver], Sequence[Connection]],
+        look: Callable[[], Deviations],
+        assumptions: Assumptions,
+        limits: Limits,
+        make_findings: Callable[[Quota | None], Findings] = Findings,
+    ) -> Receiver:
+        """Hear of what a receiver is fed, and hear it anew if it takes what an analysis finds out of senders.
+
+        ``feed`` hands all segments to a receiver, and returns its connections as a report has them, in its order;
+        ``look`` finds out, by reading the same segments, in what the senders deviate.
+        """
+
         def read(deviations: Deviations) -> Receiver:
             receiver = Receiver(
                 sink=self.sink,
@@ -78,25 +109,15 @@ class Listener:
                 make_findings=make_findings,
                 deviations=deviations,
             )
-            self.report = read_into(receiver, capture, selection, self.see)
-            self.connect(receiver, self.report)
+            self.connect(receiver, feed(receiver))
             return receiver
 
         receiver = read({})
-        if not receiver.context.has_doubt:
-            return receiver
-        try:
-            rewind(capture)
-        except CaptureError:
-            self.remark = READ_ONCE
-            return receiver
-        deviations = analyze(
-            capture, fpdus=False, selection=selection, assumptions=assumptions, limits=limits
-        ).deviations
-        if deviations:
-            rewind(capture)
-            self.begin()
-            receiver = read(deviations)
+        if receiver.context.has_doubt:
+            deviations = look()
+            if deviations:
+                self.begin()
+                receiver = read(deviations)
         return receiver
 
     def see(self, segments: Sequence[Segment]) -> None:
@@ -134,8 +155,8 @@ class Listener:
             self._mpas.append(mpa)
         return serial
 
-    def connect(self, receiver: Receiver, report: Report) -> None:
-        """The capture has been read."""
-        there = dict(zip(map(id, receiver.connections), report.connections, strict=True))
+    def connect(self, receiver: Receiver, connections: Sequence[Connection]) -> None:
+        """All was read; ``connections`` are those of the receiver as a report has them."""
+        there = dict(zip(map(id, receiver.connections), connections, strict=True))
         self.connections = [there.get(id(mpa)) for mpa in self._mpas]
         self._mpas, self._serials = [], {}

@@ -18,11 +18,15 @@ import pytest
 
 from scapy_mpa.capture.joining import sources_of
 from scapy_mpa.cluster import run as cluster_run
+from scapy_mpa.cluster.messages import receive_messages
 from scapy_mpa.cluster.reading import read_unit
 from scapy_mpa.cluster.receiving import receive_share
-from scapy_mpa.cluster.run import Cluster, analyze_on_cluster
+from scapy_mpa.cluster.run import Cluster, analyze_on_cluster, messages_on_cluster
 from scapy_mpa.errors import MPAError
+from scapy_mpa.messages.assembly import DEFAULT_HELD
+from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.report.analysis import EVERYTHING, analyze
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.assumptions import NOTHING
 from scapy_mpa.values.limits import DEFAULT_LIMITS
@@ -36,6 +40,7 @@ from tests.conftest import PCAPS
 distributed: Any = pytest.importorskip("distributed")
 
 THREE, REORDERED = str(PCAPS / "siw-three-in-a-row.pcap"), str(PCAPS / "markers-reordered.pcap")
+LOSSY = str(PCAPS / "markers-lossy.pcap.zst")
 
 
 @contextmanager
@@ -81,6 +86,10 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("analyze", "--format", "json", THREE, REORDERED),
         ("analyze", str(PCAPS / "faulty-pad.pcap"), THREE, "--port", "7471"),
         ("fpdus", "--format", "csv", THREE, "--connection", "1"),
+        ("messages", "--format", "jsonl", "--payload", THREE, REORDERED),
+        ("messages", "--format", "csv", LOSSY, THREE),
+        ("messages", "--summary", THREE, REORDERED),
+        ("messages", THREE, "--connection", "1", "--direction", "initiator", "--opcode", "Send"),
     ],
 )
 def test_the_command_prints_what_it_prints_alone(two: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
@@ -100,10 +109,11 @@ def test_workers_of_this_machine(day: Path, count: int) -> None:
     assert (many.stdout, many.stderr, many.returncode) == (alone.stdout, alone.stderr, alone.returncode)
 
 
-def test_parquet(two: str, day: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["fpdus", "messages"])
+def test_parquet(two: str, day: Path, tmp_path: Path, command: str) -> None:
     names = tmp_path / "alone.parquet", tmp_path / "many.parquet"
     for name, more in zip(names, ((), ("--cluster", two, "--shared", f"file://{tmp_path}")), strict=True):
-        assert run("fpdus", "--format", "parquet", "-o", str(name), str(day), *more).returncode == 0
+        assert run(command, "--format", "parquet", "-o", str(name), str(day), *more).returncode == 0
     assert names[0].read_bytes() == names[1].read_bytes()
 
 
@@ -171,6 +181,28 @@ def test_a_worker_that_is_killed(
     mark = tmp_path / "killed"
     monkeypatch.setattr(cluster_run, name, partial(dying, does=does, mark=mark, after=after))
     assert everything(found(day, two, tmp_path)) == everything(analyze(day))
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_worker_that_is_killed_over_messages(
+    two: str, day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    mark = tmp_path / "killed"
+    monkeypatch.setattr(cluster_run, "receive_messages", partial(dying, does=receive_messages, mark=mark, after=after))
+    many = messages_on_cluster(
+        sources_of(day),
+        Cluster(two, shared=str(tmp_path)),
+        payload=False,
+        held=DEFAULT_HELD,
+        directions=DIRECTIONS,
+        protocols=(),
+        selection=EVERYTHING,
+        assumptions=NOTHING,
+        limits=DEFAULT_LIMITS,
+    )
+    with many, CapturedMessages(sources_of(day)) as alone:
+        assert [*many] == [*alone] != []
     assert mark.exists()
 
 

@@ -6,18 +6,28 @@ import json
 import random
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 from scapy_mpa.capture.joining import Joining, sources_of
 from scapy_mpa.capture.named import Sources
+from scapy_mpa.cluster import messages as cluster_messages
 from scapy_mpa.cluster import partition, reading, run
 from scapy_mpa.cluster.reading import ReadingTask, joined, units_of
-from scapy_mpa.errors import CaptureError
+from scapy_mpa.errors import CaptureError, MPAError
+from scapy_mpa.messages.assembly import DEFAULT_HELD
+from scapy_mpa.messages.found import FoundMessages
+from scapy_mpa.messages.reading import CapturedMessages
+from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.messages.summary import summaries
 from scapy_mpa.report.analysis import EVERYTHING, Selection, analyze
 from scapy_mpa.report.fpdus import STYLES, log_lines
+from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.assumptions import NOTHING
 from scapy_mpa.values.limits import DEFAULT_LIMITS
@@ -59,6 +69,20 @@ def many(sources: Sources, selection: Selection = EVERYTHING) -> tuple[str, str]
         return "refused", str(refused)
 
 
+def messages(found: FoundMessages) -> tuple[list[MessageRow], list[dict[str, Any]], list[str]]:
+    """All that ``messages`` has of what was found: rows with their octets, and their sums."""
+    with found:
+        rows = [*found]
+        return rows, [summary.as_dict() for summary in summaries(rows, found.shown)], found.report.damage
+
+
+def messages_of_many(sources: Sources, **chosen: Any) -> FoundMessages:
+    """Those that the cluster finds."""
+    given: dict[str, Any] = {"directions": DIRECTIONS, "protocols": (), "selection": EVERYTHING, **chosen}
+    given |= {"assumptions": NOTHING, "limits": DEFAULT_LIMITS, "held": DEFAULT_HELD}
+    return run.messages_on_cluster(sources, run.Cluster(), payload=True, **given)
+
+
 def units(here: Here) -> list[list[str]]:
     """The names of the files that were read together."""
     return [[Path(name).name for name in task.names] for task in here.tasks if isinstance(task, ReadingTask)]
@@ -86,6 +110,60 @@ def test_many_connections_that_cross_files(monkeypatch: pytest.MonkeyPatch, tmp_
     for selection in (EVERYTHING, Selection(ports=(40003, 40004)), Selection(hosts=(bytes((10, 0, 0, 1)),))):
         assert many(sources, selection) == one(sources, selection)
     assert units(here)[:5] == [["cut.pcap"], *([f"cut.pcap{n}"] for n in range(1, 5))]
+
+
+def test_messages_of_every_capture_and_cut_into_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use(monkeypatch, 2)
+    seen = set()
+    for path in captures():
+        alone = messages(CapturedMessages(path, payload=True))
+        assert messages(messages_of_many(sources_of(path))) == alone, path
+        seen |= {(row.delivered_frame is None, row.answer is None, row.after_error) for row in alone[0]}
+        if path.suffix == ".pcap":
+            rotation(tmp_path / path.stem, recorded(path), 4)
+            sources = sources_of(tmp_path / path.stem)
+            assert messages(messages_of_many(sources)) == messages(CapturedMessages(sources, payload=True)), path
+    # Messages that were never delivered, that were answered, and behind an error.
+    assert (
+        {True} <= {one[0] for one in seen}
+        and {False} <= {one[1] for one in seen}
+        and {True} <= {one[2] for one in seen}
+    )
+
+
+def test_messages_of_many_connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Little is read at a time; some are chosen; messages never delivered, of several connections."""
+    monkeypatch.setattr(cluster_messages, "_ROWS", 7)
+    use(monkeypatch, 3)
+    path = tmp_path / "whole.pcap"
+    write_capture("thousand", path, 2_000_000, seed=3)
+    of = recorded(path)
+    rng = random.Random(5)
+    lossy = Recorded(of.link_type, [one for one in of.records if rng.random() > 0.01])
+    rotation(tmp_path / "day", lossy, 5)
+    sources = sources_of([tmp_path / "day"])
+    alone = messages(CapturedMessages(sources, payload=True))
+    assert len({row.connection for row in alone[0] if row.delivered_frame is None}) > 3
+    assert messages(messages_of_many(sources)) == alone
+    chosen: dict[str, Any] = {"directions": ("responder",), "selection": Selection(ports=(40003, 40004))}
+    some = messages(CapturedMessages(sources, payload=True, **chosen))
+    assert some[0]
+    assert messages(messages_of_many(sources, **chosen)) == some
+    none = messages_of_many(sources, protocols=("rping",))
+    assert [*none] == [] and none.shown == []
+    none.close()
+
+
+def test_the_folder_is_there_until_the_messages_are_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use(monkeypatch, 2)
+    monkeypatch.setattr(run, "TemporaryDirectory", partial(TemporaryDirectory, dir=tmp_path))
+    found = messages_of_many(sources_of(THREE))
+    assert [*found] == [*found] != []
+    assert [*tmp_path.iterdir()]
+    found.close()
+    assert not [*tmp_path.iterdir()]
+    with pytest.raises(MPAError, match="the shared folder cannot be used"):
+        list(found)
 
 
 @pytest.mark.parametrize("joining", ["auto", "follow", "merge"])

@@ -1,0 +1,62 @@
+"""The messages of captures, wherever they were found, and the report that says which of them are yielded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from scapy_mpa.messages.assembly import ConnectionMessages
+from scapy_mpa.messages.row import MessageRow
+from scapy_mpa.report.connection import Connection
+from scapy_mpa.report.model import Report
+from scapy_mpa.tcp.half import Direction
+
+Self = TypeVar("Self", bound="FoundMessages")
+
+
+class FoundMessages(ABC):
+    """Messages; iterating yields them, as often as one likes. Use as a context manager.
+
+    Attributes:
+        report: without FPDUs; only messages of the connections that are left in it are yielded.
+        remark: a line that says what was not looked into, None if there is nothing.
+        messages: what is known of the messages of each connection of the report, by its number.
+        directions: those of which messages are yielded.
+        protocols: the upper layers of which messages are yielded; none names all.
+    """
+
+    report: Report
+    remark: str | None
+    messages: dict[int, ConnectionMessages]
+    directions: Sequence[Direction]
+    protocols: Sequence[str]
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[MessageRow]:
+        """Yield the messages in the order of delivery; those never delivered come behind all others."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Drop what waits in files."""
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def shown_numbers(self) -> set[int]:
+        """The numbers of the connections of which messages are yielded."""
+        return {
+            one.number
+            for one in self.report.connections
+            if one.number in self.messages
+            and (not self.protocols or self.messages[one.number].upper.name in self.protocols)
+        }
+
+    @property
+    def shown(self) -> list[tuple[Connection, ConnectionMessages]]:
+        """The connections of which messages are yielded."""
+        shown = self.shown_numbers()
+        return [(one, self.messages[one.number]) for one in self.report.connections if one.number in shown]
