@@ -17,34 +17,25 @@ from hypothesis import settings
 Case = TypeVar("Case")
 
 #: Into how many parts the cases of a test are dealt out of which nothing else is said here.
-PARTS = 5
+PARTS = 10
 
 #: Into how many parts the cases of each test are dealt out whose id begins so; the longest beginning counts.
 SAMPLED = {
-    # Captures, each in many forms.
-    "tests/capture/test_streams.py::test_what_does_not_go": 8,
-    "tests/capture/test_tunnel.py::test_in_a_tunnel": 8,
-    "tests/catalogue/test_command.py::test_each_is_explained": 8,
-    "tests/cluster/test_dask.py::test_what_does_not_go": 6,
-    "tests/cli/test_file_names.py::test_what_is_printed": 10,
     "tests/cli/test_signals.py::test_at_any_moment": 60,
     "tests/live/test_bad_network.py": 16,
     "tests/live/test_driver.py::test_listen_survives": 50,
-    "tests/live/test_rdmap.py::test_segments_that_are": 6,
-    "tests/layers/test_session.py::test_delivered_order": 6,
     "tests/layers/test_session.py::test_packets_know": 24,
     "tests/layers/test_session.py::test_placed_order": 12,
     "tests/layers/test_session.py::test_what_is_written": 24,
     "tests/page/test_page.py::test_every_capture": 20,
     "tests/page/test_page.py::test_pages_of_mutated": 20,
-    "tests/plot/test_pictures.py::test_every_capture": 10,
-    "tests/probe/test_breaking.py::test_exactly_these_fail": 20,
+    "tests/probe/test_breaking.py::test_exactly_these_fail": 24,
     # Captures cut and lossy, and what makes them by the number.
     "tests/receive/test_attack.py::test_draws": 25,
-    "tests/receive/test_attack.py::test_what_tcp_would": 6,
     "tests/receive/test_cuts_made.py::test_what_once_went_wrong": 1,
     # Hostile input: floods, and mutated captures by the hundred.
-    "tests/hostile/test_floods.py": 8,
+    "tests/hostile/test_floods.py": 16,
+    "tests/hostile/test_overlaps.py::test_work_is_bounded": 40,
 }
 
 #: Tests of few cases that take long, and are run by `--all` alone.
