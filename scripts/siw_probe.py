@@ -31,6 +31,8 @@ from rich.table import Table
 #: How probe ends if it gave all its cases: all pass, some fail.
 _COMPLETE = (0, 1)
 _VERDICTS = ("pass", "allowed", "unsupported", "fail", "no answer", "peer gone")
+#: How many cases a row names.
+_NAMED = 4
 #: Of a table, in characters.
 _WIDTH = 400
 
@@ -75,7 +77,7 @@ def read(path: Path) -> Iterator[dict[str, object]]:
 
 
 def tables(runs: list[Run], folder: Path, console: Console) -> None:
-    """How many cases came to which verdict, and each case that failed in some run."""
+    """How many cases came to which verdict, and what went wrong in those that failed: a row for each deviation."""
     found = {run: [*read(run.results(folder))] for run in runs if run.results(folder).exists()}
     counts = Table("run", "cases", *_VERDICTS, box=box.MARKDOWN)
     for run, results in found.items():
@@ -84,27 +86,21 @@ def tables(runs: list[Run], folder: Path, console: Console) -> None:
     console.print(counts)
     gone = {one["case"] for results in found.values() for one in results if one["verdict"] == "peer gone"}
     for role in dict.fromkeys(run.role for run in found):
-        of_role = {run: {one["case"]: one for one in found[run]} for run in found if run.role == role}
-        failed = {
-            (case, one["clause"]): None
-            for results in of_role.values()
-            for case, one in results.items()
-            if one["verdict"] == "fail" and case not in gone
-        }
-        table = Table(role, "clause", *(run.form for run in of_role), box=box.MARKDOWN)
-        for case, clause in failed:
-            cells = (_cell(results.get(case)) for results in of_role.values())
-            table.add_row(f"`{case}`", str(clause), *cells)
+        of_role = [run for run in found if run.role == role]
+        deviations: dict[tuple[str, str], dict[str, Counter[str]]] = {}
+        for run in of_role:
+            for one in found[run]:
+                if one["verdict"] == "fail" and one["case"] not in gone:
+                    cases = deviations.setdefault((str(one["clause"]), str(one["reason"] or "")), {})
+                    cases.setdefault(str(one["case"]), Counter())[run.form] += 1
+        table = Table("clause", role, *(run.form for run in of_role), "cases", box=box.MARKDOWN)
+        for (clause, reason), cases in sorted(deviations.items(), key=lambda each: -len(each[1])):
+            times = (str(sum(by[run.form] for by in cases.values()) or "") for run in of_role)
+            more = f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else ""
+            names = ", ".join(f"`{case}`" for case in [*cases][:_NAMED])
+            table.add_row(clause, reason.replace("|", "\\|"), *times, names + more)
         console.print()
         console.print(table)
-
-
-def _cell(result: dict[str, object] | None) -> str:
-    """What came of a case in a run."""
-    if result is None:
-        return ""
-    reason = str(result["reason"] or "").replace("|", "\\|")
-    return reason if result["verdict"] == "fail" else str(result["verdict"])
 
 
 @click.command()

@@ -77,7 +77,7 @@ class Decryption:
         ``is_whole``: the capture did not cut it.  Why it cannot be opened is noted for its frame, captured at ``time``.
         """
         if len(sealed) < ESP_HEADER_LENGTH:
-            notes.add("esp-payload", frame, time, f"{len(sealed)} octets are no ESP packet")
+            notes.add("esp-payload", frame, time, f"{len(sealed)} octets are not an ESP packet")
             return None
         spi, low = int.from_bytes(sealed[:4], "big"), int.from_bytes(sealed[4:8], "big")
         index = self._associations.index_of(addresses, spi)
@@ -106,7 +106,9 @@ class Decryption:
             notes.add(rule, frame, time, f"SPI {spi:#010x}, sequence number {low}, {_between(addresses)}: {error}")
             return None
         if cipher.is_verified and not self._again and not followed.take(seq):
-            notes.add("esp-replay", frame, time, f"SPI {spi:#010x} {_between(addresses)}: sequence number {low} again")
+            notes.add(
+                "esp-replay", frame, time, f"SPI {spi:#010x} {_between(addresses)}: sequence number {low} is not new"
+            )
             return None
         return opened
 

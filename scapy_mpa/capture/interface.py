@@ -62,7 +62,7 @@ class InterfaceOrigin(Origin):
         hardware = self._socket.getsockname()[3]
         if hardware not in _LINK_TYPES:
             self._socket.close()
-            raise CaptureError(f"interface {printable(name)}: its packets are of kind {hardware}, which is not read")
+            raise CaptureError(f"interface {printable(name)}: hardware type {hardware} is not supported")
         self._is_loopback = hardware == _ARPHRD_LOOPBACK
         self._head = _FILE_HEADER.pack(_NANOSECOND_MAGIC, 2, 4, 0, 0, _LONGEST, _LINK_TYPES[hardware])
         self._ready = b""
@@ -92,7 +92,7 @@ class InterfaceOrigin(Origin):
 
     def seek(self, place: int, /) -> int:
         """Raises OSError: what was read is gone."""
-        raise OSError("an interface is read once")
+        raise OSError("an interface can be read only once")
 
     def remarks(self) -> list[str]:
         """A line about the packets that the kernel had no room for, if there were any."""
@@ -154,9 +154,9 @@ def _open(name: str) -> socket.socket:
 def _why(error: OSError) -> str:
     """What is wrong, and what helps."""
     if error.errno == errno.EPERM:
-        return "reading its packets takes root, or the capability CAP_NET_RAW"
+        return "reading its packets needs root or the capability CAP_NET_RAW"
     if error.errno == errno.EAFNOSUPPORT:
-        return "only Linux is read from; elsewhere: tcpdump -i IFACE -U -w - | scapy-mpa ... --follow -"
+        return "this works only on Linux; elsewhere use tcpdump -i IFACE -U -w - | scapy-mpa ... --follow -"
     if error.errno == errno.ENODEV:
-        return "there is none of this name"
+        return "there is no interface with this name"
     return error.strerror or str(error)

@@ -109,7 +109,7 @@ def _expanded(source: CaptureSource) -> Iterator[tuple[CaptureSource, bool]]:
     if os.path.isdir(name):
         files, what = captures_in(name), f"there is no file {PATTERN} in this folder"
     elif not os.path.lexists(name) and glob.has_magic(name):
-        files, what = _files_of(glob.glob(name, recursive=True)), "no file has such a name"
+        files, what = _files_of(glob.glob(name, recursive=True)), "no file matches this pattern"
     else:
         yield source, False
         return

@@ -162,7 +162,7 @@ class GrowingFile:
 
     def seek(self, place: int, /) -> int:
         """Raises OSError: what was read is gone."""
-        raise OSError("what goes on is read once")
+        raise OSError("a growing capture can be read only once")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -302,7 +302,7 @@ class FolderOrigin(Origin):
         if now.head != before.head:
             return now
         if before.inode:
-            self._remarks.append(f"{printable(name)}: it grew after the next one had come; the rest was not read")
+            self._remarks.append(f"{printable(name)}: it grew after the next file had appeared; the rest was not read")
         self._read[name] = now
         return None
 
@@ -339,7 +339,7 @@ class PipeOrigin(Origin):
 
     def seek(self, place: int, /) -> int:
         """Raises OSError: a pipe is read once."""
-        raise OSError("a pipe is read once")
+        raise OSError("a pipe can be read only once")
 
 
 class OngoingCaptures:

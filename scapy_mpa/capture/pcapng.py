@@ -215,7 +215,7 @@ class PcapngReader(Reader):
                 self.damage = str(damage)
                 break
             except IndexError:
-                self.damage = f"frame {frame + 1 - self.before} is of an interface that is not described"
+                self.damage = f"frame {frame + 1 - self.before} refers to an interface that is not described"
                 break
             frame += 1
             at += length
@@ -373,5 +373,5 @@ def _section(header: bytes | memoryview) -> tuple[_Section, int]:
         raise _Damage(f"a pcapng section header claims to be {length} octets long")
     (version,) = section.fields.version(header, 12)
     if version != _MAJOR_VERSION:
-        raise _Damage(f"a pcapng section of version {version}; {_MAJOR_VERSION} is read")
+        raise _Damage(f"pcapng version {version} is not supported; version {_MAJOR_VERSION} is")
     return section, length

@@ -216,7 +216,7 @@ class _Decompressed(ABC):
     def _end_stretch(self) -> None:
         if self._came > self._used * self.most and self._damage is None:
             self._is_expansion = True
-            came = f"{self._came} octets come of {self._used} of the {self.kind} data"
+            came = f"{self._used} octets of {self.kind} data expand to {self._came}"
             self._damage = f"{came}, more than in any capture {EXPANSION}"
         self._came = self._used = 0
 

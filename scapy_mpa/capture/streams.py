@@ -46,7 +46,7 @@ class Streams(Sources):
         given: dict[Direction, CaptureSource | None] = {"initiator": initiator, "responder": responder}
         named = {direction: source for direction, source in given.items() if source is not None}
         if not named:
-            raise CaptureError("no stream is named: initiator=FILE, responder=FILE or both")
+            raise CaptureError("no stream is given: use initiator=FILE, responder=FILE or both")
         if [*named.values()] == ["-", "-"]:
             raise CaptureError("standard input can be the stream of only one side")
         super().__init__(named.values())
@@ -101,7 +101,7 @@ class StreamReader(Reader):
         if not self._head:
             raise CaptureError(f"{name}: the file is empty")
         if self._head[:MAGIC_LENGTH] in (*MAGIC_NUMBERS, PCAPNG_MAGIC):
-            raise CaptureError(f"{name}: that is a capture, not the octets of a stream; name it without --stream")
+            raise CaptureError(f"{name}: this is a capture, not the octets of a stream; give it without --stream")
 
     def batches(self, every_record: bool = False) -> Iterator[list[Segment]]:
         """Yield each block as a segment, in a list of its own."""

@@ -119,10 +119,10 @@ class PacketsTwice:
         """What is to be said of them; ``names`` are those of the files."""
         found = []
         if self._copies.times:
-            what = "are the same: captures of one tap; each counts once"
+            what = "are identical: both captures are of one tap; each packet counts once"
             found.append(self._copies.note("capture-twice", names, what))
         if self._alike.times:
-            what = "are alike, but differ in octets or time: two taps; they count as retransmissions"
+            what = "are alike, but differ in octets or time: captures of two taps; they count as retransmissions"
             found.append(self._alike.note("capture-taps", names, what))
         return found
 

@@ -46,7 +46,7 @@ class Malformed:
     def cases(rule: str | None = None, area: str | None = None) -> list[Case]:
         """All cases; those of a rule (by its id, or the beginning of one), of an area. Raises MPAError for none."""
         if area is not None and area not in AREAS:
-            raise MPAError(f"there is no area {area!r}; there are {', '.join(AREAS)}")
+            raise MPAError(f"there is no area {area!r}; the areas are {', '.join(AREAS)}")
         return chosen(rules_named(rule) if rule is not None else (), () if area is None else (area,))
 
     def __repr__(self) -> str:
@@ -140,10 +140,11 @@ def left_of(crc: Repair, lengths: Repair) -> Repairable | None:
     """What is left as it was, None if nothing is; raises MPAError for both at once."""
     for name, value in (("crc", crc), ("lengths", lengths)):
         if value not in ("repaired", "left"):
-            raise MPAError(f"{name} is {value!r}, and must be repaired or left")
+            raise MPAError(f"{name} is {value!r}, but must be repaired or left")
     if crc == lengths == "left":
         raise MPAError(
-            "either the CRC or the lengths are left as they were: with both nobody can tell what was changed"
+            "either the CRC or the lengths are left as they were: leave only one of them, or nothing shows what was "
+            "changed"
         )
     return "crc" if crc == "left" else "lengths" if lengths == "left" else None
 

@@ -33,7 +33,9 @@ def named(name: str) -> Case:
     """The case with this name; raises :class:`UnknownCase`."""
     if name not in CASES:
         if name in RULES:
-            raise UnknownCase(f"{name!r} is a rule, no case; `scapy-mpa malform --list --rule {name}` has its cases")
+            raise UnknownCase(
+                f"{name!r} is a rule, not a case; `scapy-mpa malform --list --rule {name}` lists its cases"
+            )
         near = get_close_matches(name, CASES, n=3, cutoff=0.4) or [one for one in CASES if name and name in one][:3]
         hint = f"similar: {', '.join(near)}" if near else "`scapy-mpa malform --list` names them"
         raise UnknownCase(f"there is no case {name!r}; {hint}")

@@ -14,6 +14,7 @@ import sys
 import click
 
 from scapy_mpa import __version__
+from scapy_mpa.cli.cycles import look_seldom
 from scapy_mpa.cli.group import COMMANDS, AllCommands, color_option
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.errors import MPAError
@@ -74,9 +75,7 @@ def main() -> None:
 
 def _run() -> int:
     """Run the command; returns the exit status."""
-    # Segments live as long as their block of the capture and form no cycles, nor does what is left of a connection that
-    # is over: looking for some, every few hundred, would cost a third of the time.
-    gc.set_threshold(5_000_000)
+    look_seldom()
     # The C library gives memory of a block of the capture back and is handed it again, page by page, for the next one,
     # which takes a tenth of the time; glibc keeps it if more was freed once (M_MMAP_THRESHOLD in mallopt(3)).
     bytes(_FREED_ONCE)

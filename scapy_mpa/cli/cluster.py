@@ -17,7 +17,7 @@ _NOT_OF_CLUSTER = {
     "streams": ("--stream", "reads octets without packets, which are of one connection"),
     "interface": ("-i", "reads packets as they come"),
     "follow": ("--follow", "reads captures as they grow"),
-    "esp": ("--esp", "opens packets in the order of all captures"),
+    "esp": ("--esp", "decrypts packets in the order of all captures"),
     "frames": ("--frames", "counts the frames of all captures"),
     "jobs": ("--jobs", "divides the work among processes that each read everything"),
     "wants_buffers": ("--buffers", "reads all captures once more, in one process"),
@@ -39,7 +39,7 @@ def divides_among_machines(command: Callable[..., int]) -> Callable[..., int]:
             "--cluster",
             metavar="WHERE",
             help="Have Dask workers divide captures and connections among them: those of a scheduler "
-            "(tcp://scheduler:8786), or so many of this machine (local:4). Needs scapy-mpa[cluster].",
+            "(tcp://scheduler:8786), or a number of them on this machine (local:4). Needs scapy-mpa[cluster].",
         ),
     ):
         command = option(command)
@@ -63,7 +63,7 @@ def cluster_of(where: str | None, shared: str | None) -> Cluster | None:
     if local is not None:
         workers = int(local[1])
         if not 1 <= workers <= _MOST_WORKERS:
-            raise click.UsageError(f"--cluster local:N has 1 to {_MOST_WORKERS} workers")
+            raise click.UsageError(f"--cluster local:N takes 1 to {_MOST_WORKERS} workers")
         check_installed()
         return Cluster(workers=workers, shared=shared)
     if not re.fullmatch(r"(tcp|tls|ws|wss)://[^\s/]+", where):

@@ -85,7 +85,7 @@ def connect_command(
     if capture is None:
         return talking.run(talk, talking.speaker("initiator"))
     if talking.ulp != "none" or talking.has_words:
-        raise click.UsageError("--from says what is said: leave --ulp, --say, --scenario and --ulpdus out")
+        raise click.UsageError("--from decides what is sent: leave --ulp, --say, --scenario and --ulpdus out")
     with said_again(capture, connection, direction) as said:
         # Whoever says again what was said cannot answer anything else.
         again = talking.transparent(_of_request(said.request))

@@ -70,7 +70,7 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     "--format",
     "output_format",
     type=Word(_FORMATS),
-    help="Format of the capture. Default: by the extension of FILE, otherwise pcap.",
+    help="Format of the capture. Default: what the extension of FILE says, otherwise pcap.",
 )
 @click.option(
     "--list",
@@ -141,7 +141,11 @@ def _write(
     traffic = scenario.traffic(impairments, connection)
     keys = traffic.key_lines()
     if bool(keys) != (key_file is not None):
-        told = "--esp-keys FILE says where the keys go" if keys else "--esp-keys: no packet is under ESP (see --esp)"
+        told = (
+            "the packets are under ESP: give --esp-keys FILE for the keys"
+            if keys
+            else "--esp-keys: no packet is under ESP; add --esp"
+        )
         raise click.UsageError(told)
     truth = Truth() if truth_file is not None else None
     with ExitStack() as files:

@@ -78,7 +78,7 @@ def _print(result: CrossCheck, console: Console) -> None:
         soft_wrap=True,
     )
     if result.not_compared:
-        console.print(f"not compared, for want of a field: {', '.join(result.not_compared)}", soft_wrap=True)
+        console.print(f"not compared, because tshark lacks the field: {', '.join(result.not_compared)}", soft_wrap=True)
     if not result.counts:
         console.print("no difference")
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import (
     STANDARD_OUTPUT,
@@ -109,7 +110,10 @@ def _areas() -> Iterable[str]:
 @click.option("--restart", metavar="COMMAND", help="Command that restarts a live peer that is gone.")
 @click.option("--replay", type=click.IntRange(0, MOST_CASES - 1), metavar="N", help="Send a live peer only this case.")
 @click.option(
-    "--minimize", "minimizes", is_flag=True, help="Reduce a case that a live peer does not survive to what is needed."
+    "--minimize",
+    "minimizes",
+    is_flag=True,
+    help="Reduce a case that kills a live peer to the changes that are needed for it.",
 )
 @click.option(
     "--duration",
@@ -163,6 +167,7 @@ def fuzz_command(
             raise click.UsageError("--list writes no files: leave out --list, or leave out -o and --split")
         _list()
         return 0
+    look_often()
     wire = OnTheWire(peer, listens, command, restart, timeout, duration, minimizes)
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
@@ -175,7 +180,7 @@ def fuzz_command(
         numbers = range(replay, replay + 1) if replay is not None else range(first, first + (count or _DEFAULT_COUNT))
         return _on_the_wire(wire, numbers, output, seed, captures, connection, scenarios, areas, most)
     if replay is not None:
-        raise click.UsageError("--replay is of a live peer: --to or --listen names it")
+        raise click.UsageError("--replay needs a live peer: name it with --to or --listen")
     wanted = _Wanted(output, split, number, first, count)
     if complaint := wanted.complaint(per_file, is_from_captures=bool(captures), is_of_one=connection is not None):
         raise click.UsageError(complaint)
@@ -219,7 +224,7 @@ def _on_the_wire(
     wanted = areas or message_areas()
     if strange := [area for area in wanted if area not in message_areas()]:
         raise click.UsageError(
-            f"{strange[0]} changes packets, which the kernel makes here; areas of messages are: "
+            f"{strange[0]} changes packets, which the kernel builds here; areas that change messages: "
             f"{', '.join(message_areas())}"
         )
     fuzzer = Fuzzer(seed, begin, areas=wanted, most=MOST_MUTATIONS if most is None else most)
@@ -249,7 +254,7 @@ class _Wanted:
             ),
             (
                 is_one and (self.count is not None or self.first > 0),
-                "--case is one case, --first and --count are many",
+                "--case selects one case; --first and --count select several",
             ),
             (
                 self.first > 0 and self.count is None and not has_output,
@@ -257,13 +262,13 @@ class _Wanted:
             ),
             (
                 per_file > 1 and (is_one or not has_output),
-                "--per-file is of the captures of several cases that go to -o",
+                "--per-file applies only if several cases are written with -o",
             ),
             (
                 to_standard_output,
                 "standard output takes one case (--case); -o DIR and --split DIR take several files",
             ),
-            (is_of_one and not is_from_captures, "--connection is of the captures of --from"),
+            (is_of_one and not is_from_captures, "--connection needs --from: it selects from those captures"),
         )
         return next((text for is_wrong, text in complaints if is_wrong), None)
 

@@ -21,7 +21,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "messages": ("List the RDMAP messages, with their answers.", "messages a.pcap --opcode Write"),
         "show": ("Explain one frame or FPDU, octet by octet.", "show a.pcap --fpdu 0/initiator/3"),
         "startup": ("Compare MPA Request and Reply: offered, agreed.", "startup a.pcap"),
-        "compare": ("Compare captures of two taps: what the way between did.", "compare sent.pcap received.pcap"),
+        "compare": ("Compare captures of two taps: what changed in between.", "compare sent.pcap received.pcap"),
         "rules": ("List the rules, or explain one.", "rules crc"),
     },
     "Pictures": {
@@ -81,7 +81,7 @@ class AllCommands(click.Group):
             raise click.UsageError(f"there is no {args[0]} any more: use {_REPLACED[args[0]]}", ctx)
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             like = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean {like[0]}?" if like else f"there are {', '.join(COMMANDS)}"
+            hint = f"did you mean {like[0]}?" if like else f"the commands are {', '.join(COMMANDS)}"
             raise click.UsageError(f"there is no command {args[0]!r}; {hint}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:

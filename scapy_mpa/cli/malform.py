@@ -127,10 +127,10 @@ def malform_command(
         return 0
     if peer is not None:
         if len(made) != 1 or not names:
-            raise click.UsageError("--to gives one CASE; `scapy-mpa probe` gives many")
+            raise click.UsageError("--to sends one CASE; `scapy-mpa probe` sends many")
         return _give(made[0], peer, timeout, output)
     if output is None:
-        raise click.UsageError("where to? -o names the capture to write, or the folder for several")
+        raise click.UsageError("no output: -o names the capture to write, or the folder for several")
     if len(made) == 1 and not names_folder(output):
         _write_one(made[0], output)
     else:
@@ -159,7 +159,7 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
 
     if output_format == "md":
         if not whole:
-            raise click.UsageError("--format md gives the whole table; leave out what chooses")
+            raise click.UsageError("--format md gives the whole table; leave out the options that select cases")
         lines = markdown_lines()
     elif output_format == "json":
         lines = iter((json.dumps(manifest(made), indent=2),))
@@ -207,7 +207,7 @@ def _write_all(made: list[Malformed], output: str) -> None:
     if output == STANDARD_OUTPUT:
         raise click.UsageError("standard output takes one capture; -o DIR takes several")
     if os.path.isfile(output):
-        raise click.UsageError(f"{printable(output)}: that is a file, and {len(made)} captures want a folder")
+        raise click.UsageError(f"{printable(output)}: this is a file, but {len(made)} captures need a folder")
     folder = Path(output)
     check_empty(folder)
     make_folder(folder)

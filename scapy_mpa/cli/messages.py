@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     "--held",
     metavar="OCTETS",
     type=click.IntRange(1),
-    help="With --payload or --directory: how many octets may wait for the rest of their messages; longer messages come "
-    "in parts.  [default: 16777216]",
+    help="With --payload or --directory: how many octets may wait for the rest of their messages; longer messages are "
+    "listed in parts.  [default: 16777216]",
 )
 def messages_command(rows: Rows, is_summary: bool, payload: bool, directory: Path | None, held: int | None) -> int:
     """List the RDMAP messages, one row each, with their answers and the message that named their memory.

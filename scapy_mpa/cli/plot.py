@@ -31,8 +31,8 @@ from scapy_mpa.system.names import printable
     type=Word(KINDS),
     default="lanes",
     show_default=True,
-    help="lanes: segments, FPDUs and messages beside each other; sequence: time and sequence; reads: RDMA Reads under "
-    "way; held: octets waiting for order; sizes; throughput.",
+    help="lanes: segments, FPDUs and messages beside each other; sequence: a time-sequence graph; reads: RDMA Reads "
+    "under way; held: octets held back until they are in order; sizes; throughput.",
 )
 @click.option(
     "--axis", type=Word(("octets", "time")), default="octets", show_default=True, help="Horizontal axis of lanes."

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from scapy_mpa.cli.colours import console_for
+from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
@@ -201,13 +202,13 @@ def probe_command(
     telling.check()
     with ExitStack() as stack:
         if raw is None and (device, mtu) != (None, None):
-            raise click.UsageError("--tun and --mtu are those of the device of --raw ADDRESS")
+            raise click.UsageError("--tun and --mtu set up the TUN device of --raw: add --raw ADDRESS")
         wire = Wire(raw, device, mtu) if raw is not None else None
         target, peer = target_of(stack, where, listens, command, restart, timeout, patience, wire)
         given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
         if not given:
-            by = "segments of our own" if raw is not None else "the kernel's TCP (there is --raw)"
-            raise MPAError(f"no case that is chosen can be given to an MPA {target.role} over {by}")
+            by = "TCP segments of our own" if raw is not None else "the kernel's TCP (try --raw)"
+            raise MPAError(f"no selected case can be sent to an MPA {target.role} over {by}")
         return _run(target, peer, settings, given, telling)
 
 
@@ -254,7 +255,7 @@ def target_of(
         target: Target = Responder(connector, restart, patience)
         return stack.enter_context(closing(target)), str(connector)
     if wire is not None:
-        raise click.UsageError("--raw tests a Responder: HOST PORT")
+        raise click.UsageError("--raw tests only a Responder: give HOST PORT")
     if where:
         raise click.UsageError("--listen waits for an Initiator: leave HOST PORT out")
     host, _, port = listens.rpartition(":")
@@ -262,7 +263,7 @@ def target_of(
         raise click.UsageError(f"--listen takes [HOST:]PORT, not {printable(listens)!r}")
     acceptor = stack.enter_context(Acceptor(host.strip("[]") or _LOOPBACK, int(port), timeout))
     if command is None:
-        print_line(f"waiting for an Initiator at {acceptor}, again and again", err=True)
+        print_line(f"waiting for an Initiator to connect to {acceptor}, once for each connection", err=True)
     target = Initiator(acceptor, command, patience, restart)
     return stack.enter_context(closing(target)), str(acceptor)
 
@@ -281,6 +282,7 @@ def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase
     """Give the cases and report them; returns the exit status."""
     from scapy_mpa.probe.run import PeerGone, ProbeRun
 
+    look_often()
     run, gone = ProbeRun(target, settings), ""
     results = run.results(cases)
     while True:

@@ -18,6 +18,7 @@ import click
 from click.core import ParameterSource
 
 from scapy_mpa.capture.index import is_pipe
+from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.types import BufferType, OctetsType, Word
@@ -215,6 +216,7 @@ def _run(talk: Awaitable[Any]) -> MPAError | None:
             return error
         return None
 
+    look_often()
     with usual_signals():
         return asyncio.run(whole())
 
@@ -251,7 +253,7 @@ def _lines(source: str) -> Iterator[str | None]:
         return
     if sys.stdin.isatty():
         print_line("type one step (send 100) or one ULPDU in hexadecimal per line; Ctrl-D ends", err=True)
-        print_line("the peer's --timeout counts while you type", err=True)
+        print_line("the peer's --timeout runs while you type", err=True)
     waiting: deque[str] = deque()
     reader = threading.Thread(target=lambda: waiting.extend(sys.stdin), daemon=True)
     reader.start()
@@ -423,8 +425,8 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     ),
     click.option(
         "--ulpdus", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
-        help="Send what a file says, one item per line: a ULPDU in hexadecimal, or a step; - is standard input, read "
-        "as it comes."
+        help="Send the contents of a file, one item per line: a ULPDU in hexadecimal, or a step; - is standard input, "
+        "read as it comes."
     ),
     click.option(
         "--wait", type=_SECONDS, default=0.3, show_default=True,
@@ -455,13 +457,13 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("--accept-newer/--no-accept-newer", "accepts_newer", default=True, show_default=True,
                  help="As Responder, accept a plain Request whose Rev is above ours."),
     click.option("--reply-before-close/--no-reply-before-close", "replies_before_close", default=True,
-                 show_default=True, help="As Responder, tell an RDMAC RNIC our Rev before closing."),
+                 show_default=True, help="As Responder, send an RDMAC RNIC a Reply with our Rev before closing."),
     click.option("--fallback", "falls_back", is_flag=True,
                  help="As Initiator, try again without RFC 6581 if the peer answers an enhanced Request by closing."),
     click.option("--emss", type=click.IntRange(16, 1 << 16), metavar="OCTETS",
                  help="Make FPDUs fit segments of at most this many octets. [default: TCP_MAXSEG]"),
     click.option("--timeout", type=click.FloatRange(0.001, 1_000_000), default=10.0, show_default=True,
-                 help="Give the connection up if nothing is received or sent for this many seconds."),
+                 help="Give up the connection if nothing is received or sent for this many seconds."),
     click.option("--rdmap/--no-rdmap", "has_rdmap", default=True, show_default=True,
                  help="Place and answer incoming messages, or only list them."),
     click.option("--buffer", "buffers", multiple=True, type=BufferType(), metavar="STAG,TO,OCTETS",
@@ -472,8 +474,8 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
     click.option("--receive-size", type=click.IntRange(0, 1 << 30), default=RDMAPSettings.receive_size,
                  show_default=True, help="Octets of the longest Send that is accepted."),
     click.option("--break", "breaks", metavar="CASE", shell_complete=_complete_break,
-                 help="Commit this case of the catalogue (malform --list) on each connection, and behave correctly "
-                 "otherwise."),
+                 help="Misbehave like this case of the catalogue (malform --list) on each connection, and behave "
+                 "correctly otherwise."),
     click.option("-q", "--quiet", is_flag=True, help="Do not print the messages."),
     click.option("--payload", is_flag=True, help="Print the octets of each message, in hexadecimal."),
     click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),

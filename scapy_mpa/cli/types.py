@@ -57,7 +57,7 @@ class STagType(click.ParamType[int]):
         except ValueError:
             stag = -1
         if not 0 <= stag < 1 << 32:
-            self.fail(f"{value!r} is no STag such as 0x1a2b3c4d", param, ctx)
+            self.fail(f"{value!r} is not an STag such as 0x1a2b3c4d", param, ctx)
         return stag
 
 
@@ -73,7 +73,7 @@ class BufferType(click.ParamType[tuple[int, int, int]]):
         try:
             _, to, octets = (int(number, 0) for number in value.split(","))
         except ValueError:
-            self.fail(f"{value!r} is no buffer such as 0x1000,0,65536 (STag, TO, octets)", param, ctx)
+            self.fail(f"{value!r} is not a buffer such as 0x1000,0,65536 (STag, TO, octets)", param, ctx)
         if not 0 <= octets <= _MOST_BUFFER or not 0 <= to <= (1 << 64) - octets:
             self.fail(
                 f"{value!r}: a buffer has 0 to {_MOST_BUFFER} octets, and ends at TO 2^64 at the latest", param, ctx
@@ -98,7 +98,7 @@ class OctetsType(click.ParamType[bytes]):
         except OSError as error:
             self.fail(f"{printable(value[1:])}: {error.strerror or error}", param, ctx)
         except ValueError:
-            self.fail(f"{value!r} is no text, no hex:00ff and no @FILE", param, ctx)
+            self.fail(f"{value!r} is neither a text nor hex:00ff nor @FILE", param, ctx)
 
 
 def _octets_of_file(name: str) -> bytes:

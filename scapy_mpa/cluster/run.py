@@ -180,7 +180,7 @@ def _client(cluster: Cluster) -> Iterator[Any]:
             stack.enter_context(client)
         except (OSError, ValueError, RuntimeError) as error:
             where = cluster.address or "this machine"
-            raise MPAError(f"{where}: there is no Dask cluster that answers: {said(error)}") from error
+            raise MPAError(f"{where}: no Dask cluster answers: {said(error)}") from error
         yield client
 
 
@@ -222,7 +222,7 @@ def _done(client: Any, run: Callable[[Task], Found], tasks: Sequence[Task]) -> l
         # A task that ran before may be another one by now: captures grow.
         return list(client.gather(client.map(run, tasks, pure=False)))
     except KilledWorker as error:
-        raise MPAError("workers die again and again with one task: has each enough memory?") from error
+        raise MPAError("workers repeatedly die on the same task: do they have enough memory?") from error
     except ModuleNotFoundError as error:
         raise MPAError(f"a worker lacks the package {error.name}: scapy-mpa must be installed there too") from error
     except OSError as error:

@@ -22,7 +22,7 @@ KINDS: dict[Kind, str] = {
     "changed": "octets changed on the way",
     "cut": "cut into several, or shortened",
     "joined": "joined into one",
-    "recut": "cut anew",
+    "recut": "cut at other places",
     "lost": "lost on the way",
     "not-captured": "not captured at the receiver's tap, and acknowledged",
     "repeated": "repeated on the way",

@@ -23,16 +23,16 @@ def comparison_lines(found: Comparison, *, every: bool = False) -> Iterator[str]
         ahead = clock.offset / 1e9
         yield (
             f"clock of RECEIVER {'ahead' if ahead >= 0 else 'behind'} by {abs(ahead) * 1e3:.3f} ms, "
-            f"give or take {clock.error / 1e6:.3f} ms (both ways taken as equally fast)"
+            f"give or take {clock.error / 1e6:.3f} ms (assuming equal delay both ways)"
         )
         if clock.drift is not None:
             rate, error = (1e6 * one for one in (clock.drift.rate, clock.drift.error))
             yield (
                 f"  in the middle of the captures; it gains {rate:+.3f} microseconds a second, give or take "
-                f"{error:.3f}, which is taken out of delays"
+                f"{error:.3f}, which is subtracted from the delays"
             )
     elif clock is not None:
-        yield "clocks: segments of one direction alone say nothing of them; the fastest counts as taking no time"
+        yield "clocks: not compared, as segments have only one direction; the fastest one counts as delay 0"
     for one in found.connections:
         first, second = one.name
         yield f"connection {one.number}: {first}" + (f", at RECEIVER {second}" if second != first else "")

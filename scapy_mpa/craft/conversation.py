@@ -28,7 +28,7 @@ from scapy_mpa.framing.judgement import judge
 RULES: dict[str, str] = {
     "responder-first": "the Responder sends no FPDU before the first of the Initiator (RFC 5044 §7.1.2, rule 4)",
     "after-rejection": "after a Reply that rejects there is no FPDU (RFC 5044 §7.1.2, rule 3)",
-    "after-terminate": "a Terminate is the last that is said in its direction (RFC 5040 §5.4)",
+    "after-terminate": "nothing follows a Terminate in its direction (RFC 5040 §5.4)",
     "no-rtr": "in the peer-to-peer model the first FPDU is a message that both sides offer (RFC 6581 §9.2)",
     "startup-frame": "Request and Reply are valid, and the Reply fits the Request (RFC 5044 §7.1.1, RFC 6581 §9)",
 }
@@ -163,7 +163,9 @@ class Conversation:
         """
         operations = {"fetch-add": ulpdus.FETCH_ADD, "cmp-swap": ulpdus.CMP_SWAP}
         if operation not in operations:
-            raise ConversationError(f"there is no Atomic Operation {operation!r}; there are {', '.join(operations)}")
+            raise ConversationError(
+                f"there is no Atomic Operation {operation!r}; the operations are {', '.join(operations)}"
+            )
         if mask is None:
             mask = 0 if operation == "fetch-add" else _ALL_BITS
         body = ulpdus.atomic_request_body(
@@ -215,7 +217,7 @@ class Conversation:
     def close(self: C, how: Close = "fin", by: Role | None = None) -> C:
         """End the connection here, by FIN, by RST or not at all; else it ends as the parameters say."""
         if how not in CLOSES:
-            raise ConversationError(f"{how!r} is not a way to close; there are {', '.join(CLOSES)}")
+            raise ConversationError(f"{how!r} is not a way to close; the ways are {', '.join(CLOSES)}")
         if not self._has_started:
             self.start()
         self._add(End(how, _role(by or self.setup.closes)))

@@ -84,13 +84,13 @@ IMPAIRMENTS: dict[str, Kind] = {
         corrupt,
         {"probability": 0.05, "distance": 8, "repaired": False, "dropped": False, "resegment": False},
         "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired; then the receiver may "
-        "have dropped the segment all the same, for the CRC",
+        "have dropped the segment because of the CRC",
     ),
     "fragment": Kind(fragment, {"mtu": 576, "reverse": False}, "IP datagrams come in fragments"),
     "capture-loss": Kind(
         _capture_loss, {"probability": 0.02}, "packets that arrived are missing from the capture", by_network=False
     ),
-    "cut": Kind(_cut, {"count": 10}, "the capture begins late, by `count` packets", by_network=False),
+    "cut": Kind(_cut, {"count": 10}, "the first `count` packets are missing from the capture", by_network=False),
     "snap": Kind(_pass, {"length": 160}, "the capture keeps `length` octets of each packet", by_network=False),
     "jitter": Kind(
         _jitter, {"seconds": 0.0001}, "times are wrong by up to `seconds`, and may not be ascending", by_network=False
@@ -157,7 +157,7 @@ def impairment(value: object) -> Impairment:
         raise MPAError(f"{value!r} is not an impairment")
     kind = given.pop("kind", None)
     if not isinstance(kind, str) or kind not in IMPAIRMENTS:
-        raise MPAError(f"there is no impairment {kind!r}; there are {', '.join(IMPAIRMENTS)}")
+        raise MPAError(f"there is no impairment {kind!r}; the impairments are {', '.join(IMPAIRMENTS)}")
     direction, connection = given.pop("direction", None), given.pop("connection", None)
     if direction not in (None, *ROLES):
         raise MPAError(f"{kind}: direction is {direction!r}; it may be {', '.join(ROLES)}")

@@ -75,7 +75,7 @@ class FrameMaker:
     def __init__(self, source: Endpoint, destination: Endpoint, vlan: int | None = None) -> None:
         addresses = ipaddress.ip_address(source.address), ipaddress.ip_address(destination.address)
         if addresses[0].version != addresses[1].version:
-            raise ValueError(f"{source.address} and {destination.address} are not of one IP version")
+            raise ValueError(f"{source.address} and {destination.address} do not have the same IP version")
         if len(source.mac) != 6 or len(destination.mac) != 6:
             raise ValueError("a MAC address has 6 octets")
         if vlan is not None and not 0 <= vlan < 1 << 12:

@@ -197,7 +197,7 @@ def _known(table: Mapping[str, Any], names: Iterable[str], what: str) -> None:
 def _number(table: Mapping[str, Any], name: str, default: int) -> int:
     value = table.get(name, default)
     if not is_number(value) or value < 0:
-        raise MPAError(f"{name} is {value!r}, and must be a whole number")
+        raise MPAError(f"{name} is {value!r}, but must be a whole number")
     return value
 
 
@@ -211,12 +211,12 @@ def _text(table: Mapping[str, Any], name: str) -> str:
 def _list(table: Mapping[str, Any], name: str) -> list[Any]:
     value = table.get(name, [])
     if not isinstance(value, (list, tuple)):
-        raise MPAError(f"{name} is {value!r}, and must be a list")
+        raise MPAError(f"{name} is {value!r}, but must be a list")
     return list(value)
 
 
 def _texts(table: Mapping[str, Any], name: str) -> list[str]:
     values = _list(table, name)
     if not all(isinstance(value, str) for value in values):
-        raise MPAError(f"{name} is {values!r}, and must be a list of strings")
+        raise MPAError(f"{name} is {values!r}, but must be a list of strings")
     return values

@@ -162,7 +162,7 @@ def segmentation(value: object) -> Segmentation:
     else:
         raise MPAError(f"{value!r} is not a segmentation: give a name, or {', '.join(Segmentation._fields)}")
     if not isinstance(made.kind, str) or made.kind not in _WAYS:
-        raise MPAError(f"there is no segmentation {made.kind!r}; there are {', '.join(_WAYS)}")
+        raise MPAError(f"there is no segmentation {made.kind!r}; the segmentations are {', '.join(_WAYS)}")
     for name, size in (("shortest", made.shortest), ("longest", made.longest)):
         if complaint := _SIZE.complaint(f"{made.kind}: {name}", size):
             raise MPAError(complaint)

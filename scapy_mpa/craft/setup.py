@@ -125,13 +125,13 @@ class Setup:
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or len(value) != 2:
                 raise ConversationError(
-                    f"{name} is {value!r}, and must be a pair such as [1, 1]: the Initiator's and the Responder's"
+                    f"{name} is {value!r}, but must be a pair such as [1, 1]: the Initiator's and the Responder's"
                 )
             object.__setattr__(self, name, tuple(value))
         if isinstance(self.allow, str):
             object.__setattr__(self, "allow", (self.allow,))
         if not isinstance(self.allow, (tuple, list, set, frozenset)) or not all(map(TEXT.fits, self.allow)):
-            raise ConversationError(f"allow is {self.allow!r}, and must be names of rules")
+            raise ConversationError(f"allow is {self.allow!r}, but must be names of rules")
         found = [(name, wanted, value) for name, wanted in _PAIRS.items() for value in getattr(self, name)]
         for name, wanted, value in (*found, *((name, wanted, getattr(self, name)) for name, wanted in _SINGLE.items())):
             if complaint := wanted.complaint(name, value):
@@ -221,7 +221,7 @@ class Setup:
             given = given._asdict()
         if not isinstance(given, Mapping) or not given.keys() <= set(EnhancedData._fields):
             raise ConversationError(
-                f"enhanced is {given!r}, and must have {', '.join(EnhancedData._fields)}, or be false"
+                f"enhanced is {given!r}, but must have {', '.join(EnhancedData._fields)}, or be false"
             )
         for name, value in given.items():
             if complaint := (_DEPTH if name in ("ird", "ord") else FLAG).complaint(f"enhanced: {name}", value):
@@ -236,7 +236,7 @@ class Setup:
         if isinstance(given, LegacyDepths):
             given = given._asdict()
         if not isinstance(given, Mapping) or not given.keys() <= set(LegacyDepths._fields):
-            raise ConversationError(f"legacy is {given!r}, and must have {', '.join(LegacyDepths._fields)}")
+            raise ConversationError(f"legacy is {given!r}, but must have {', '.join(LegacyDepths._fields)}")
         for name, value in given.items():
             if complaint := (_BYTE_ORDER if name == "byte_order" else _WORD).complaint(f"legacy: {name}", value):
                 raise ConversationError(complaint)

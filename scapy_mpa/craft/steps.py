@@ -133,8 +133,8 @@ def _too_much(verb: str, word: str, words: list[str], names: tuple[str, ...]) ->
     hint = ""
     if not equals and not word[:1].isdecimal() and "payload" in names:
         text = " ".join(one for one in words if "=" not in one)
-        hint = f'; a text with blanks stands in quotation marks: {verb} "{text}"'
-    return f"{word!r} is too much: {takes}{hint}"
+        hint = f'; put a text with blanks in quotation marks: {verb} "{text}"'
+    return f"{word!r} is not expected: {takes}{hint}"
 
 
 def _payload(name: str, text: str) -> bytes | int:
@@ -152,14 +152,14 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConversationError(f"pause is {text!r}, and must be a number of seconds") from None
+        raise ConversationError(f"pause is {text!r}, but must be a number of seconds") from None
 
 
 def _number(name: str, text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:
-        raise ConversationError(f"{name} is {text!r}, and must be a whole number") from None
+        raise ConversationError(f"{name} is {text!r}, but must be a whole number") from None
 
 
 def _pair(name: str, text: str) -> tuple[int, int]:
@@ -169,7 +169,7 @@ def _pair(name: str, text: str) -> tuple[int, int]:
 
 def _truth(name: str, text: str) -> bool:
     if text not in ("true", "false"):
-        raise ConversationError(f"{name} is {text!r}, and must be true or false")
+        raise ConversationError(f"{name} is {text!r}, but must be true or false")
     return text == "true"
 
 

@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
 
     def complaint(self, name: str, value: object) -> str | None:
         """What is wrong with a value of this name; None if nothing is."""
-        return None if self.fits(value) else f"{name} is {value!r}, and must be {self.what}"
+        return None if self.fits(value) else f"{name} is {value!r}, but must be {self.what}"
 
     def or_nothing(self) -> Wanted:
         """The same, or None."""

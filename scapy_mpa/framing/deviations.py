@@ -273,7 +273,7 @@ def _first_fpdu_violations(
         sent = rtr_type(ulpdu)
         if sent not in operation.rtr:
             agreed = " or ".join(f"an RTR {one}" for one in operation.rtr)
-            is_what = f"an RTR {sent}" if sent else "no RTR message"
+            is_what = f"an RTR {sent}" if sent else "not an RTR message"
             text = f"the Initiator's first FPDU is {is_what}; it must be {agreed}"
             return [Deviation("rtr", by, text)]
     return []

@@ -144,7 +144,7 @@ def _invalid(frame: StartupFrame, peer: StartupFrame | None, receiver: Endpoint)
 def _incompatible(request: StartupFrame, reply: StartupFrame) -> Close | None:
     """What valid frames must, or may, end in."""
     if request.rev == 0 and reply.rev:
-        reason = "after Rev 0, Rev 1 is what a non-permissive IETF RNIC answers before it closes"
+        reason = "a non-permissive IETF RNIC answers Rev 0 with Rev 1 before it closes"
         return Close("responder", "request", 4, "rnic-negotiation", reason, certain=False)
     if request.rev and reply.rev == 0:
         reason = "after Rev 0 in the Reply, an Initiator that is a non-permissive IETF RNIC closes"

@@ -58,7 +58,7 @@ _README = """\
 
 Messages of MPA (RFC 5044), written by `scapy-mpa fuzz --split`.
 
-* `libfuzzer/KIND`: one input a file. `request`, `reply`: a startup frame; `fpdu`: an FPDU without Markers; `ulpdu`:
+* `libfuzzer/KIND`: one input per file. `request`, `reply`: a startup frame; `fpdu`: an FPDU without Markers; `ulpdu`:
   what it carries; `stream`: all that one side sends, startup frame and Markers included.
   `./target -dict=libfuzzer/mpa.dict libfuzzer/fpdu`
 * `aflnet/raw`: what an Initiator sends on one connection, a file each: `afl-fuzz -i aflnet/raw -x aflnet/mpa.dict -N

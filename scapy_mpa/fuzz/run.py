@@ -29,9 +29,9 @@ class Fuzzer:
         known = weights()
         unknown = [area for area in areas if area not in known]
         if unknown:
-            raise MPAError(f"there is no area {', '.join(unknown)}; there are {', '.join(known)}")
+            raise MPAError(f"there is no area {', '.join(unknown)}; the areas are {', '.join(known)}")
         if seed < 0:  # would draw what another seed draws
-            raise MPAError(f"the seed is {seed}, and must be 0 or more")
+            raise MPAError(f"the seed is {seed}, but must be 0 or more")
         self.seed = seed
         self.baselines = baselines() if begin is None else begin
         self._weights = {area: weight for area, weight in known.items() if not areas or area in areas}

@@ -135,7 +135,7 @@ class MPASocket(StreamSocket):
         """
         pkt = x.copy() if isinstance(x, FPDU) else x
         if not isinstance(pkt, FPDU):
-            log_runtime.warning("MPASocket sends octets that are no FPDU: the peer takes the first two for a length")
+            log_runtime.warning("MPASocket sends octets that are not an FPDU: the peer reads the first two as a length")
         if isinstance(pkt, FPDU):
             if self.send_markers and pkt.getfieldval("marker_offset") is None:
                 pkt.marker_offset = -self.send_offset % MARKER_INTERVAL
@@ -144,7 +144,7 @@ class MPASocket(StreamSocket):
             if (bare := without_ddp(pkt)) is not None:
                 below = "DDPTagged" if isinstance(bare, (RDMAPWrite, RDMAPReadResponse)) else "DDPUntagged"
                 log_runtime.warning(
-                    "MPASocket sends an FPDU without a DDP header: the peer takes the octets of %s for one; "
+                    "MPASocket sends an FPDU without a DDP header: the peer reads the octets of %s as one; "
                     "write FPDU()/%s()/%s()",
                     bare.name, below, type(bare).__name__,
                 )  # fmt: skip

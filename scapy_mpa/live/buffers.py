@@ -161,20 +161,22 @@ class UntaggedQueue:
         ahead = msn - self.next_msn & _MSN_MASK
         if ahead >= _BEHIND:
             if ahead == _MSN_MASK and mo and mo == self._last_length:
-                raise CannotPlace(BEHIND_LAST, f"MSN {msn} goes on behind its segment with L")
+                raise CannotPlace(BEHIND_LAST, f"MSN {msn} continues after its segment with L")
             raise CannotPlace(INVALID_MSN, f"MSN {msn} was delivered before; {self.next_msn} is next")
         if ahead >= self.posted:
-            raise CannotPlace(NO_BUFFER, f"MSN {msn}: {self.posted} buffers from MSN {self.next_msn} on")
+            raise CannotPlace(
+                NO_BUFFER, f"MSN {msn} has no buffer: {self.posted} are posted from MSN {self.next_msn} on"
+            )
         filled = self._filled.get(msn)
         have = len(filled.octets) if filled is not None else 0
         if mo > have:
-            raise CannotPlace(INVALID_MO, f"MO {mo}, and {have} octets of MSN {msn} are there")
+            raise CannotPlace(INVALID_MO, f"MO {mo}, but only {have} octets of MSN {msn} have arrived")
         if mo + len(payload) > self.size:
             raise CannotPlace(TOO_LONG, f"{mo + len(payload)} octets in a buffer of {self.size}")
         if filled is None:
             filled = self._filled[msn] = _Filled(opcode)
         elif filled.is_whole:
-            raise CannotPlace(BEHIND_LAST, f"MSN {msn} goes on behind its segment with L")
+            raise CannotPlace(BEHIND_LAST, f"MSN {msn} continues after its segment with L")
         elif filled.opcode != opcode:
             raise CannotPlace(UNEXPECTED_OPCODE, f"MSN {msn} began with opcode {filled.opcode} and has {opcode}")
         filled.octets[mo : mo + len(payload)] = payload

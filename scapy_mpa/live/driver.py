@@ -159,7 +159,7 @@ class LiveConnection:
             try:
                 self._handle(self._endpoint.start(time.monotonic()))
             except LocalProtocolError as error:
-                self._fail(error, USELESS)
+                self._fail(error)
             reader = asyncio.ensure_future(self._read())
             await self._write()
             await self._close(reader)
@@ -185,7 +185,7 @@ class LiveConnection:
             said = self.done
             self.summary = summary if not said or said == summary else f"{summary}; {said}"
 
-    def _fail(self, error: MPAError, status: int) -> None:
+    def _fail(self, error: MPAError, status: int = USELESS) -> None:
         """It is over."""
         if self._failed:
             return
@@ -235,7 +235,7 @@ class LiveConnection:
             return
         except LocalProtocolError as error:  # what the settings have us answer cannot be said
             self._handle(list(error.events), frame)
-            self._fail(error, USELESS)
+            self._fail(error)
             return
         self._handle(events, frame)
 
@@ -258,10 +258,10 @@ class LiveConnection:
         try:
             self._endpoint.receive_reset(time.monotonic())
         except RemoteProtocolError as error:
-            self._fail(error, USELESS)
+            self._fail(error)
         self._changed.set()
         if not was_over:
-            self._fail(MPAError(f"the connection is lost: {_why(cause)}"), USELESS)
+            self._fail(MPAError(f"the connection is lost: {_why(cause)}"))
 
     def _handle(self, events: list[Event], frame: int = 0) -> None:
         for event in events:
@@ -308,7 +308,7 @@ class LiveConnection:
 
     def _reject(self) -> None:
         if self._role == "initiator":
-            self._fail(MPAError("the peer rejects the connection (R in its Reply)"), USELESS)
+            self._fail(MPAError("the peer rejects the connection (R in its Reply)"))
         else:
             self._conclude("rejected")
             self._failed = True
@@ -328,7 +328,7 @@ class LiveConnection:
     def _terminated(self, event: TerminateReceived) -> None:
         self.is_terminated = True
         meaning = event.terminate.meaning if event.terminate is not None else "no control word"
-        self._fail(MPAError(f"the peer ends the stream by a Terminate: {meaning}"), USELESS)
+        self._fail(MPAError(f"the peer ends the stream with a Terminate: {meaning}"))
 
     @property
     def _peer_role(self) -> Role:
@@ -350,7 +350,7 @@ class LiveConnection:
                 if not await self._send(item):
                     return
             if error is not None:  # after what was said before it
-                self._fail(error, USELESS)
+                self._fail(error)
             if octets:
                 await asyncio.sleep(0)  # who writes much lets others read
                 continue
@@ -387,7 +387,7 @@ class LiveConnection:
                 at += self._sock.send(view[at:], _MSG_EOR)
             except BlockingIOError:
                 if not await self._writable(loop):
-                    self._fail(MPAError(f"the peer takes nothing for {self._settings.timeout:g} seconds"), USELESS)
+                    self._fail(MPAError(f"the peer has accepted no octets for {self._settings.timeout:g} seconds"))
                     return False
             except OSError as error:
                 if not self._is_reset:
@@ -443,7 +443,7 @@ class LiveConnection:
             return True
         if self._peer_ended:
             if not speaker.is_done and self._role == "initiator":
-                self._fail(MPAError(f"the peer has closed the connection before all was said{self._doubt()}"), USELESS)
+                self._fail(MPAError(f"the peer has closed the connection before everything was sent{self._doubt()}"))
             return True
         return speaker.is_done and not rdmap.waits and not rdmap.under_way
 
@@ -451,8 +451,8 @@ class LiveConnection:
         """Why a peer may have closed before we did."""
         if self._silence < _LONG_SILENCE:
             return NOT_THE_SAME
-        doubt = "is its --timeout that short, or its --ulp another one?"
-        return f", after {self._silence:.1f} seconds in which nobody said anything: {doubt}"
+        doubt = "is its --timeout so short, or its --ulp a different one?"
+        return f", after {self._silence:.1f} seconds in which neither side sent anything: {doubt}"
 
     async def _wait(self) -> None:
         """Until something changes, or is due."""
@@ -469,12 +469,12 @@ class LiveConnection:
         try:
             self._endpoint.expire(now)
         except RemoteProtocolError as error:
-            self._fail(error, USELESS)
+            self._fail(error)
             return
         if now >= max(self._last_activity, self._wake_at or 0.0) + timeout:
             doubt = NOT_THE_SAME if self._role == "initiator" else ""
             detail = f"nothing came for {timeout:g} seconds{doubt} (--timeout waits longer)"
-            self._fail(MPAError(detail), USELESS)
+            self._fail(MPAError(detail))
 
     async def _close(self, reader: asyncio.Task[None]) -> None:
         """End our half connection, and hear the peer out for a while."""

@@ -28,7 +28,7 @@ class EchoServer:
     @property
     def summary(self) -> str:
         """What it did, in a phrase."""
-        return f"echo: {plural(self.count, 'message')} of {plural(self.octets, 'octet')} said back"
+        return f"echo: {plural(self.count, 'message')} of {plural(self.octets, 'octet')} sent back"
 
     def begin(self) -> None:
         """The client speaks first."""

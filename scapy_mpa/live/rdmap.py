@@ -430,7 +430,7 @@ class RDMAPEndpoint:
     def _take(self, ulpdu: bytes) -> list[RDMAPEvent]:
         header = decode_ddp(ulpdu)
         if header is None:
-            raise CannotPlace(BROKEN_HEADER, f"{len(ulpdu)} octets are no DDP Segment")
+            raise CannotPlace(BROKEN_HEADER, f"{len(ulpdu)} octets are not a DDP Segment")
         version, is_tagged = self.settings.version, isinstance(header, TaggedHeader)
         if header.dv != version:
             raise CannotPlace(TAGGED_VERSION if is_tagged else UNTAGGED_VERSION, f"DDP version {header.dv}")
@@ -454,13 +454,13 @@ class RDMAPEndpoint:
 
     def _take_response(self, header: TaggedHeader, payload: bytes) -> list[RDMAPEvent]:
         if not self._reads or self._reads[0].read is None:
-            raise CannotPlace(UNEXPECTED_OPCODE, "an RDMA Read Response, and no RDMA Read is under way")
+            raise CannotPlace(UNEXPECTED_OPCODE, "an RDMA Read Response, but no RDMA Read is under way")
         there = self._reads[0]
         asked, received = self._reads[0].read, there.received + len(payload)
         if payload:
             sink = self._buffer(header.stag, Access.NONE, INVALID_STAG, INVALID_STAG)
             if header.stag != asked.sink_stag:
-                raise CannotPlace(INVALID_STAG, f"STag {header.stag:#010x} is no sink of the RDMA Read under way")
+                raise CannotPlace(INVALID_STAG, f"STag {header.stag:#010x} is not the sink of the RDMA Read under way")
             if header.to < asked.sink_to or header.to + len(payload) > asked.sink_to + asked.size:
                 raise CannotPlace(OUT_OF_BOUNDS, f"{len(payload)} octets from TO {header.to:#x} are beyond the Read's")
             sink.put(header.to, payload)
@@ -468,7 +468,7 @@ class RDMAPEndpoint:
             self._reads[0] = there._replace(received=received)
             return []
         if received != asked.size:
-            raise CannotPlace(BROKEN_LAST, f"an RDMA Read Response of {received} octets; {asked.size} were asked for")
+            raise CannotPlace(BROKEN_LAST, f"an RDMA Read Response of {received} octets; {asked.size} were requested")
         self._reads.popleft()
         return [ReadCompleted(asked.sink_stag, asked.sink_to, asked.size)]
 

@@ -20,7 +20,7 @@ from scapy_mpa.errors import MPAError
 #: the longest frame that Scapy reads.
 _HEADERS_V4, _HEADERS_V6, _LARGEST = 20 + 20 + 12, 40 + 20 + 12, 65535 - 14
 _LEAST_MSS = 88
-_MADE_UP = "made up: scapy-mpa wrote what a socket sent and received, and saw no packets"
+_MADE_UP = "synthetic packet: scapy-mpa recorded what a socket sent and received"
 _MACS = {"client": b"\x02\0\0\0\0\x01", "server": b"\x02\0\0\0\0\x02"}
 _MASK = 0xFFFFFFFF
 #: The sequence numbers of one connection lie so far from those of the next one.

@@ -84,7 +84,7 @@ class RpingClient:
             self._waits_for = "nothing"
             self.begin()
         else:
-            raise UpperLayerError("rping: the server said to go on before the client had anything to say")
+            raise UpperLayerError("rping: the server sent a message before the client had named a buffer")
 
     def go_on(self, _now: float) -> float | None:
         """It speaks when it is answered."""
@@ -170,4 +170,4 @@ class RpingServer:
             self.iterations += 1
             self._waits_for = "source"
         else:
-            raise UpperLayerError("rping: the client names a buffer while its source is read")
+            raise UpperLayerError("rping: the client names a buffer while its source is still being read")

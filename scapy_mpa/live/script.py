@@ -168,8 +168,8 @@ class Script:
     @property
     def summary(self) -> str:
         """How much it said, and heard where nothing of that is looked into."""
-        heard = f", {plural(self._ulpdus, 'ULPDU')} heard" if self._ulpdus else ""
-        return f"{plural(self._said, 'message')} said{heard}"
+        heard = f", {plural(self._ulpdus, 'ULPDU')} received" if self._ulpdus else ""
+        return f"{plural(self._said, 'message')} sent{heard}"
 
     def begin(self) -> None:
         """It begins when it is asked to go on."""

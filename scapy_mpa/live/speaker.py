@@ -54,7 +54,7 @@ class Listening:
     @property
     def summary(self) -> str:
         """How much came."""
-        return f"heard {plural(self._ulpdus, 'ULPDU') if self._ulpdus else plural(self._count, 'message')}"
+        return f"received {plural(self._ulpdus, 'ULPDU') if self._ulpdus else plural(self._count, 'message')}"
 
     def begin(self) -> None:
         """Nothing."""

@@ -157,7 +157,7 @@ class InitiatorStartup:
         if crc and is_fpdu(first, 0 if markers else None, True):
             return
         if not may_begin_with_fpdu(first[MARKER_LENGTH if markers else 0 :]):
-            detail = f"{len(rest)} octets behind the Reply that are no FPDU"
+            detail = f"{len(rest)} octets after the Reply that are not an FPDU"
             raise RemoteProtocolError(detail, _LONGER, profile=operation.profile.name).carrying(events)
 
     def end(self, how: str) -> RemoteProtocolError:
@@ -234,9 +234,9 @@ class ResponderStartup:
     def _refuse(self, octets: Octets) -> None:
         """Octets behind the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
         if may_begin_with_fpdu(bytes(octets[:LOOKED_AT])):
-            detail = f"{len(octets)} octets behind the Request, before the Reply was sent"
+            detail = f"{len(octets)} octets after the Request, before the Reply was sent"
             raise RemoteProtocolError(detail, "startup-fpdu-before-reply", profile=self._reader.profile)
-        detail = f"{len(octets)} octets behind the Request that are no FPDU"
+        detail = f"{len(octets)} octets after the Request that are not an FPDU"
         raise RemoteProtocolError(detail, _LONGER, profile=self._reader.profile)
 
     def answer(

@@ -149,7 +149,7 @@ class ToldConnection:
             telling.line(f"{number} {event.by} {event.rule}: {event.detail} ({event.clause})")
         elif isinstance(event, StreamDataReceived):
             telling.event(number, time, "stream", octets=event.octets.hex())
-            telling.line(f"{number} {len(event.octets)} octets that are not MPA's: {event.octets[:64].hex()}")
+            telling.line(f"{number} {len(event.octets)} octets that are not MPA: {event.octets[:64].hex()}")
         elif isinstance(event, StreamEnded):
             telling.event(number, time, "ended", how=event.how)
 

@@ -275,7 +275,7 @@ class Assembly:
         """Nothing more comes: of one connection, or of any."""
         for half, queue in [(half, queue) for (_, queue), half in self._open.items()]:
             if connection is None or half.connection is connection:
-                self._close(half, queue, False, "nothing more of it is there")
+                self._close(half, queue, False, "the rest of it is missing")
 
     # --- what a segment belongs to ---
 
@@ -313,7 +313,7 @@ class Assembly:
             self._open[half.half, queue] = half
             self._held += WEIGHT
             if offset:
-                there.note(f"what is before octet {offset} of the message is not here")
+                there.note(f"the octets of the message before octet {offset} are missing")
         if note is not None:
             there.note(note)
         header_length = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH

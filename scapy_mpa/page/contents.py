@@ -149,7 +149,7 @@ class Drawing:
             else:
                 self.remarks.append(
                     f"RDMA Reads are not drawn: there are more than {_MOST_READ:,} FPDUs, whose messages would have "
-                    "to be put together; plot --kind reads does it"
+                    "to be reassembled; plot --kind reads does it"
                 )
         return self._asked
 
@@ -179,7 +179,7 @@ def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
         odd = counts.out_of_order_segments + counts.retransmitted_segments
         if odd:
             of = plural(counts.segments, "segment", thousands=True)
-            parts.append(f"{odd:,} of {of} of the {direction.capitalize()} came out of order or again")
+            parts.append(f"{odd:,} of {of} of the {direction.capitalize()} arrived out of order or were repeated")
         if counts.delivered_late:
             was = (
                 "FPDU was placed before its turn"
@@ -228,7 +228,7 @@ def assumed(report: Report, told: Sequence[str], left_out: Sequence[str]) -> lis
     """What was assumed, inferred or limited, a sentence each."""
     said = [*left_out]
     if told:
-        said.append(f"Told on the command line: {' '.join(map(shlex.quote, told))}.")
+        said.append(f"Given on the command line: {' '.join(map(shlex.quote, told))}.")
     said += [f"Damaged: {line}." for line in report.damage]
     inferred = [one.number for one in report.connections if one.inferred]
     if inferred:
@@ -238,7 +238,7 @@ def assumed(report: Report, told: Sequence[str], left_out: Sequence[str]) -> lis
         )
     deviating = [one.number for one in report.connections if one.initiator.deviation or one.responder.deviation]
     if deviating:
-        said.append(f"Senders of {_numbers(deviating)} deviate; their FPDUs were read by what they do.")
+        said.append(f"Senders of {_numbers(deviating)} deviate; their FPDUs were read accordingly.")
     ours = {rule.id for rule in GROUPS["The capture"]}
     for one in broken_rules(report):
         if one.rule.id in ours:

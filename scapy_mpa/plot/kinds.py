@@ -54,9 +54,9 @@ def draw_subject(
 ) -> Figure:
     """Draw one of several pictures of a connection, not laid out yet; raises as :meth:`Connection.plot` does."""
     if kind not in KINDS:
-        raise MPAError(f"there is no kind of picture {kind!r}; there are {', '.join(KINDS)}")
+        raise MPAError(f"there is no kind of picture {kind!r}; the kinds are {', '.join(KINDS)}")
     if axis not in AXES:
-        raise MPAError(f"there is no axis {axis!r}; there are {', '.join(AXES)}")
+        raise MPAError(f"there is no axis {axis!r}; the axes are {', '.join(AXES)}")
     check_matplotlib()
     look = DARK if dark else LIGHT
     with settings(look):

@@ -38,7 +38,7 @@ def sizes(subject: Subject, window: Stretch, look: Look) -> Figure:
         ax.set_yscale("log")
         plain_numbers(ax.yaxis)
         ax.set_ylim(bottom=0.7)
-        ax.set_ylabel("how many")
+        ax.set_ylabel("number")
         ax.set_xlabel("octets on the wire")
         number_axis(ax.xaxis)
         ax.set_title(

@@ -51,7 +51,7 @@ def aim(plan: Plan, live: Live | None, *, sends: bool = True) -> None:
         plan.steps = [_aimed(step, live, sends) for step in plan.steps]
     else:
         if any(isinstance(step, str) and NAMED in step for step in plan.steps):
-            raise Unsupported("no memory of the peer is known that could be read")
+            raise Unsupported("no readable memory of the peer is known")
         plan.steps = [_INSTEAD if step == _USUAL else step for step in plan.steps]
 
 

@@ -57,7 +57,7 @@ class Breaking:
             raise MPAError(f"{name} is a case for an {self.case.by}, not for a {role}")
         why = refusal(self.case)
         if why:
-            raise MPAError(f"{name} cannot be committed by an endpoint: {why}")
+            raise MPAError(f"{name} cannot be sent by an endpoint: {why}")
         self.plan = self.case.plan()
         self._setup = Setup(**self.plan.setup)
         self._inner = _cuts(self.plan)

@@ -195,7 +195,7 @@ class Acceptor:
         try:
             return KernelTCP(self._listener.accept()[0], self._timeout)
         except OSError as error:
-            why = f"nobody connects for {seconds:g} seconds" if isinstance(error, TimeoutError) else _why(error)
+            why = f"no Initiator connected for {seconds:g} seconds" if isinstance(error, TimeoutError) else _why(error)
             raise NotReached(f"{self}: {why}") from None
 
 

@@ -34,7 +34,7 @@ def chosen(
     """
     for area in areas:
         if area not in PROBE_AREAS:
-            raise MPAError(f"there is no area {printable(area)!r}; there are {', '.join(PROBE_AREAS)}")
+            raise MPAError(f"there is no area {printable(area)!r}; the areas are {', '.join(PROBE_AREAS)}")
     wanted = _matching(names) if names else {*all_cases()}
     left_out = _matching(skipped)
     found = [

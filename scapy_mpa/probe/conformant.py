@@ -47,9 +47,9 @@ def _negotiation() -> Iterator[Case]:
                 f"valid-m{m}-c{c}", f"A valid Request with M={m} and C={c}, and messages", setup(m=(m, 0), c=(c, 1)),
                 says(_FIRST, _SAID, "initiator send 60"), clause="RFC 5044 §4.3" if m else "RFC 5044 §7.1.1",
             )  # fmt: skip
-    yield _case("valid-startup", "A valid Request, and nothing behind it", *_NOTHING)
+    yield _case("valid-startup", "A valid Request, and nothing after it", *_NOTHING)
     yield _case(
-        "valid-rev-0", "A valid Request of Rev 0, as a card of the RDMA Consortium sends it", *_NOTHING,
+        "valid-rev-0", "A valid Request of Rev 0, as an RDMA Consortium RNIC sends it", *_NOTHING,
         baseline="rddp-01", clause="RFC 5044 §7.1.1",
     )  # fmt: skip
     yield _case(
@@ -107,15 +107,15 @@ def _pieces() -> Iterator[Case]:
 
 def _messages() -> Iterator[Case]:
     yield _case(
-        "valid-read-of-nothing", "An RDMA Read of no octets, which is answered whatever its STag", says(_READ),
+        "valid-read-of-nothing", "An RDMA Read of no octets, which is answered whatever its STag is", says(_READ),
         answers(None), clause="RFC 5040 §5.2",
     )  # fmt: skip
     yield _case(
-        "valid-write-of-nothing", "An RDMA Write of no octets, whose STag is not looked at",
+        "valid-write-of-nothing", "An RDMA Write of no octets, whose STag is not checked",
         says("initiator write '' stag=0"), clause="RFC 5041 §5.1",
     )  # fmt: skip
     yield _case(
-        "valid-reads", "RDMA Reads of no octets, one after another, so that the peer says much",
+        "valid-reads", "RDMA Reads of no octets, one after another, so that the peer sends many answers",
         says(*[_READ] * 4), answers(None), clause="RFC 5040 §5.2",
     )  # fmt: skip
     for size in (1, 64, 1000, 4000):
@@ -125,7 +125,7 @@ def _messages() -> Iterator[Case]:
             clause="RFC 5040 §5.2",
         )  # fmt: skip
     yield _case(
-        "valid-reads-with-markers", "The same, with Markers in what the peer says", says(*[_READ] * 4), answers(None),
+        "valid-reads-with-markers", "The same, with Markers in what the peer sends", says(*[_READ] * 4), answers(None),
         setup(m=(1, 0)), clause="RFC 5044 §4.3",
     )  # fmt: skip
 
@@ -207,10 +207,10 @@ def _for_initiators() -> Iterator[Case]:
     for at in (1, 8, 15, 16, 17, 18, 19):
         yield case(f"valid-reply-cut-{at}", f"A valid Reply in two segments, cut after {at} octets", recut(0, at))
     yield case(
-        "valid-responder-answers", "The Responder says something behind the Initiator's first FPDU",
+        "valid-responder-answers", "The Responder sends a message after the Initiator's first FPDU",
         says(_FIRST, "responder write '' stag=0"), answers(None), clause="RFC 5041 §5.1",
     )  # fmt: skip
     yield case(
-        "valid-responder-reads", "RDMA Reads of no octets by the Responder, which are answered whatever their STag",
+        "valid-responder-reads", "RDMA Reads of no octets by the Responder, which are answered whatever their STag is",
         says(_FIRST, *[_READ] * 3), answers(None), clause="RFC 5040 §5.2",
     )  # fmt: skip

@@ -214,7 +214,7 @@ class CaseExchange:
             # What went before the Reply was laid as the case has it, and the rest has to go on so.
             asked = Setup(**plan.setup)
             if bool(frame.m) != asked.has_markers(self._by):
-                raise Unsupported("what is sent before the Reply has to fit what the Reply says of Markers")
+                raise Unsupported("what is sent before the Reply has to fit what the Reply asks of Markers")
         else:
             fit(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
@@ -227,7 +227,7 @@ class CaseExchange:
         try:
             return self._script()
         except IndexError:
-            raise Unsupported("what the peer agrees to leaves no place for what the case changes") from None
+            raise Unsupported("with what the peer agrees to, what the case changes does not occur") from None
 
     def _learn(self) -> bool:
         """Whether the peer has named memory of its own."""

@@ -93,7 +93,7 @@ def _check(plan: Plan, asked: Setup, frame: StartupFrame, peer: Role) -> None:
     if frame.r and not asked.reject:
         raise Unsupported("the peer rejects the connection (R in its Reply)")
     if asked.reject and plan.by == "initiator" and not frame.r:
-        raise Unsupported("the peer accepts the connection, and a rejection is needed")
+        raise Unsupported("the peer accepts the connection, but a rejection is needed")
     if asked.has_markers(plan.by) and not frame.m and asked.m[ROLES.index(peer)]:
         raise Unsupported("the peer asks for no Markers (M)")
     if any(told is not None for told in asked.markers) and bool(frame.m) != bool(expected.m):
@@ -106,9 +106,9 @@ def _check(plan: Plan, asked: Setup, frame: StartupFrame, peer: Role) -> None:
     if theirs is None or ours is None:
         return
     if frame.enhanced is None:
-        raise Unsupported("the peer says nothing of RFC 6581")
+        raise Unsupported("the peer does not use RFC 6581")
     if bool(frame.enhanced.a) != bool(theirs.a):
-        raise Unsupported("the peer's model is another one (A of RFC 6581)")
+        raise Unsupported("the peer has a different connection model (A of RFC 6581)")
     if plan.by == "initiator":
         _check_answer(plan, ours, theirs, frame.enhanced)
 
@@ -126,7 +126,7 @@ def _check_answer(plan: Plan, ours: EnhancedData, expected: EnhancedData, found:
         )
     asks = any(isinstance(step, bytes) and opcode_of(step) == READ_REQUEST for step in plan.steps)
     if asks and not ours.a and found.ird != expected.ird:
-        raise Unsupported(f"the peer's IRD is {found.ird}, and {expected.ird} is needed")
+        raise Unsupported(f"the peer's IRD is {found.ird}, but {expected.ird} is needed")
 
 
 def _reply(plan: Plan, asked: Setup, frame: StartupFrame) -> tuple[int, EnhancedData | None]:
@@ -134,19 +134,19 @@ def _reply(plan: Plan, asked: Setup, frame: StartupFrame) -> tuple[int, Enhanced
     own, expected = asked.startup("responder"), asked.startup("initiator")
     is_about_rev = own.rev != expected.rev
     if is_about_rev and frame.rev != expected.rev:
-        raise Unsupported(f"the peer's Rev is {frame.rev}, and {expected.rev} is needed")
+        raise Unsupported(f"the peer's Rev is {frame.rev}, but {expected.rev} is needed")
     rev = own.rev if is_about_rev else frame.rev
     asks, answers = expected.enhanced, own.enhanced
     found = frame.enhanced
     if asks is None and answers is not None and found is not None:
-        raise Unsupported("the peer's Request is an enhanced one, and a plain one is needed")
+        raise Unsupported("the peer's Request is an enhanced one, but a plain one is needed")
     if asks is None:
         if found is None or answers is not None:
             return rev, answers
         _keep_enhanced(plan, answer_to(found))
         return rev, answer_to(found)
     if found is None:
-        raise Unsupported("the peer's Request says nothing of RFC 6581")
+        raise Unsupported("the peer's Request does not use RFC 6581")
     if answers is None:
         return rev, None
     return rev, _related(asks, answers, found)
@@ -182,7 +182,7 @@ def _depth(asked: int, answered: int, found: int, name: str) -> int:
         return answered
     depth = found + answered - asked if answered else 0
     if not 0 <= depth < NOT_NEGOTIATED:
-        raise Unsupported(f"the peer's {name} is {found}, which leaves no room for another")
+        raise Unsupported(f"the peer's {name} is {found}, which leaves no other value for the case")
     return depth
 
 
@@ -194,7 +194,7 @@ def _keep_enhanced(plan: Plan, answer: EnhancedData) -> None:
         if frame.private_data.startswith(octets):
             return frame
         if len(frame.private_data) < ENHANCED_DATA_LENGTH:
-            raise Unsupported("the peer's Request is an enhanced one, whose Reply has four octets at least")
+            raise Unsupported("the peer's Request is an enhanced one, whose Reply needs four octets of Private Data")
         return frame._replace(private_data=octets + frame.private_data[ENHANCED_DATA_LENGTH:])
 
     plan.startup.append((plan.by, change))

@@ -89,9 +89,9 @@ def expected_words(peer: Peer) -> str:
 
 
 _REACTIONS = {
-    "accept": "goes on",
-    "ignore": "goes on",
-    "discard": "goes on",
+    "accept": "continues",
+    "ignore": "continues",
+    "discard": "continues",
     "wait": "waits, and closes after a time",
     "lose": "ends the connection",
     "stop": "ends the connection, without an FPDU",
@@ -99,10 +99,10 @@ _REACTIONS = {
     "reject": "a Reply with R",
 }
 _CHOICES: dict[Choice, str] = {
-    "accept": "goes on",
+    "accept": "continues",
     "close": "closes",
     "terminate": "Terminate",
-    "silence": "says nothing",
+    "silence": "sends nothing",
 }
 
 
@@ -216,7 +216,7 @@ class Judge:
             )
         if seen.end is None:
             return ProbeJudgement("no answer", f"{choices} is missing")
-        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} instead of {choices}")
+        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} instead of sending {choices}")
 
     def _unreadable(self) -> ProbeJudgement:
         """The peer's own octets are wrong."""
@@ -243,11 +243,11 @@ class Judge:
         seen, case = self._seen, self._case
         if self._lacks_startup or (seen.frame is None and seen.error is None and self._is_negotiated):
             if seen.end is not None and self._may("close"):
-                return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+                return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
             return self._refused(f"a {'Reply' if case.reach.role == 'responder' else 'Request'}")
         if seen.waits_for == "fpdu":
             return ProbeJudgement(
-                "unsupported", "the peer says nothing that could be answered (RFC 5044 §7.1.2, rule 4)"
+                "unsupported", "the peer sends no FPDU, so none may be sent to it (RFC 5044 §7.1.2, rule 4)"
             )
         if seen.terminate is not None:
             return self._accept_terminate(seen.terminate)
@@ -259,7 +259,7 @@ class Judge:
             return self._accept_end()
         if self._is_unanswered and not seen.is_cut and seen.end is None:
             if self._may("silence"):
-                return ProbeJudgement("allowed", "the peer says nothing, which it may")
+                return ProbeJudgement("allowed", "the peer sends nothing, which is allowed")
             return ProbeJudgement("no answer", "the peer does not answer an RDMA Read any more", "RFC 5040 §5.2")
         return ProbeJudgement("pass")
 
@@ -269,10 +269,10 @@ class Judge:
         """A Reply with R where the Request is valid."""
         control = self._control
         if self._may("close"):
-            return ProbeJudgement("allowed", "the peer rejects the connection, which it may")
+            return ProbeJudgement("allowed", "the peer rejects the connection, which is allowed")
         if self._said.private_data:
             return ProbeJudgement(
-                "allowed", "the peer rejects Private Data, which is for its ULP to say (RFC 5044 §7.1.2)"
+                "allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)"
             )
         is_valid = self._case.is_conformant or not self._case.begins_full_operation
         if is_valid and control is not None and control.frame is not None and not control.frame.r:
@@ -289,18 +289,18 @@ class Judge:
         if why := self._unable(terminate):
             return ProbeJudgement("allowed", why)
         if self._may("terminate"):
-            return ProbeJudgement("allowed", "the peer ends the stream by a Terminate, which it may")
-        return ProbeJudgement("fail", f"the peer ends the stream by a Terminate: {terminate.meaning}")
+            return ProbeJudgement("allowed", "the peer ends the stream with a Terminate, which is allowed")
+        return ProbeJudgement("fail", f"the peer ends the stream with a Terminate: {terminate.meaning}")
 
     def _accept_end(self) -> ProbeJudgement:
         seen, control = self._seen, self._control
         assert seen.end is not None
         if self._may("close"):
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
         if seen.frame is not None and seen.frame.r:
             return ProbeJudgement("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
         if control is not None and control.end is not None:
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as it does where nothing is wrong")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as it does when nothing is wrong")
         if self._said.sends and self._spoken is not None and self._spoken.end is not None:
             return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as its upper layer does for any such Send")
         return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]}")
@@ -324,10 +324,10 @@ class Judge:
             if wrong := self._layout(seen.terminate):
                 return wrong
             if self._may("terminate") or self._unable(seen.terminate):
-                return ProbeJudgement("allowed", "the peer ends the stream by a Terminate, which it may")
-            return ProbeJudgement("fail", f"the peer ends the stream by a Terminate: {seen.terminate.meaning}")
+                return ProbeJudgement("allowed", "the peer ends the stream with a Terminate, which is allowed")
+            return ProbeJudgement("fail", f"the peer ends the stream with a Terminate: {seen.terminate.meaning}")
         if seen.end is not None:
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
         return ProbeJudgement("pass")
 
     def _lose(self) -> ProbeJudgement:
@@ -350,7 +350,7 @@ class Judge:
         if terminate is not None:
             if self._said.is_heard or self._case.reach.role == "initiator":
                 return self._layout(terminate) or ProbeJudgement("pass")
-            reason = "the peer sends a Terminate, and no FPDU was valid before"
+            reason = "the peer sends a Terminate, although no FPDU was valid before"
             return ProbeJudgement("fail", reason, "RFC 5044 §7.1.2", "startup-responder-first")
         return ProbeJudgement("pass") if self._seen.end is not None else self._silence()
 
@@ -386,23 +386,23 @@ class Judge:
         if seen.error is not None:
             return self._unreadable()
         if seen.has_echoed:
-            return ProbeJudgement("fail", "the peer goes on as if nothing were wrong")
+            return ProbeJudgement("fail", "the peer continues as if nothing were wrong")
         return None
 
     def _no_terminate(self) -> ProbeJudgement:
         peer, seen = self._peer, self._seen
         if seen.end is None:
             if self._may("accept") or self._may("silence"):
-                return ProbeJudgement("allowed", "the peer takes it, which it may")
+                return ProbeJudgement("allowed", "the peer accepts it, which is allowed")
             return self._silence()
         if self._may("close"):
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which it may")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
         how = _ENDED[seen.end]
         if self._said.sends and self._spoken is not None and self._spoken.end is not None:
             return ProbeJudgement("allowed", f"the peer {how}, as its upper layer does for any such Send")
         if peer.layer == _MPA and peer.code in _LEFT_TO_ULP:
             return ProbeJudgement(
-                "allowed", f"the peer {how} without a Terminate: that is for its ULP to say (RFC 5044 §8)"
+                "allowed", f"the peer {how} without a Terminate: that is for its ULP to decide (RFC 5044 §8)"
             )
         if peer.layer == _MPA:
             return ProbeJudgement("fail", f"the peer {how} without a Terminate", "RFC 6581 §9")
@@ -414,7 +414,7 @@ class Judge:
             return ProbeJudgement(
                 "allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)"
             )
-        return ProbeJudgement("no answer", "the peer takes it, and says nothing")
+        return ProbeJudgement("no answer", "the peer accepts it, and sends nothing")
 
     def _close(self) -> ProbeJudgement:
         seen = self._seen

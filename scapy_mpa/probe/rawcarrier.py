@@ -273,7 +273,7 @@ class RawConnector:
             raise NotReached(f"{printable(host)}:{port}: {error.strerror or error}") from None
         self._peer: tuple[str, int] = (str(found[0][4][0]), port)
         if ipaddress.ip_address(self._peer[0].partition("%")[0]).is_loopback:
-            raise NotReached(f"{self}: a loopback address is reached by its own kernel alone")
+            raise NotReached(f"{self}: a loopback address can be reached only from its own host")
         self._next = int.from_bytes(os.urandom(2), "big") % _PORTS
 
     def __str__(self) -> str:

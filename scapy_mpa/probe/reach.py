@@ -85,7 +85,7 @@ def _beyond_tcp(own: list[TcpPacket], packets: list[TcpPacket]) -> str:
     if any(packet.damage or packet.is_dropped for packet in own):
         return "it has segments that are damaged on the way"
     if any(packet.half.role == own[0].half.role and packet.flags & RST and packet is not own[-1] for packet in packets):
-        return "it goes on behind a RST"
+        return "it continues after a RST"
     following, is_over = 0, False
     for packet in own:
         if packet.flags & SYN:
@@ -94,9 +94,9 @@ def _beyond_tcp(own: list[TcpPacket], packets: list[TcpPacket]) -> str:
             continue
         if packet.payload:
             if packet.start != following or is_over:
-                return "its octets do not come once and in order"
+                return "its octets do not arrive in order, each once"
             following = packet.end
         is_over = is_over or bool(packet.flags & (FIN | RST))
     if not any(isinstance(step, Send) for step in script_of(packets, own[0].half.role)) and following:
-        return "it speaks behind the end of its peer"
+        return "it sends after its peer has closed"
     return ""

@@ -222,7 +222,7 @@ class ProbeRun:
         if verdict in BAD:
             return replace(result, is_known=True)
         if verdict in ("pass", "allowed"):
-            reason = f"it is expected to fail, and is {verdict}"
+            reason = f"it was expected to fail, but the verdict is {verdict}"
             return replace(result, judgement=ProbeJudgement("fail", reason))
         return result
 

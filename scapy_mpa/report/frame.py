@@ -48,7 +48,7 @@ def show_frame(report: Report, frame: int) -> Shown:
     (seg,) = segments
     found = _half_of(report, seg)
     if found is None:
-        raise NotFound("frame {}: {} > {} is no MPA connection".format(frame, *endpoints(seg.key)))
+        raise NotFound("frame {}: {} > {} is not an MPA connection".format(frame, *endpoints(seg.key)))
     connection, direction = found
     half = connection.half(direction)
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
@@ -183,7 +183,7 @@ def _octets(
             lacks = "the capture cut this frame"
         sentence = f"An FPDU begins here, {reason}; but {lacks}."
         if last is not None and last.record.crc == "bad":
-            sentence = f"An FPDU may begin here, {reason}; but that has a bad CRC, and nothing else speaks for it."
+            sentence = f"An FPDU may begin here, {reason}; but it would have a bad CRC, and nothing else supports it."
         fields = _supposed(octets, seq, stream)
     else:
         where = ""

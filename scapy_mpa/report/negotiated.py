@@ -81,7 +81,7 @@ class Negotiated:
             "M (Markers), Request", asks[request.m] if request is not None else "", "", from_responder
         )
         yield NegotiatedField("M (Markers), Reply", "", asks[reply.m] if reply is not None else "", from_initiator)
-        yield self._both("C (CRC)", lambda frame: "wants CRC" if frame.c else "does not require CRC", crc)
+        yield self._both("C (CRC)", lambda frame: "prefers CRC" if frame.c else "does not require CRC", crc)
         rejected = "" if reply is None else "rejected" if reply.r else "accepted"
         yield NegotiatedField(
             "R (rejected)", "set, which means nothing" if request is not None and request.r else "", rejected, rejected

@@ -125,7 +125,7 @@ def _example(rule: Rule) -> Iterator[str]:
     found = made.finding_of(rule.id) or made.finding_of(rule.told_as)
     assert found is not None
     by = "" if found.rule.id == rule.id else f", reported as {found.rule.id}"
-    options = f" (analyze wants {' '.join(case.options)})" if case.options else ""
+    options = f" (analyze needs {' '.join(case.options)})" if case.options else ""
     yield f"{make} && scapy-mpa show x.pcap --frame {found.frame}"
     yield f"    {case.purpose}: frame {found.frame}{by}{options}"
 

@@ -22,8 +22,8 @@ FPDU_RULES = (
     Rule(
         "ulpdu-length-zero", "warning", "MAY", None, "ulpdu-length",
         f"DDP may post ULPDUs of 1 to {MAX_ULPDU_LENGTH} octets",
-        "An FPDU without a ULPDU carries no DDP Segment. The specification permits from one octet on, and forbids 0 "
-        "nowhere.",
+        "An FPDU without a ULPDU carries no DDP Segment. The specification permits one octet or more, but does not "
+        "explicitly forbid 0.",
     ),
     Rule(
         "ulpdu-length-limit", "error", "MUST NOT", None, "ulpdu-length",

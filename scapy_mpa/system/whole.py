@@ -73,7 +73,7 @@ def _opened(part: str, mode: int, *, is_there: bool) -> BinaryIO:
         return open(part, "xb", opener=partial(os.open, mode=mode))
     except PermissionError as error:
         if is_there:
-            why = "its folder may not be written, where a file is made before it gets this name"
+            why = "its folder cannot be written, and a new file is made there first"
             raise OSError(error.errno, why) from None
         raise
 

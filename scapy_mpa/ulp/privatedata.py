@@ -110,7 +110,7 @@ def _rpc_over_rdma(octets: bytes) -> PrivateDataPart | None:
         "receive_size": sizes[1],
     }
     text = f"version {version}, sends at most {sizes[0]} octets inline, receives at most {sizes[1]}"
-    text += f", {'can' if invalidation else 'cannot'} do with remote invalidation"
+    text += f", {'supports' if invalidation else 'does not support'} remote invalidation"
     return PrivateDataPart(0, _RPC.size, "RFC 8797", values, text, "RPC-over-RDMA", sizes[1])
 
 

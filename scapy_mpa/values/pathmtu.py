@@ -56,7 +56,7 @@ class PathMTUMessage(NamedTuple):
         mtu = f"a next-hop MTU of {self.mtu}" if self.mtu else "no next-hop MTU"
         said = f"{self.router} reports {mtu} for a packet of {self.size} octets"
         if 0 < self.mtu < self.least:
-            said += f"; below {self.least}, which every path takes"
+            said += f"; below {self.least}, which every path supports"
         elif self.mtu >= self.size > 0:
             said += ", which fits"
         return f"{said}; {self.unfit}" if self.unfit else said

@@ -19,21 +19,21 @@ from scapy_mpa.wireshark.ours import OurFPDU, OurFPDUs
 SEEN_IN = "4.0.17"
 
 LIMITS: dict[str, str] = {
-    "request-not-seen": "a connection of which Wireshark has seen no MPA Request is not dissected",
+    "request-not-seen": "a connection whose MPA Request Wireshark has not seen is not dissected",
     "startup-in-pieces": "a startup frame that comes in several segments is not recognised",
     "shares-startup-segment": "an FPDU in the same segment as a startup frame is missed",
     "markers-shared-segment": "with Markers in use, an FPDU is missed unless it is the only one in its segment",
     "markers-segments": "with Markers in use, an FPDU of several segments, or in the middle of one, is missed",
     "markers-two": "the ULPDU of an FPDU with two or more Markers keeps some of them and loses octets; many are missed",
-    "markers-behind": "a Marker right behind an FPDU is taken for one of its own, so that the FPDU seems to be cut",
+    "markers-behind": "a Marker right after an FPDU is taken for one of its own, so that the FPDU seems to be cut",
     "markers-both": "Markers are taken to be in use in both directions if one side asks for them",
     "markers-grid": (
-        "Markers are counted from the first FPDU that is seen: behind a missed one others are missed, or read wrongly"
+        "Markers are counted from the first FPDU that is seen: after a missed one, others are missed or misread"
     ),
-    "markers-misread": "with Markers in use, what is no FPDU is taken for one",
+    "markers-misread": "with Markers in use, octets that are not an FPDU are taken for one",
     "sender-deviates": "a sender that deviates is read as one that conforms",
-    "packet-cut": "an FPDU of which the capture has a part is shown as one",
-    "behind-gap": "behind octets that were not captured FPDUs are missed",
+    "packet-cut": "an FPDU that was captured only in part is shown as a whole one",
+    "behind-gap": "after octets that were not captured, FPDUs are missed",
 }
 
 

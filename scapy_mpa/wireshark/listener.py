@@ -30,7 +30,7 @@ from scapy_mpa.values.records import FPDURow
 from scapy_mpa.values.segment import Segment
 
 #: What a listener says of a capture that it would have to read anew.
-READ_ONCE: Final = "whether a sender deviates was not looked into: the capture can be read only once"
+READ_ONCE: Final = "whether a sender deviates was not examined: the capture can be read only once"
 
 
 class Listener:

@@ -49,7 +49,7 @@ def find_tshark() -> Tshark:
         raise ToolMissing(f"tshark is not installed: {HOW_TO_INSTALL}")
     found = re.search(r"(\d+(?:\.\d+)+)", _run(path, "--version"))
     if found is None:
-        raise ToolMissing(f"{path} does not say which version it is")
+        raise ToolMissing(f"{path} does not report its version")
     lines = (line.split("\t", 3) for line in _run(path, "-G", "fields").splitlines() if "iwarp_" in line)
     fields = frozenset(line[2] for line in lines if line[0] == "F")
     return Tshark(path, tuple(map(int, found[1].split("."))), fields)

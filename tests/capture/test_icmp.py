@@ -170,4 +170,4 @@ def test_it_belongs_to_the_frames_of_its_connection(version: int) -> None:
 @pytest.mark.parametrize(("version", "mtu", "odd"), [(4, 67, True), (4, 68, False), (6, 1279, True), (6, 1280, False)])
 def test_an_mtu_that_no_path_has(version: int, mtu: int, odd: bool) -> None:
     (told,) = messages(message(version, mtu=mtu))
-    assert (f"; below {68 if version == 4 else 1280}, which every path takes" in told.detail) == odd
+    assert (f"; below {68 if version == 4 else 1280}, which every path supports" in told.detail) == odd

@@ -259,7 +259,7 @@ def test_an_interface_of_another_kind_is_told() -> None:
     octets = section() + interface(147) + interface(1) + packet(b"usb") + packet(ethernet(), index=1)
     with Captures(io.BytesIO(octets)) as opened:
         assert [seg[0] for batch in opened.batches() for seg in batch] == [2]
-        assert opened.notes == [Note("link-type", 1, 1, 0, 1, "packets of link type 147 are not read")]
+        assert opened.notes == [Note("link-type", 1, 1, 0, 1, "link type 147 is not supported")]
     # In a merge too, by its numbers.
     first = section() + interface() + packet(ethernet()) * 3
     (found,) = analyze([io.BytesIO(first), io.BytesIO(octets)]).findings

@@ -216,7 +216,7 @@ def test_ten_gigabytes_of_zeros_end_soon(kind: str) -> None:
         assert len([seg for batch in opened.batches() for seg in batch]) == 10
     assert 1 << 19 < opened.packets < 1 << 23
     (line,) = opened.damage
-    assert re.search(rf"damaged after frame {opened.packets}: \d+ octets come of \d+ of the {kind} data.*decomp", line)
+    assert re.search(rf"damaged after frame {opened.packets}: \d+ octets of {kind} data expand to \d+.*decomp", line)
     (note,) = opened.notes
     assert (note.rule, note.frame) == ("limit", opened.packets) and "(decompression)" in note.detail
 

@@ -107,7 +107,7 @@ def test_a_folder_may_be_called_as_standard_output_is(tmp_path: Path, monkeypatc
 def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("x")
-    with pytest.raises(click.UsageError, match="that is a file, and 4 captures want a folder"):
+    with pytest.raises(click.UsageError, match="this is a file, but 4 captures need a folder"):
         invoke("malform", "pad-0", "pad-1", "pad-2", "pad-3", "-o", str(path))
     assert path.read_text() == "x"
 
@@ -116,11 +116,11 @@ def test_several_do_not_go_into_a_file(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ((), "no case is selected"),
-        (("crc-zero",), "where to?"),
+        (("crc-zero",), "no output: -o"),
         (("crc-zero", "--all", "-o", "x"), "--all selects all"),
         (("crc-zero", "--format", "json", "-o", "x"), "--format is only for --list"),
         (("--list", "-o", "x"), "--list writes no files"),
-        (("--list", "crc-zero", "--format", "md"), "leave out what chooses"),
+        (("--list", "crc-zero", "--format", "md"), "leave out the options that select cases"),
         (("crc-zero", "crc-ones", "-o", "-"), "takes one capture"),
     ],
 )
@@ -136,9 +136,12 @@ def test_what_cannot_be_used(arguments: tuple[str, ...], message: str) -> None:
         (("crc-zero", "--crc", "left", "-o", "x"), "crc-zero has no choice of crc"),
         (("pad-40", "--crc", "left", "--lengths", "left", "-o", "x"), "either the CRC or the lengths"),
         (("--list", "--rule", "no-such"), "there is no rule 'no-such'"),
-        (("--list", "--area", "space"), "there is no area 'space'; there are startup, "),
+        (("--list", "--area", "space"), "there is no area 'space'; the areas are startup, "),
         (("--list", "--area", "tcp", "--rule", "pad"), "no case of pad in tcp"),
-        (("startup-key", "-o", "x"), "'startup-key' is a rule, no case; `scapy-mpa malform --list --rule startup-key`"),
+        (
+            ("startup-key", "-o", "x"),
+            "'startup-key' is a rule, not a case; `scapy-mpa malform --list --rule startup-key`",
+        ),
     ],
 )
 def test_what_does_not_exist_is_one_line(arguments: tuple[str, ...], message: str) -> None:

@@ -56,7 +56,7 @@ def test_each_example_names_options_that_there_are(command: str) -> None:
     ("arguments", "says"),
     [
         (("analize", "x"), "there is no command 'analize'; did you mean analyze?"),
-        (("qqqq",), "there is no command 'qqqq'; there are analyze, "),
+        (("qqqq",), "there is no command 'qqqq'; the commands are analyze, "),
         (("export", TERMINATE), "Missing argument 'OUT'."),
         (("annotate", TERMINATE), "Missing argument 'OUT'."),
         (("export",), "Missing argument 'CAPTURE...'."),

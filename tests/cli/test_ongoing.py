@@ -404,7 +404,7 @@ def test_an_interface_takes_rights() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr == ("scapy-mpa: interface lo: reading its packets takes root, or the capability CAP_NET_RAW\n")
+    assert done.stderr == ("scapy-mpa: interface lo: reading its packets needs root or the capability CAP_NET_RAW\n")
 
 
 def wait_for(what: Callable[[], bool]) -> None:

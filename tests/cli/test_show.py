@@ -414,7 +414,7 @@ def test_a_frame_of_no_mpa_connection(tmp_path: Path) -> None:
     packets[-1] = packets[-1][0], bytes(octets)
     path = tmp_path / "other.pcap"
     path.write_bytes(capture(packets))
-    with pytest.raises(MPAError, match=rf"frame {frame}: 10\.0\.0\.2:7471 > 10\.0\.0\.1:1 is no MPA connection"):
+    with pytest.raises(MPAError, match=rf"frame {frame}: 10\.0\.0\.2:7471 > 10\.0\.0\.1:1 is not an MPA connection"):
         invoke(str(path), "--frame", str(frame))
 
 

@@ -140,7 +140,7 @@ def test_parquet(two: str, day: Path, tmp_path: Path, command: str) -> None:
         (("analyze", "README.md", "--cluster", "local:2"), "README.md"),
         (("analyze", THREE, "--cluster", "local:1", "--shared", "/proc/none"), "the shared folder cannot be used"),
         (("analyze", THREE, "--cluster", "local:1", "--shared", "xyz://none"), "the shared folder cannot be used"),
-        (("analyze", THREE, "--cluster", "tcp://127.0.0.1:9", "--shared", "/tmp"), "no Dask cluster that answers"),
+        (("analyze", THREE, "--cluster", "tcp://127.0.0.1:9", "--shared", "/tmp"), "no Dask cluster answers"),
     ],
     ids=lambda value: value.replace("/", " ") if isinstance(value, str) else "",
 )

@@ -88,14 +88,14 @@ def units(here: Here) -> list[list[str]]:
     return [[Path(name).name for name in task.names] for task in here.tasks if isinstance(task, ReadingTask)]
 
 
-def test_every_capture_and_cut_into_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", captures(), ids=lambda path: path.name)
+def test_every_capture_and_cut_into_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: Path) -> None:
     use(monkeypatch, 2)
-    for path in captures():
-        assert many(sources_of(path)) == one(path), path
-        if path.suffix == ".pcap":
-            rotation(tmp_path / path.stem, recorded(path), 4)
-            sources = sources_of(tmp_path / path.stem)
-            assert many(sources) == one(sources), path
+    assert many(sources_of(path)) == one(path)
+    if path.suffix == ".pcap":
+        rotation(tmp_path / path.stem, recorded(path), 4)
+        sources = sources_of(tmp_path / path.stem)
+        assert many(sources) == one(sources)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -112,23 +112,27 @@ def test_many_connections_that_cross_files(monkeypatch: pytest.MonkeyPatch, tmp_
     assert units(here)[:5] == [["cut.pcap"], *([f"cut.pcap{n}"] for n in range(1, 5))]
 
 
-def test_messages_of_every_capture_and_cut_into_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", captures(), ids=lambda path: path.name)
+def test_messages_of_every_capture_and_cut_into_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: Path
+) -> None:
     use(monkeypatch, 2)
-    seen = set()
+    assert messages(messages_of_many(sources_of(path))) == messages(CapturedMessages(path, payload=True))
+    if path.suffix == ".pcap":
+        rotation(tmp_path / path.stem, recorded(path), 4)
+        sources = sources_of(tmp_path / path.stem)
+        assert messages(messages_of_many(sources)) == messages(CapturedMessages(sources, payload=True))
+
+
+def test_the_captures_have_messages_of_each_kind() -> None:
+    """Messages that were never delivered, that were answered, and behind an error."""
+    rows: list[MessageRow] = []
     for path in captures():
-        alone = messages(CapturedMessages(path, payload=True))
-        assert messages(messages_of_many(sources_of(path))) == alone, path
-        seen |= {(row.delivered_frame is None, row.answer is None, row.after_error) for row in alone[0]}
-        if path.suffix == ".pcap":
-            rotation(tmp_path / path.stem, recorded(path), 4)
-            sources = sources_of(tmp_path / path.stem)
-            assert messages(messages_of_many(sources)) == messages(CapturedMessages(sources, payload=True)), path
-    # Messages that were never delivered, that were answered, and behind an error.
-    assert (
-        {True} <= {one[0] for one in seen}
-        and {False} <= {one[1] for one in seen}
-        and {True} <= {one[2] for one in seen}
-    )
+        with CapturedMessages(path) as found:
+            rows += found
+    assert any(row.delivered_frame is None for row in rows)
+    assert any(row.answer is not None for row in rows)
+    assert any(row.after_error for row in rows)
 
 
 def test_messages_of_many_connections(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

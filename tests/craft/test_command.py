@@ -138,11 +138,11 @@ SCENARIOS = {
     "count": ("[[connection]]\ncount = true", "count is True"),
     "many": ("[[connection]]\ncount = 1000000", "more than 100000 connections"),
     "after": ('[[connection]]\nafter = "soon"', "after is 'soon'"),
-    "say": ("[[connection]]\nsay = [3]", "say is [3], and must be a list of strings"),
+    "say": ("[[connection]]\nsay = [3]", "say is [3], but must be a list of strings"),
     "step": ('[[connection]]\nsay = ["initiator sing"]', "step 'initiator sing': a side can stream, send"),
     "rule": ('[[connection]]\nsay = ["responder send 3"]', "rule 4"),
-    "kind": ('[[connection]]\nm = "yes"', "m is 'yes', and must be a pair"),
-    "kind inside": ('[[connection]]\nports = ["a", 3]', "ports is 'a', and must be a whole number"),
+    "kind": ('[[connection]]\nm = "yes"', "m is 'yes', but must be a pair"),
+    "kind inside": ('[[connection]]\nports = ["a", 3]', "ports is 'a', but must be a whole number"),
     "isn": ('[[connection]]\nisn = ["a", 3]\nsay = ["initiator send 3"]', "isn"),
     "hex": ('private_data = ["hex:0", ""]', "private_data: "),
     "impair": ('impair = ["fire"]', "there is no impairment 'fire'"),
@@ -152,13 +152,13 @@ SCENARIOS = {
     "deep": ("a = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
     "empty": ("connection = []", "no connection"),
     "seed of a connection": ("[[connection]]\nseed = 3", "a connection has no seed"),
-    "title": ("title = 3", "title is 3, and must be a text"),
+    "title": ("title = 3", "title is 3, but must be a text"),
     "pause": ('[[connection]]\nsay = ["pause 1e10"]', "pause is 10000000000.0"),
     "impair list": ('impair = "lose"', "must be a list"),
     "mtu": ('mtu = "1500"', "mtu is '1500'"),
     "rev": ("rev = [300, 0]", "rev is 300"),
     "vlan": ("vlan = 5000", "vlan is 5000"),
-    "gap": ('gap = "x"', "gap is 'x', and must be a number"),
+    "gap": ('gap = "x"', "gap is 'x', but must be a number"),
 }
 
 
@@ -305,7 +305,7 @@ def test_what_is_nearly_a_step_says_which(step: str, by: Role | None, hint: str)
 
 
 def test_numbers_that_are_too_many_are_no_text() -> None:
-    with pytest.raises(MPAError, match="'2' is too much: read takes") as raised:
+    with pytest.raises(MPAError, match="'2' is not expected: read takes") as raised:
         say(Conversation(), "initiator read 1 2 3")
     assert "quotation" not in str(raised.value)
 

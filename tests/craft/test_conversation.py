@@ -84,13 +84,13 @@ def test_a_rule_is_broken_only_on_purpose(rule: str) -> None:
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "side": (lambda: Conversation().send("client"), "'client' is not a side"),  # type: ignore[arg-type]
     "unknown": (lambda: Conversation(mss=3), "a conversation has no mss"),
-    "pair": (lambda: Conversation(m=1), "m is 1, and must be a pair"),
+    "pair": (lambda: Conversation(m=1), "m is 1, but must be a pair"),
     "profile": (lambda: Conversation(profile="rfc9999"), "profile is 'rfc9999'"),
     "rule": (lambda: Conversation(allow=("everything",)), "there is no rule everything"),
-    "versions": (lambda: Conversation(initiator="fd00::1"), "not of one IP version"),
-    "address": (lambda: Conversation(initiator="here"), "initiator is 'here', and must be an IPv4 or IPv6 address"),
-    "mac": (lambda: Conversation(macs=("02:00", "02:00:00:00:00:02")), "macs is '02:00', and must be a MAC address"),
-    "mtu": (lambda: Conversation(mtu=100), "mtu is 100, and must be a whole number from 128"),
+    "versions": (lambda: Conversation(initiator="fd00::1"), "do not have the same IP version"),
+    "address": (lambda: Conversation(initiator="here"), "initiator is 'here', but must be an IPv4 or IPv6 address"),
+    "mac": (lambda: Conversation(macs=("02:00", "02:00:00:00:00:02")), "macs is '02:00', but must be a MAC address"),
+    "mtu": (lambda: Conversation(mtu=100), "mtu is 100, but must be a whole number from 128"),
     "kind": (lambda: Conversation(segmentation="clever"), "no segmentation 'clever'"),
     "size": (lambda: Conversation(segmentation={"kind": "random", "longest": 0}), "random: longest is 0"),
     "enhanced": (lambda: Conversation(enhanced=({"e": 1}, None)), "enhanced is"),
@@ -108,7 +108,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "negative": (lambda: Conversation().send("initiator", -1), "-1 octets"),
     "no octets": (lambda: Conversation().send("initiator", 1.5), "1.5 is not bytes"),  # type: ignore[arg-type]
     "nothing": (lambda: Conversation().send("initiator", None), "None is not bytes"),  # type: ignore[arg-type]
-    "flag": (lambda: Conversation(m=("0", "1")), "m is '0', and must be 0 or 1"),
+    "flag": (lambda: Conversation(m=("0", "1")), "m is '0', but must be 0 or 1"),
     "isn": (lambda: Conversation(isn=(1 << 32, 0)), "isn is 4294967296"),
     "one end": (lambda: Conversation(responder="10.0.0.1", ports=(7, 7)), "is given for both ends, which must differ"),
     "scope": (lambda: Conversation(initiator="fe80::1%0", responder="fe80::2"), "initiator is"),
@@ -376,7 +376,7 @@ def test_other_octets_may_be_sent_in_place_of_a_startup_frame() -> None:
     assert [half.startup for half in sending.halves] == [(0, 7), (0, 0)]
     with pytest.raises(ConversationError, match="has no startup frames, and so no frames"):
         Conversation(profile="culley-02", frames=(b"", None))
-    with pytest.raises(ConversationError, match="frames is 'text', and must be octets"):
+    with pytest.raises(ConversationError, match="frames is 'text', but must be octets"):
         Conversation(frames=("text", None))
 
 

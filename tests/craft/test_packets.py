@@ -76,7 +76,7 @@ def test_the_quick_sum_is_the_sum(octets: bytes) -> None:
 
 
 def test_endpoints_that_cannot_talk_are_refused() -> None:
-    with pytest.raises(ValueError, match="not of one IP version"):
+    with pytest.raises(ValueError, match="do not have the same IP version"):
         FrameMaker(V4[0], V6[1])
     with pytest.raises(ValueError, match="6 octets"):
         FrameMaker(Endpoint("10.0.0.1", 1, b"short"), V4[1])

@@ -196,7 +196,7 @@ def test_what_was_said_is_printed_before_what_cannot_be_said() -> None:
     lines = out.splitlines()
     assert re.search(r"Send .* 3 octets$", lines[1])
     assert lines[2].startswith("0 standard input, line 3: step 'sned x': did you mean send?")
-    assert lines[3:] == ["0 1 message said", "1 connection, 1 that could not be finished"]
+    assert lines[3:] == ["0 1 message sent", "1 connection, 1 that could not be finished"]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
         pipe.write_text("send 5\n")
         status, out, _ = finished(process)
     assert status == 0
-    assert "0 1 message said" in out
+    assert "0 1 message sent" in out
 
 
 def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None
         assert (status, err) == (0, "")
         status, out, _ = finished(process)
         assert status == 0
-        assert "0 heard 15 ULPDUs" in out
+        assert "0 received 15 ULPDUs" in out
     initiators = [[ulpdu for side, ulpdu in said(path) if side == "initiator"] for path in (capture, recording)]
     assert initiators[0] == initiators[1]
     requests = [analyze(str(path)).connections[0].request for path in (capture, recording)]
@@ -259,8 +259,8 @@ def test_what_a_capture_said_is_said_again(pcap: object, tmp_path: Path) -> None
     ("arguments", "complaint"),
     [
         (["--connection", "7"], "no connection 7"),
-        (["--say", "send"], "--from says"),
-        (["--ulp", "rping"], "--from says"),
+        (["--say", "send"], "--from decides"),
+        (["--ulp", "rping"], "--from decides"),
     ],
 )
 def test_what_cannot_be_said_again(arguments: list[str], complaint: str, pcap: object) -> None:
@@ -306,7 +306,7 @@ def test_a_peer_whose_upper_layer_is_another() -> None:
     with listening("--ulp", "rping", "--count", "1") as (process, port):
         status, out, _ = connect(port, "--say", "send hi", "--say", "responder send")
         assert status == 2
-        assert "before all was said: is --ulp the same on both sides?" in out
+        assert "before everything was sent: is --ulp the same on both sides?" in out
         status, out, _ = finished(process)
         assert (status, "2 octets, which name no buffer: is --ulp the same" in out) == (1, True)
 
@@ -315,7 +315,7 @@ def test_a_peer_that_waits_less_long() -> None:
     with listening("--timeout", "1", "--count", "1") as (process, port):
         status, out, _ = connect(port, "--say", "send hi", "--say", "pause 4", "--say", "send hi")
         assert status == 2
-        assert re.search(r"after 1\.\d seconds in which nobody said anything: is its --timeout that short", out)
+        assert re.search(r"after 1\.\d seconds in which neither side sent anything: is its --timeout so short", out)
         assert "nothing came for 1 seconds (--timeout waits longer)" in finished(process)[1]
 
 
@@ -324,8 +324,8 @@ def test_a_terminate_of_the_peer_is_summed_up_as_that() -> None:
         status, out, _ = connect(port, "--say", "write 100 stag=0x1000")
     assert status == 2
     assert out.splitlines()[-3:] == [
-        "0 the peer ends the stream by a Terminate: DDP tagged buffer error: base or bounds violation",
-        "0 1 message said",
+        "0 the peer ends the stream with a Terminate: DDP tagged buffer error: base or bounds violation",
+        "0 1 message sent",
         "1 connection, 1 that the peer ended with a Terminate",
     ]
 
@@ -335,7 +335,7 @@ def test_an_address_may_be_one_word(where: str) -> None:
     with listening("--count", "1") as (_, port):
         process = command("connect", *where.format(HOST, port).split(), "--wait", "0")
         status, out, err = finished(process)
-    assert (status, out.splitlines()[1:]) == (0, ["0 0 messages said", "1 connection"])
+    assert (status, out.splitlines()[1:]) == (0, ["0 0 messages sent", "1 connection"])
     assert err == "nothing was sent but the Request: use --say, --ulp and others to send messages\n"
 
 
@@ -482,7 +482,7 @@ def transfer(megabytes: int) -> tuple[int, int]:
         assert talk.returncode == 0
         listener = peak(process)
         status, out, _ = interrupted(process)
-        assert (status, f"0 heard {megabytes} messages" in out) == (0, True)
+        assert (status, f"0 received {megabytes} messages" in out) == (0, True)
     return usage.ru_maxrss * 1024, listener
 
 
@@ -523,7 +523,8 @@ def test_listen_takes_no_memory_for_fuzzed_clients() -> None:
         fuzzed(port, range(300))
         before = peak(process)
         fuzzed(port, range(300, 1200))
-        assert peak(process) < before + (8 << 20)
+        # 9 MB, were there nobody who looks for cycles.
+        assert peak(process) < before + (4 << 20)
         status, out, err = interrupted(process)
     assert (status, err) == (1, "\n")
     assert "1200 connections, " in out

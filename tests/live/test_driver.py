@@ -308,7 +308,7 @@ def test_a_flood_of_reads_by_a_client_that_reads_nothing() -> None:
     threading.Timer(2, stop.set).start()
     against_client(side, client)
     assert side.session.counts[USELESS] == 1
-    assert "takes nothing" in side.events("error")[0]["error"]
+    assert "accepted no octets" in side.events("error")[0]["error"]
 
 
 # --- servers that are odd ---

@@ -19,7 +19,7 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.live.recording import RecordedConnection, Recording
 
 REQUEST, REPLY = (startup_frame(kind, c=1, rev=1).encode() for kind in ("request", "reply"))
-MADE_UP = b"made up"
+MADE_UP = b"synthetic packet"
 
 
 def packets(file: io.BytesIO) -> list[tuple[Any, float]]:

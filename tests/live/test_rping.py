@@ -144,7 +144,7 @@ def test_a_server_that_speaks_unasked() -> None:
     client = RpingClient(rdmap, 0)
     client.begin()
     (event,) = rdmap.receive(send(1, rping_message()))
-    with pytest.raises(UpperLayerError, match="before the client had anything to say"):
+    with pytest.raises(UpperLayerError, match="before the client had named a buffer"):
         client.take(event)
 
 

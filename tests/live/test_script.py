@@ -101,7 +101,7 @@ def test_items_are_said_in_their_time() -> None:
     assert not script.is_done
     assert heard(122) == ([], None)
     assert script.is_done
-    assert script.summary == "4 messages said"
+    assert script.summary == "4 messages sent"
 
 
 def test_what_came_before_it_was_waited_for_counts() -> None:
@@ -121,13 +121,13 @@ def test_what_came_before_it_was_waited_for_counts() -> None:
 
 def test_ulpdus_that_nobody_looks_into_are_counted() -> None:
     script, listening = Script(endpoint(), [Wait("send")]), Listening()
-    assert listening.summary == "heard 0 messages"
+    assert listening.summary == "received 0 messages"
     for speaker in (script, listening):
         speaker.take(ULPDUTaken(5))
         speaker.take(ULPDUTaken(0))
     script.go_on(1.0)
     assert not script.is_done
-    assert (script.summary, listening.summary) == ("0 messages said, 2 ULPDUs heard", "heard 2 ULPDUs")
+    assert (script.summary, listening.summary) == ("0 messages sent, 2 ULPDUs received", "received 2 ULPDUs")
 
 
 def test_a_responder_does_not_end_the_connection() -> None:

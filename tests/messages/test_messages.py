@@ -125,10 +125,10 @@ def test_to_wraps() -> None:
 def test_what_is_missing_is_told() -> None:
     first, second = messages(Found(segment(b"abc")), Found(segment(b"gh", mo=6, last=True)))
     assert said(first) == (0, False, b"abc", "what follows it is another message or was not captured")
-    assert said(second) == (6, True, b"gh", "what is before octet 6 of the message is not here")
+    assert said(second) == (6, True, b"gh", "the octets of the message before octet 6 are missing")
     assert not first.complete and not second.complete
     (end,) = messages(Found(segment(b"abc")))
-    assert said(end) == (0, False, b"abc", "nothing more of it is there")
+    assert said(end) == (0, False, b"abc", "the rest of it is missing")
 
 
 def test_what_is_not_there_leaves_parts() -> None:

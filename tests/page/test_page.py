@@ -91,7 +91,7 @@ def test_lines_can_be_typed(tmp_path: Path) -> None:
     for line in lines:
         assert " ".join(told) in line
         assert run(*shlex.split(line)[1:]).exception is None
-    assert f"Told on the command line: {' '.join(told)}." in parsed.text
+    assert f"Given on the command line: {' '.join(told)}." in parsed.text
 
 
 def test_pictures_of_a_connection(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_what_happened_beside_the_end(tmp_path: Path) -> None:
     odd = counts.out_of_order_segments + counts.retransmitted_segments
     assert odd > 0 < counts.delivered_late
     assert (
-        f"{odd} of {counts.segments} segments of the Initiator came out of order or again; "
+        f"{odd} of {counts.segments} segments of the Initiator arrived out of order or were repeated; "
         f"{counts.delivered_late} FPDUs were placed before their turn; "
         f"a receiver had to hold {held['order'].peak:,} octets for full order, "
         f"{held['marker'].peak:,} with Markers."

@@ -275,7 +275,7 @@ def test_what_cannot_be_drawn(words: tuple[str, ...], said: str, tmp_path: Path)
 
 def test_names_from_python() -> None:
     connection = analyze(RPING).connections[0]
-    with pytest.raises(MPAError, match="no kind of picture 'lane'; there are lanes, sequence"):
+    with pytest.raises(MPAError, match="no kind of picture 'lane'; the kinds are lanes, sequence"):
         connection.plot("lane")
     with pytest.raises(MPAError, match="no axis 'x'"):
         connection.plot("lanes", axis="x")

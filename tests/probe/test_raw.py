@@ -158,8 +158,8 @@ def test_it_says_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
         (("192.0.2.1", "1", "--raw", "198.51.100.1", "--mtu", "100"), "an MTU of 100 is below the minimum for IPv4"),
         (("192.0.2.1", "1", "--raw", "198.51.100.1", "--tun", "a/b"), "'a/b' is not a device name"),
         (("192.0.2.1", "1", "--raw", "198.51.100.1", "--tun", "\x1b[2Jx"), "is not a device name"),
-        (("192.0.2.1", "1", "--tun", "x"), "--tun and --mtu are those of the device of --raw"),
-        (("--listen", "7471", "--raw", "198.51.100.1"), "--raw tests a Responder"),
+        (("192.0.2.1", "1", "--tun", "x"), "--tun and --mtu set up the TUN device of --raw"),
+        (("--listen", "7471", "--raw", "198.51.100.1"), "--raw tests only a Responder"),
     ],
 )
 def test_arguments(arguments: tuple[str, ...], complaint: str) -> None:

@@ -410,7 +410,12 @@ def test_commands_of_peers() -> None:
 
 def test_an_initiator_that_does_not_come() -> None:
     with Acceptor(HOST, 0, TIMEOUT) as acceptor:
-        for command, word in (("true", "nobody"), ("false", "status 1"), ("sleep 5", "nobody"), (None, "nobody")):
+        for command, word in (
+            ("true", "no Initiator"),
+            ("false", "status 1"),
+            ("sleep 5", "no Initiator"),
+            (None, "no Initiator"),
+        ):
             target = Initiator(acceptor, command, 0.3)
             with closing(target), pytest.raises(NotReached, match=word):
                 target.connection()

@@ -91,7 +91,7 @@ def test_the_first_fpdu_is_not_the_message_agreed_on() -> None:
     assert ids(connection) == {("rtr", "initiator")}
     (found,) = connection.findings
     assert (found.rule.id, found.direction) == ("rtr", "initiator")
-    assert found.detail == "the Initiator's first FPDU is no RTR message; it must be an RTR write"
+    assert found.detail == "the Initiator's first FPDU is not an RTR message; it must be an RTR write"
 
 
 def test_a_reply_of_another_kind() -> None:

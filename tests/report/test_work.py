@@ -130,7 +130,18 @@ MODULES = {
     "scapy_mpa.errors",
     *(
         f"scapy_mpa.cli.{name}"
-        for name in ("analyze", "cluster", "colours", "group", "judging", "lines", "options", "progress", "types")
+        for name in (
+            "analyze",
+            "cluster",
+            "colours",
+            "cycles",
+            "group",
+            "judging",
+            "lines",
+            "options",
+            "progress",
+            "types",
+        )
     ),
     # Which names of algorithms there are; what decrypts is imported with --esp alone.
     "scapy_mpa.ipsec",

@@ -110,7 +110,7 @@ def test_beyond_a_hole_nobody_knows_what_was_sent() -> None:
     ("mtu", "size", "damaged", "said"),
     [
         (0, 1500, False, "no next-hop MTU for a packet of 1500 octets"),
-        (67, 1500, False, "a next-hop MTU of 67 for a packet of 1500 octets; below 68, which every path takes"),
+        (67, 1500, False, "a next-hop MTU of 67 for a packet of 1500 octets; below 68, which every path supports"),
         (68, 1500, False, "a next-hop MTU of 68 for a packet of 1500 octets"),
         (1500, 1500, False, "a next-hop MTU of 1500 for a packet of 1500 octets, which fits"),
         (1400, 1500, True, "a next-hop MTU of 1400 for a packet of 1500 octets; its ICMP checksum is wrong"),

@@ -105,7 +105,7 @@ def test_a_folder_that_is_protected_is_told(tmp_path: Path, monkeypatch: pytest.
 
     (tmp_path / "out").write_bytes(b"before")
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(OSError, match="its folder may not be written"), whole_file(tmp_path / "out"):
+    with pytest.raises(OSError, match="its folder cannot be written"), whole_file(tmp_path / "out"):
         raise AssertionError
     with pytest.raises(OSError, match="Permission denied"), whole_file(tmp_path / "new"):
         raise AssertionError

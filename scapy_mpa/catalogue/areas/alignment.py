@@ -9,7 +9,7 @@ from scapy_mpa.catalogue.peer import ACCEPT, peer
 from scapy_mpa.craft.ulpdus import rdma_write, rdma_write_message, send
 
 _FIRST, _SAID = "initiator send 30", "responder send 30"
-_TAKES = peer("accept", "It takes what comes: how segments are cut is no business of a receiver.")
+_TAKES = peer("accept", "It accepts the octets: a receiver does not depend on how segments are cut.")
 _TESTED = ("receiver-alignment",)
 
 CASES: tuple[Case, ...] = (
@@ -19,12 +19,12 @@ CASES: tuple[Case, ...] = (
         (says(_FIRST, _SAID, "initiator send 500 times=40"),), (), ACCEPT, clause="RFC 5044 §5.1",
     ),
     Case(
-        "alignment-packed", "Forty FPDUs, as many in a segment as fit whole", "plain",
+        "alignment-packed", "Forty FPDUs, as many whole ones in each segment as fit", "plain",
         (says(_FIRST, _SAID, "initiator send 500 times=40"), setup(segmentation="packed")), (), ACCEPT,
         clause="RFC 5044 §5.1", tests=_TESTED,
     ),
     Case(
-        "alignment-never", "Forty FPDUs cut anywhere: hardly a segment begins with one", "plain",
+        "alignment-never", "Forty FPDUs cut anywhere: hardly any segment begins with one", "plain",
         (says(_FIRST, _SAID, "initiator send 700 times=40"), setup(segmentation=({"kind": "random", "shortest": 900,
          "longest": 1100}, "aligned"))), ("alignment",), _TAKES, tests=_TESTED,
     ),
@@ -65,12 +65,12 @@ CASES: tuple[Case, ...] = (
         clause="RFC 5044 §6", tests=_TESTED,
     ),
     Case(
-        "fpdu-late-behind-marker", "The first segment of an FPDU comes last; a Marker names its start before",
+        "fpdu-late-behind-marker", "The first segment of an FPDU arrives last; a Marker before it points to its start",
         "markers", (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), recut(2, 300), late(2, 3)), (), ACCEPT,
         clause="RFC 5044 §6", tests=("receiver-whole-fpdu",),
     ),
     Case(
-        "alignment-retransmission", "What is sent again begins in the middle of an FPDU that had a segment of its own",
+        "alignment-retransmission", "A retransmission begins in the middle of an FPDU that had a segment of its own",
         "plain", (says(_FIRST, _SAID, send(2, bytes(500)), send(3, bytes(500))), again(2, skip=200)),
         ("alignment-retransmission",), _TAKES, tests=_TESTED,
     ),
@@ -93,7 +93,7 @@ CASES: tuple[Case, ...] = (
         tests=("receiver-whole-fpdu",),
     ),
     Case(
-        "mulpdu-half-filled", "A message in parts of 300 octets where a segment takes 1448", "plain",
+        "mulpdu-half-filled", "A message in parts of 300 octets although a segment holds 1448", "plain",
         (says(_FIRST, _SAID, send(2, bytes(1400)), *rdma_write_message(1, 0, bytes(4000), 300)),), ("mulpdu-filled",),
         _TAKES,
     ),
@@ -112,6 +112,6 @@ CASES: tuple[Case, ...] = (
             ),
             raises, _TAKES, clause="RFC 5044 §4.5",
         )
-        for size, what, raises in ((127, "below the least there is", ("mulpdu-minimum",)), (128, "the least", ()))
+        for size, what, raises in ((127, "below the minimum", ("mulpdu-minimum",)), (128, "the minimum", ()))
     ),
 )  # fmt: skip

@@ -27,21 +27,21 @@ _NO_STAMPS = setup(timestamps=False)
 #: The third of them holds the octet with sequence number 0.
 _WRAPS = setup(isn=(seq_add(0, -(1 + 20 + 54 + _SIZE + _SIZE // 2)), None))
 
-_CHALLENGES = peer("discard", "It drops the segment, and says by an acknowledgement which octet it expects.")
-_RESETS = peer("lose", "Its number is the next: it takes the connection for reset, and loses what it has of an FPDU.")
+_CHALLENGES = peer("discard", "It drops the segment, and sends an acknowledgement with the octet it expects.")
+_RESETS = peer("lose", "It accepts the RST: the connection is reset, and an FPDU that is not complete is lost.")
 _ENDS = peer("discard", "It takes the FIN as the end of the half connection, and drops all octets after it.")
-_FORGETS = peer("discard", "It keeps the FIN until octets come at its number, and forgets it then.")
+_FORGETS = peer("discard", "It holds the FIN until octets arrive at its sequence number, and discards it then.")
 _TAKES = peer(
-    "accept", "Nothing shows that it is old: it takes it, and drops what is really sent there.", ("terminate",)
+    "accept", "It cannot detect that the octets are old: it accepts them, and drops the real ones.", ("terminate",)
 )
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
 _DROPS = peer(
     "discard",
-    "It may silently drop octets that fit no FPDU, accepts the octets that TCP retransmits, and continues; if it "
+    "It may silently drop octets that fit no FPDU, accept the octets that TCP retransmits, and continue; if it "
     "reports the error instead, it passes nothing on from there.",
     ("terminate",),
 )
-_NOT_IN_STEP = peer("discard", "It answers the SYN by an acknowledgement, and drops the octets: its numbers stay.")
+_NOT_IN_STEP = peer("discard", "It acknowledges the SYN, and drops the octets: its sequence numbers do not change.")
 
 _RST = (
     *(
@@ -52,27 +52,27 @@ _RST = (
             said, clause=clause,
         )
         for name, where, change, said, clause in (
-            ("in-the-window", "in the window, but not next", injected(3, "RA", far=1000, challenged=True), _CHALLENGES,
-             "RFC 5961 §3.2"),
-            ("last-in-the-window", "with the last number in the window",
+            ("in-the-window", "in the window, but not exactly next",
+             injected(3, "RA", far=1000, challenged=True), _CHALLENGES, "RFC 5961 §3.2"),
+            ("last-in-the-window", "with the last sequence number in the window",
              injected(3, "RA", far=-1, edge=True, challenged=True), _CHALLENGES, "RFC 5961 §3.2"),
-            ("at-the-edge", "with the first number behind the window", injected(3, "RA", edge=True), DISCARD,
+            ("at-the-edge", "with the first sequence number beyond the window", injected(3, "RA", edge=True), DISCARD,
              "RFC 9293 §3.10.7.4"),
             ("acknowledged", "among octets that were acknowledged", injected(3, "R", far=-10), DISCARD,
              "RFC 9293 §3.10.7.4"),
             ("before-the-syn", "far before the SYN", injected(3, "RA", far=-_FAR), DISCARD, "RFC 9293 §3.10.7.4"),
             ("with-octets", "with octets, in the window", injected(3, "RA", far=1000, octets=_EVIL), _CHALLENGES,
              "RFC 5961 §3.2"),
-            ("believed", "with the next number, and its sender goes on",
+            ("believed", "with the next sequence number, and the real sender continues",
              injected(3, "RA", believed=True), _RESETS, "RFC 5961 §3.2"),
         )
     ),
     Case(
-        "rst-of-the-responder", "A forged RST of the Responder, in the window, but not next", "plain",
+        "rst-of-the-responder", "A forged RST of the Responder, in the window, but not exactly next", "plain",
         (_FOUR, injected(2, "RA", far=1000, challenged=True)), ("attack-reset",), _CHALLENGES, by="responder",
     ),
     Case(
-        "rst-checksum", "A RST with the next number, whose TCP checksum is wrong", "plain",
+        "rst-checksum", "A RST with the next sequence number, whose TCP checksum is wrong", "plain",
         (_FOUR, injected(3, "RA", checksum="wrong")), ("tcp-checksum",), DISCARD,
     ),
 )  # fmt: skip
@@ -84,18 +84,18 @@ _SYN = (
             _CHALLENGES, clause="RFC 5961 §4.2",
         )
         for name, where, change in (
-            ("next", "with the next number", injected(3, "S", challenged=True)),
+            ("next", "with the next sequence number", injected(3, "S", challenged=True)),
             ("in-the-window", "in the window", injected(3, "S", far=1000, challenged=True)),
             ("ahead", "far ahead of the window", injected(3, "S", far=_FAR, challenged=True)),
             ("before-the-syn", "far before the first", injected(3, "S", far=-_FAR, challenged=True)),
             ("acknowledged", "among octets that were acknowledged", injected(3, "S", far=-10, challenged=True)),
             ("and-ack", "with ACK, in the window", injected(3, "SA", far=1000, challenged=True)),
-            ("with-octets", "that brings octets", injected(3, "S", far=_FAR, octets=_EVIL, challenged=True)),
+            ("with-octets", "with octets in it", injected(3, "S", far=_FAR, octets=_EVIL, challenged=True)),
             ("before-the-request", "between the handshake and the Request", injected(0, "S", far=-_FAR)),
         )
     ),
     Case(
-        "syn-resynchronizes", "A forged SYN far ahead, and octets at its numbers", "plain",
+        "syn-resynchronizes", "A forged SYN far ahead, and octets at the sequence numbers after it", "plain",
         (_FOUR, injected(3, "S", far=_FAR), injected(3, far=_FAR + 1, octets=_EVIL)),
         ("attack-syn", "outside-window"), _NOT_IN_STEP, clause="RFC 5961 §4.2",
     ),
@@ -127,18 +127,18 @@ _FIN = (
              "RFC 9293 §3.10.7.4"),
             ("acknowledged", "among octets that were acknowledged", injected(3, "FA", far=-10), "outside-window",
              "RFC 9293 §3.10.7.4"),
-            ("checksum", "with the next number, and a wrong TCP checksum", injected(3, "FA", checksum="wrong"),
+            ("checksum", "with the next sequence number, and a wrong TCP checksum", injected(3, "FA", checksum="wrong"),
              "tcp-checksum", "RFC 9293 §3.1"),
-            ("old", "with the next number, and an old timestamp", injected(3, "FA", seconds=60), "old-timestamp",
-             "RFC 7323 §5.3"),
+            ("old", "with the next sequence number, and an old timestamp",
+             injected(3, "FA", seconds=60), "old-timestamp", "RFC 7323 §5.3"),
         )
     ),
     Case(
-        "fin-in-the-window", "A forged FIN at a number in the window where octets come then", "plain",
+        "fin-in-the-window", "A forged FIN at a sequence number in the window, where octets arrive later", "plain",
         (_FOUR, injected(3, "FA", far=90)), ("outside-window",), _FORGETS, clause="RFC 9293 §3.10.7.4",
     ),
     Case(
-        "fin-believed", "A forged FIN with the next number, and its sender goes on", "plain",
+        "fin-believed", "A forged FIN with the next sequence number, and the real sender continues", "plain",
         (_FOUR, answers(None), injected(3, "FA", believed=True)), ("outside-window",), _ENDS,
     ),
 )  # fmt: skip
@@ -149,19 +149,19 @@ _DATA = (
         for name, where, change, raises, said, clause in (
             ("last-in-the-window", "where the window ends", injected(3, far=-4, edge=True, octets=_EVIL),
              ("outside-window",), DISCARD, ""),
-            ("at-the-edge", "just behind the window", injected(3, edge=True, octets=_EVIL), ("outside-window",),
+            ("at-the-edge", "just beyond the window", injected(3, edge=True, octets=_EVIL), ("outside-window",),
              DISCARD, ""),
             ("before-the-syn", "far before the SYN", injected(3, far=-_FAR, octets=_EVIL), ("outside-window",),
              DISCARD, ""),
-            ("in-the-window", "in the window, ahead of those that are sent there",
+            ("in-the-window", "in the window, before the real octets arrive there",
              injected(3, far=120, octets=_EVIL), ("overlap", "attack-injection"), _DROPS, ""),
-            ("acknowledged", "in place of those that were acknowledged", overlapping(3, -_SIZE, 0, 40, _EVIL),
+            ("acknowledged", "at sequence numbers that were acknowledged before", overlapping(3, -_SIZE, 0, 40, _EVIL),
              ("overlap", "attack-injection"), DISCARD, ""),
-            ("checksum", "with the next number, and a wrong TCP checksum",
+            ("checksum", "with the next sequence number, and a wrong TCP checksum",
              injected(3, octets=_EVIL, checksum="wrong"), ("tcp-checksum",), DISCARD, ""),
             ("checksum-ahead", "in the window, with a wrong TCP checksum",
              injected(3, far=120, octets=_EVIL, checksum="wrong"), ("tcp-checksum",), DISCARD, ""),
-            ("old", "with the next number, and an old timestamp", injected(3, octets=_EVIL, seconds=60),
+            ("old", "with the next sequence number, and an old timestamp", injected(3, octets=_EVIL, seconds=60),
              ("old-timestamp",), DISCARD, ""),
             ("old-ahead", "in the window, with an old timestamp", injected(3, far=120, octets=_EVIL, seconds=60),
              ("old-timestamp",), DISCARD, ""),
@@ -175,15 +175,15 @@ _DATA = (
             DISCARD,
         )
         for name, where, change, raises in (
-            ("at-the-edge", "just behind the window", injected(3, edge=True, octets=_EVIL), ("outside-window",)),
+            ("at-the-edge", "just beyond the window", injected(3, edge=True, octets=_EVIL), ("outside-window",)),
             ("checksum", "with a wrong TCP checksum", injected(3, octets=_EVIL, checksum="wrong"), ("tcp-checksum",)),
             ("old", "with an old timestamp", injected(3, octets=_EVIL, seconds=60), ("old-timestamp",)),
-            ("acknowledged", "in place of those that were acknowledged", overlapping(3, -_SIZE, 0, 40, _EVIL),
+            ("acknowledged", "at sequence numbers that were acknowledged before", overlapping(3, -_SIZE, 0, 40, _EVIL),
              ("overlap",)),
         )
     ),
     Case(
-        "octets-of-the-responder", "Forged octets of the Responder, just behind the window", "plain",
+        "octets-of-the-responder", "Forged octets of the Responder, just beyond the window", "plain",
         (_FOUR, injected(2, edge=True, octets=_EVIL)), ("outside-window",), DISCARD, by="responder",
     ),
 )  # fmt: skip
@@ -251,7 +251,7 @@ _COVERS = (
     ("whole", "the whole of a segment", 0, _SIZE, 40),
     ("inside", "a part inside a segment", 30, 60, 10),
     ("head", "the end of one segment and the beginning of the next", -20, 50, 60),
-    ("tail", "the end of a segment and the beginning of one to come", 40, _SIZE + 20, 4),
+    ("tail", "the end of a segment and the beginning of one sent later", 40, _SIZE + 20, 4),
     ("around", "a segment and octets on both sides of it", -20, _SIZE + 20, 60),
 )
 #: In order, or the segment before the third FPDU is late: name, words, changes, the number of that with the third FPDU.
@@ -274,7 +274,7 @@ _OVERLAPS = (
     *(
         Case(
             f"overlap-{order}{cover}-{'first' if is_first else 'second'}{'' if baseline == 'plain' else '-no-crc'}",
-            f"Forged octets in place of {what}, {'in front of' if is_first else 'behind'} the right ones{words}",
+            f"Forged octets in place of {what}, {'before' if is_first else 'after'} the real ones{words}",
             baseline, (_FOUR, *changes, overlapping(number, first, last, at, _EVIL, before=is_first)),
             _overlap(baseline, cover, order, is_first=is_first), _DROPS if baseline == "plain" else _KEEPS,
             clause="RFC 9293 §3.7",
@@ -287,13 +287,13 @@ _OVERLAPS = (
     ),
     *(
         Case(
-            f"overlap-wraps-{name}", f"Forged octets in place of a segment, {when} it, where numbers pass 2^32",
+            f"overlap-wraps-{name}", f"Forged octets in place of a segment, {when} it, where numbers wrap",
             "plain", (_FOUR, _WRAPS, overlapping(3, 0, _SIZE, 40, _EVIL, before=name == "first")), raises, _DROPS,
             clause="RFC 9293 §3.4",
         )
         for name, when, raises in (
-            ("first", "in front of", ("crc-dropped",)),
-            ("second", "behind", ("overlap", "attack-injection")),
+            ("first", "before", ("crc-dropped",)),
+            ("second", "after", ("overlap", "attack-injection")),
         )
     ),
 )  # fmt: skip

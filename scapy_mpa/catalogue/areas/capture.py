@@ -13,18 +13,18 @@ _FIRST, _SAID = "initiator send 30", "responder send 30"
 _LONG = says(_FIRST, _SAID, send(2, bytes(600)), send(3, bytes(600)), send(4, b""))
 #: Octets of the second FPDU of ``_LONG`` before its Marker.
 _BEFORE = 512 - 60
-_HAS_ALL = peer("accept", "It has received everything: only the capture has not.")
-_AGAIN = peer("wait", "It waits for the octets that are missing, and passes on nothing that lies behind them.")
+_HAS_ALL = peer("accept", "It has received everything: only the capture lacks octets.")
+_AGAIN = peer("wait", "It waits for the octets that are missing, and passes on nothing after them.")
 _LATER = peer(
     "wait",
-    "It waits for the octets that are missing; what a Marker locates behind them it may place, and does not deliver.",
+    "It waits for the octets that are missing; it may place what a Marker locates after them, but does not deliver it.",
 )
 _LINKTYPE_USER0 = 147
 
 _GAPS = (
     Case("gap", "A segment is lost and never sent again", "plain", (lost(2),), ("gap",), _AGAIN,
          tests=("receiver-whole-fpdu",)),
-    Case("gap-markers", "A segment is lost and never sent again; a Marker names an FPDU behind it", "markers",
+    Case("gap-markers", "A segment is lost and never sent again; a Marker points to an FPDU after it", "markers",
          (_LONG, lost(2)), ("gap",), _LATER),
     Case("gap-no-crc", "A segment is lost and never sent again, and there are neither CRCs nor Markers", "no-crc",
          (lost(2),), ("gap",), _AGAIN),
@@ -37,7 +37,7 @@ _GAPS = (
              (_LONG, recut(2, at), lost(number, acknowledged_all_the_same=True)), ("capture-gap",), _HAS_ALL)
         for name, what, at, number in (
             ("up-to-a-marker", "what was captured of it begins with its Marker", _BEFORE, 2),
-            ("up-to-behind-a-marker", "what was captured of it begins behind its Marker", _BEFORE + 4, 2),
+            ("up-to-behind-a-marker", "what was captured of it begins after its Marker", _BEFORE + 4, 2),
             ("from-a-marker", "what was captured of it ends before its Marker", _BEFORE, 3),
             ("from-behind-a-marker", "what was captured of it ends with its Marker", _BEFORE + 4, 3),
             ("in-a-marker", "what was captured of it begins in the middle of its Marker", _BEFORE + 2, 2),
@@ -45,27 +45,27 @@ _GAPS = (
     ),
     Case("capture-gap-in-length", "A gap begins between the two octets of ULPDU_Length", "plain",
          (recut(2, 1), lost(3, acknowledged_all_the_same=True)), ("capture-gap",), _HAS_ALL),
-    Case("late-segment", "A segment is late, and comes after all", "plain", (late(2, 3),), (), ACCEPT,
+    Case("late-segment", "A segment arrives late, but does arrive", "plain", (late(2, 3),), (), ACCEPT,
          clause="RFC 5044 §6"),
     Case("request-not-captured", "The Request is not in the capture: what it asked for is inferred", "plain",
          (lost(0, acknowledged_all_the_same=True),), (), _HAS_ALL, clause="RFC 5044 §7.1.2"),
     Case("reply-not-captured", "The Reply is not in the capture: what it asked for is inferred", "plain",
          (of_peer(lost(0, acknowledged_all_the_same=True)),), (), _HAS_ALL, clause="RFC 5044 §7.1.2"),
-    Case("captured-from-the-middle", "The capture begins behind the startup frames", "markers",
+    Case("captured-from-the-middle", "The capture begins after the startup frames", "markers",
          (says(*("initiator send 600", "responder send 600") * 6), captured_from(8)), (), _HAS_ALL,
          clause="RFC 5044 §6"),
 )  # fmt: skip
 
 _PARTS = (
-    Case("snap-length-100", "The capture keeps 100 octets of a packet", "plain", (snapped(100),),
+    Case("snap-length-100", "The capture keeps 100 octets of each packet", "plain", (snapped(100),),
          ("capture-cut", "capture-cut@peer", "capture-gap", "capture-gap@peer"), _HAS_ALL),
-    Case("fragments", "A segment comes in two fragments of IP", "plain", (fragmented(8),), (), ACCEPT,
+    Case("fragments", "A segment comes in two IP fragments", "plain", (fragmented(8),), (), ACCEPT,
          clause="RFC 791 §3.2"),
-    Case("fragments-overlap", "Two fragments of IP overlap by eight octets; the segment is sent again", "plain",
+    Case("fragments-overlap", "Two IP fragments overlap by eight octets; the segment is sent again", "plain",
          (again(2), fragmented(8, overlap=8)), ("ip-fragments@capture",), DISCARD),
-    Case("link-type-147", "A second interface of the capture has a link type that nobody knows", "plain",
+    Case("link-type-147", "A second interface of the capture has an unknown link type", "plain",
          (foreign(_LINKTYPE_USER0, b"whatever this is"),), ("link-type@capture",), _HAS_ALL),
-    Case("limit-of-100-octets", "More octets wait for a segment that is late than may be held", "plain", (late(2, 3),),
+    Case("limit-of-100-octets", "More octets wait for a late segment than may be held", "plain", (late(2, 3),),
          ("limit", "gap"), ACCEPT, options=("--limit", "held_octets=100")),
     Case("assumed-start-elsewhere", "Full Operation begins where nothing was captured, as --assume says", "plain", (),
          ("assumption@capture",), ACCEPT, options=("--assume", "start=1")),

@@ -19,7 +19,7 @@ _MULPDU = 1448 - 6
 _JUMBO = setup(mtu=65535)
 _NO_HEADER = peer(
     "accept",
-    "It must not act on it: MPA passes on what is no DDP Segment, and no clause says what then.",
+    "It must not act on it: MPA passes on octets that are not a DDP Segment, and no clause says what follows.",
     ("close", "terminate", "silence"),
 )
 
@@ -59,7 +59,7 @@ _SIZES = (
     ),
     *(
         Case(
-            f"ulpdu-length-{name}", f"A ULPDU of {size} octets, {what} where a segment takes 1448", "plain",
+            f"ulpdu-length-{name}", f"A ULPDU of {size} octets, {what} where a segment holds 1448", "plain",
             (says(_FIRST, _SAID, _sized(size, "send")),), raises, ACCEPT, clause="RFC 5044 §4.5",
         )
         for name, size, what, raises in (
@@ -76,9 +76,9 @@ _SIZES = (
         )
         for baseline in ("plain", "markers")
         for size, what, raises, take in (
-            (MAX_ULPDU_LENGTH, "the most there may be", (), ACCEPT),
+            (MAX_ULPDU_LENGTH, "the maximum", (), ACCEPT),
             (MAX_ULPDU_LENGTH + 1, "one above the limit", ("ulpdu-length-limit", "terminate@peer"), TOO_LONG),
-            (65535, "the most that the field holds", ("ulpdu-length-limit", "terminate@peer"), TOO_LONG),
+            (65535, "the largest value of the field", ("ulpdu-length-limit", "terminate@peer"), TOO_LONG),
         )
     ),
 )  # fmt: skip
@@ -101,19 +101,20 @@ _LENGTHS = (
         (ulpdu_length(2, more=4),), _CRC, BAD_CRC,
     ),
     Case(
-        "length-0-of-78", "ULPDU_Length says 0 of a ULPDU of 78 octets", "plain", (ulpdu_length(2, is_=0),), _CRC,
+        "length-0-of-78", "ULPDU_Length is 0 for a ULPDU of 78 octets", "plain", (ulpdu_length(2, is_=0),), _CRC,
         BAD_CRC,
     ),
     Case(
-        "length-65535-of-78", "ULPDU_Length says 65535 of a ULPDU of 78 octets: the rest never comes",
+        "length-65535-of-78", "ULPDU_Length is 65535 for a ULPDU of 78 octets: the rest never comes",
         "plain", (ulpdu_length(2, is_=65535),), ("connection-lost",), LOSE,
     ),
     Case(
-        "length-65535-of-78-no-crc", "ULPDU_Length says 65535 of a ULPDU of 78 octets, and no CRC is in use", "no-crc",
+        "length-65535-of-78-no-crc", "ULPDU_Length is 65535 for a ULPDU of 78 octets, and no CRC is in use", "no-crc",
         (ulpdu_length(2, is_=65535),), ("connection-lost",), LOSE,
     ),
     Case(
-        "length-swallows-fpdu", "ULPDU_Length counts the next FPDU too, and a CRC fits it all: one FPDU for two",
+        "length-swallows-fpdu",
+        "ULPDU_Length covers the next FPDU too, and the CRC fits both: one FPDU in place of two",
         "plain",
         (
             says(_FIRST, _SAID, send(2, bytes(20)), send(4, bytes(20))),
@@ -134,7 +135,7 @@ _LENGTHS = (
 _PADS = (
     *(
         Case(
-            f"pad-{pad_length(size)}", f"{what} behind octets that are not zero", "plain",
+            f"pad-{pad_length(size)}", f"{what} after octets that are not zero", "plain",
             (says(_FIRST, _SAID, _sized(size, "send"), send(3, b"")),), (), ACCEPT, clause="RFC 5044 §4.1",
         )
         for size, what in ((22, "No PAD"), (21, "One octet of PAD"), (20, "A PAD of two"), (19, "A PAD of three"))
@@ -207,11 +208,11 @@ _CRCS = (
         tests=("receiver-whole-fpdu",),
     ),
     Case(
-        "crc-off-any-value", "Neither side set C, and the CRC field holds any number", "no-crc",
+        "crc-off-any-value", "Neither side set C, and the CRC field holds an arbitrary value", "no-crc",
         (crc(2, 0xDEADBEEF),), (), IGNORE, clause="RFC 5044 §4.4", tests=("receiver-crc-off", "crc-off"),
     ),
     Case(
-        "crc-off-wrong-bit", "Neither side set C, and the CRC field is the CRC32c but for a bit", "no-crc",
+        "crc-off-wrong-bit", "Neither side set C, and the CRC field differs from the CRC32c in one bit", "no-crc",
         (damaged(2, -1),), (), IGNORE, clause="RFC 5044 §4.4", tests=("receiver-crc-off",),
     ),
 )  # fmt: skip
@@ -227,13 +228,13 @@ _HOLDS = (
             ("request", "an MPA Request", startup_frame("request", c=1).encode()),
             ("reply", "an MPA Reply", startup_frame("reply", c=1).encode()),
             ("fpdu", "an FPDU with a CRC that fits", encode_fpdu(send(9, b"not a message"))),
-            ("fpdu-at-a-segment", "an FPDU with a CRC that fits, with which a segment begins",
+            ("fpdu-at-a-segment", "an FPDU with a CRC that fits, at the beginning of a segment",
              encode_fpdu(send(9, b"not a message")), recut(2, 20)),
-            ("markers", "what would be Markers, were there any", bytes(492) + b"\0\0\0\x08" * 30),
+            ("markers", "what looks like Markers, although none are in use", bytes(492) + b"\0\0\0\x08" * 30),
         )
     ),
     Case(
-        "fpdu-twice", "An FPDU is sent a second time behind itself", "plain", (twice(2),),
+        "fpdu-twice", "An FPDU is sent twice in a row", "plain", (twice(2),),
         ("ddp-msn", "terminate@peer"), BAD_MSN,
     ),
     Case(
@@ -245,7 +246,7 @@ _HOLDS = (
         BAD_CRC,
     ),
     Case(
-        "fpdu-junk-behind", "Nothing that follows an FPDU is an FPDU, to the end of the stream", "markers",
+        "fpdu-junk-behind", "After one FPDU, nothing up to the end of the stream is an FPDU", "markers",
         (says(_FIRST, _SAID, "initiator send 60"), setup(mtu=9000), followed(2, _junk(6000))),
         ("crc", "fpdu-format", "terminate@peer"), BAD_CRC,
     ),
@@ -257,7 +258,7 @@ _AFTER = (
         (damaged(2, 40), answers(None), ends("fin", "responder")), ("crc", "error-closed@peer"), BAD_CRC,
     ),
     Case(
-        "error-passed", "An RDMA Read that was asked for behind an FPDU with a wrong CRC is answered", "plain",
+        "error-passed", "An RDMA Read that was requested after an FPDU with a wrong CRC is answered", "plain",
         (
             says("initiator send 30", "initiator read 100", "initiator send 60", "initiator read-request 100"),
             damaged(3, 40), answers("responder read-response 100"), ends("none"),
@@ -282,11 +283,12 @@ _DIALECT = (
             ("no-pad", "plain", "that sends no PAD"),
             ("length-with-itself", "plain", "whose ULPDU_Length counts its own two octets"),
             ("length-with-crc", "plain", "whose ULPDU_Length counts the CRC field"),
-            ("length-little-endian", "plain", "whose ULPDU_Length is in the order of its host"),
+            ("length-little-endian", "plain", "whose ULPDU_Length is in host byte order"),
         )
     ),
     Case(
-        "length-with-pad", "A sender whose ULPDU_Length counts PAD: longer ULPDUs, and nothing shows", "plain",
+        "length-with-pad", "A sender whose ULPDU_Length counts PAD: ULPDUs are longer, and nothing shows the error",
+        "plain",
         (says(*(f"initiator send {300 + n}" for n in range(8))), setup(deviation=("length-with-pad", ""))), (), ACCEPT,
         clause="RFC 5044 §4.1",
     ),

@@ -41,7 +41,7 @@ _PLACES = (
     ),
     *(
         Case(
-            f"marker-before-crc-pad-{pad_length(size)}", f"A Marker behind a PAD of {pad_length(size)} octets, before"
+            f"marker-before-crc-pad-{pad_length(size)}", f"A Marker after a PAD of {pad_length(size)} octets, before"
             " the CRC", "markers", (_with_marker_at(2 + size + pad_length(size), size),), (), ACCEPT,
             clause="RFC 5044 §4.3",
         )
@@ -57,7 +57,7 @@ _PLACES = (
         clause="RFC 5044 §4.3",
     ),
     Case(
-        "ulpdu-holds-fake-markers", "A ULPDU full of Markers that name other starts, between the real ones", "markers",
+        "ulpdu-holds-fake-markers", "A ULPDU full of false Markers with other starts, between the real ones", "markers",
         (says(_FIRST, _SAID, send(2, b"\0\0\0\x40" * 200), send(3, bytes(40))),), (), ACCEPT, clause="RFC 5044 §4.3",
     ),
 )  # fmt: skip
@@ -72,10 +72,10 @@ _POINTERS = (
         for place, name, what, fpduptr, more in (
             (0, "back", "in the FPDU before", None, 8),
             (0, "far", "65532 octets back", 0xFFFC, 0),
-            (4, "zero", "right behind it, as if it stood between two FPDUs", 0, 0),
+            (4, "zero", "right after it, as if it were between two FPDUs", 0, 0),
             (12, "4-more", "four octets too early", None, 4),
             (12, "4-less", "four octets too late", None, -4),
-            (24, "zero", "right behind it, as if it stood between two FPDUs", 0, 0),
+            (24, "zero", "right after it, as if it were between two FPDUs", 0, 0),
             (24, "far", "65532 octets back", 0xFFFC, 0),
         )
     ),
@@ -112,7 +112,7 @@ _POINTERS = (
         for value in (0x0001, 0x8000, 0xFFFF)
     ),
     Case(
-        "marker-reserved-first", "RESERVED of the first Marker of all is not zero", "markers",
+        "marker-reserved-first", "RESERVED of the very first Marker is not zero", "markers",
         (marker(1, reserved=1),), ("marker-reserved",), IGNORE, tests=("receiver-marker-reserved",),
     ),
     Case(
@@ -155,7 +155,7 @@ _ELSEWHERE = (
         )
     ),
     Case(
-        "marker-first-not-zero", "FPDUPTR of the first Marker of all is 4", "markers", (marker(1, fpduptr=4),),
+        "marker-first-not-zero", "FPDUPTR of the very first Marker is 4", "markers", (marker(1, fpduptr=4),),
         ("marker-first", "marker-length"), STOP, tests=_TESTED,
     ),
     Case(
@@ -164,7 +164,7 @@ _ELSEWHERE = (
         ("crc", "terminate@peer"), BAD_CRC, tests=("receiver-crc",),
     ),
     Case(
-        "fpdu-4-zeros-behind-marker", "Four zero octets stand between two FPDUs, of which a Marker names the second",
+        "fpdu-4-zeros-behind-marker", "Four zero octets stand between two FPDUs, and a Marker points to the second",
         "markers", (says(_FIRST, _SAID, send(2, bytes(340)), send(3, bytes(100))), followed(2, bytes(4))),
         ("crc", "terminate@peer"), BAD_CRC,
     ),
@@ -226,7 +226,7 @@ _DIALECT = tuple(
         ("deviating-sender",), STOP, breaks=breaks,
     )
     for name, purpose, breaks in (
-        ("fpduptr-little-endian", "whose FPDUPTRs are in the order of its host", ("marker-length",)),
+        ("fpduptr-little-endian", "whose FPDUPTRs are in host byte order", ("marker-length",)),
         ("crc-not-in-spacing", "that does not count CRC fields in the distance between Markers", ("marker-position",)),
         ("markers-not-in-spacing", "that does not count Markers in the distance between them", ("marker-position",)),
         ("markers-from-startup-frame", "that counts from the first octet of its startup frame", ("marker-position",)),

@@ -21,7 +21,7 @@ _NOT_NEGOTIATED = 0x3FFF
 _WRITE = "initiator write '' stag=0"
 _READ = "initiator read 0 sink=0,0 source=0,0"
 _TERMINATE = untagged(TERMINATE, 2, 1, terminate_body(2, 0, 7))
-_WORKS = peer("accept", "It speaks as the other revision does, or closes the connection.", ("close", "terminate"))
+_WORKS = peer("accept", "It follows the other revision, or closes the connection.", ("close", "terminate"))
 _PLAIN = peer("accept", "It leaves IRD and ORD to its ULP, or closes the connection.", ("close",))
 _COMES_DOWN = peer("accept", "It lowers its ORD to the IRD of the Reply.")
 _NOT_READY = peer("wait", "It waits for the RTR message, and sends nothing before it.", ("close", "terminate"))
@@ -49,7 +49,7 @@ _CRC = tuple(
 
 _RNICS = (
     Case(
-        "rev-0-without-m-and-c", "Rev 0 without M, which no card of the RDMA Consortium sends", "plain",
+        "rev-0-without-m-and-c", "Rev 0 without M, which no RDMA Consortium RNIC sends", "plain",
         (setup(rev=(0, 0)),), ("rnic-parameters", "rnic-parameters@peer"), ACCEPT, tests=("receiver-revision",),
     ),
     Case(
@@ -57,7 +57,7 @@ _RNICS = (
         (setup(rev=(0, 1)),), ("rnic-foreign-revision",), _WORKS, by="responder",
     ),
     Case(
-        "rev-1-answered-by-rev-0", "Rev 1 is answered by Rev 0, as a card of the RDMA Consortium does", "markers",
+        "rev-1-answered-by-rev-0", "Rev 1 is answered by Rev 0, as an RDMA Consortium RNIC does", "markers",
         (setup(rev=(1, 0)),), ("rnic-foreign-revision",), _WORKS, by="responder", tests=("receiver-revision",),
     ),
     Case(
@@ -70,7 +70,7 @@ _RNICS = (
         BAD_UNTAGGED_VERSION,
     ),
     Case(
-        "ddp-versions-mixed", "DDP Segments of version 1 are answered by some of version 0", "plain",
+        "ddp-versions-mixed", "DDP Segments of version 1 are answered with ones of version 0", "plain",
         (says("initiator send 20", untagged(SEND, 0, 1, bytes(20), version=0)),),
         ("rnic-version", "rnic-version-mixed", "terminate@peer"), BAD_UNTAGGED_VERSION, by="responder",
     ),
@@ -149,12 +149,13 @@ _READY = (
         ("rtr",), _NOT_READY,
     ),
     Case(
-        "rtr-none-offered-terminate", "A Request with A and no type of RTR message; its sender ends it as it must",
+        "rtr-none-offered-terminate",
+        "A Request with A and no type of RTR message; its sender ends the connection, as it must",
         "peer-to-peer", (_depths({"a": 1}, {"a": 1, "c": 1}), says(_TERMINATE), answers(None)),
         ("rtr-none-offered", "terminate"), ACCEPT,
     ),
     Case(
-        "rtr-none-offered", "A Request with A and no type of RTR message, and yet an FPDU", "peer-to-peer",
+        "rtr-none-offered", "A Request with A and no type of RTR message, but its sender sends an FPDU", "peer-to-peer",
         (_depths({"a": 1}, {"a": 1, "c": 1}), says("initiator send 30")), ("rtr-none-offered", "rtr-not-closed"),
         _NOT_READY,
     ),
@@ -163,12 +164,13 @@ _READY = (
         (_depths(_PEERS, {"a": 1}), says("start")), ("rtr-none", "terminate@peer"), NO_RTR, by="responder",
     ),
     Case(
-        "rtr-no-match", "A Reply whose one type of RTR message the Initiator does not have, which ends it as it must",
+        "rtr-no-match",
+        "The Initiator does not support the only RTR type of the Reply; it ends the connection, as it must",
         "peer-to-peer", (_depths({"a": 1, "c": 1}, {"a": 1, "d": 1}), says("start")), ("terminate@peer",), NO_RTR,
         by="responder", clause="RFC 6581 §9.2",
     ),
     Case(
-        "rtr-no-match-not-closed", "Without a type of RTR message in common the Initiator sends an FPDU",
+        "rtr-no-match-not-closed", "Without a type of RTR message in common the Initiator still sends an FPDU",
         "peer-to-peer", (_depths({"a": 1, "c": 1}, {"a": 1, "d": 1}), says("initiator send 30")),
         ("rtr-not-closed",), _NOT_READY,
     ),
@@ -188,24 +190,26 @@ _READY = (
 
 _DEPTHS = (
     Case(
-        "ord-equal-to-ird", "ORD in the Reply is IRD of the Request", "enhanced", (_depths({"ird": 2}, {"ord": 2}),),
+        "ord-equal-to-ird", "ORD in the Reply equals IRD in the Request", "enhanced",
+        (_depths({"ird": 2}, {"ord": 2}),),
         (), ACCEPT, by="responder", clause="RFC 6581 §9.1",
     ),
     Case(
-        "ord-above-ird", "ORD in the Reply is one above IRD of the Request", "enhanced",
+        "ord-above-ird", "ORD in the Reply is one above IRD in the Request", "enhanced",
         (_depths({"ird": 2}, {"ord": 3}), says("start")), ("ird-ord-responder-ord", "terminate@peer"), NO_IRD,
         by="responder",
     ),
     Case(
-        "ird-equal-to-ord", "IRD in the Reply is ORD of the Request", "enhanced", (_depths({"ord": 3}, {"ird": 3}),),
+        "ird-equal-to-ord", "IRD in the Reply equals ORD in the Request", "enhanced",
+        (_depths({"ord": 3}, {"ird": 3}),),
         (), ACCEPT, by="responder", clause="RFC 6581 §9.1",
     ),
     Case(
-        "ird-below-ord", "IRD in the Reply is one below ORD of the Request", "enhanced",
+        "ird-below-ord", "IRD in the Reply is one below ORD in the Request", "enhanced",
         (_depths({"ord": 3}, {"ird": 2}),), ("ird-ord-responder-ird",), _COMES_DOWN, by="responder",
     ),
     Case(
-        "depths-of-0x3ffe", "The largest depths that are negotiated", "enhanced",
+        "depths-of-0x3ffe", "The largest depths that can be negotiated", "enhanced",
         (_depths(*[{"ird": _NOT_NEGOTIATED - 1, "ord": _NOT_NEGOTIATED - 1}] * 2),), (), ACCEPT, by="responder",
         clause="RFC 6581 §9.1",
     ),
@@ -232,7 +236,7 @@ _DEPTHS = (
         clause="RFC 6581 §9.1",
     ),
     Case(
-        "ord-exceeded", "One RDMA Read more under way than ORD allows", "enhanced",
+        "ord-exceeded", "One more RDMA Read under way than ORD allows", "enhanced",
         (_depths({"ord": 2}, {"ird": 2}), says(*map(_read_request, (1, 2, 3)))), ("ird-ord-exceeded", "terminate@peer"),
         NO_BUFFER,
     ),

@@ -34,9 +34,9 @@ _EARLY = peer(
     "It may hold the octets until it is ready for them; it may also lose them, or close.",
     ("close", "terminate", "silence"),
 )
-_ANY_REVISION = peer("accept", "It works with the revision, or closes; reserved bits it does not look at.", ("close",))
+_ANY_REVISION = peer("accept", "It works with the revision, or closes; it ignores reserved bits.", ("close",))
 _NO_ANSWER = peer("wait", "It waits for the Reply, gives up after a time and closes the connection.")
-_GONE = peer("lose", "It enters no Full Operation, and reports the TCP connection lost (code 1) to its ULP.")
+_GONE = peer("lose", "It does not enter Full Operation, and reports the TCP connection lost (code 1) to its ULP.")
 
 
 def _sized(size: int, kind: str, limit: int) -> str:
@@ -61,7 +61,7 @@ _PRIVATE_DATA = tuple(
 ) + tuple(
     Case(
         f"rev-0-private-data-{size}",
-        f"A Request of Rev 0 with {size} octets of Private Data, where the draft has no other limit than the field",
+        f"A Request of Rev 0 with {size} octets of Private Data: the draft sets no limit but the size of the field",
         "rddp-01",
         (private_data(size),),
         (),
@@ -157,10 +157,10 @@ _CUT = tuple(
         tests=("startup-timeout",),
     )
     for keep, what, raises in (
-        (7, "in its Key: nobody can tell that it is MPA", ()),
+        (7, "in its Key: nothing shows that it is MPA", ()),
         (8, "the fewest that identify it as MPA", ("startup-frame",)),
         (15, "one short of its Key", ("startup-frame",)),
-        (16, "behind its Key", ("startup-frame",)),
+        (16, "right after its Key", ("startup-frame",)),
         (19, "in PD_Length", ("startup-frame",)),
         (20, "before its Private Data", ("startup-pd-length",)),
         (59, "one short of its Private Data", ("startup-pd-length",)),
@@ -178,7 +178,7 @@ _CUT = tuple(
     )
     for keep, what, raises in (
         (1, "the first of its Key", ("startup-frame",)),
-        (17, "behind its flags", ("startup-frame",)),
+        (17, "right after its flags", ("startup-frame",)),
         (20, "before its Private Data", ("startup-pd-length",)),
     )
 )
@@ -199,11 +199,12 @@ _BITS = tuple(
 )
 _MORE_BITS = (
     Case(
-        "request-r", "A Request with R, which means nothing there", "plain", (fields(r=1),), ("startup-request-r",),
+        "request-r", "A Request with R, which has no meaning in a Request", "plain",
+        (fields(r=1),), ("startup-request-r",),
         IGNORE,
     ),
     Case(
-        "request-s-of-rev-1", "A Request of Rev 1 with S, to which the bit is reserved", "plain", (fields(s=1),),
+        "request-s-of-rev-1", "A Request of Rev 1 with S, in which the bit is reserved", "plain", (fields(s=1),),
         ("startup-enhanced-revision",), IGNORE, tests=("receiver-reserved-bits",),
     ),
     Case(
@@ -227,7 +228,7 @@ _MORE_BITS = (
 _ENHANCED = tuple(
     Case(
         f"{kind}-s-with-pd-length-{size}",
-        f"A {kind.capitalize()} with S and {size} octets of Private Data, where RFC 6581 promises 4",
+        f"A {kind.capitalize()} with S and {size} octets of Private Data, where RFC 6581 requires 4",
         "enhanced",
         (private_data(size, bytes(size)),),
         ("startup-enhanced-data",),
@@ -266,7 +267,7 @@ _ORDER = (
         tests=("receiver-startup-frame",),
     ),
     Case(
-        "fpdu-before-reply", "An FPDU behind the Request, before the Reply was received", "plain", (earlier(1, 0),),
+        "fpdu-before-reply", "An FPDU after the Request, before the Reply was received", "plain", (earlier(1, 0),),
         ("startup-fpdu-before-reply",), _EARLY,
     ),
     Case(
@@ -282,7 +283,7 @@ _ORDER = (
         (merged(1, 0),), ("startup-responder-first",), _EARLY, by="responder",
     ),
     Case(
-        "request-twice", "The Initiator sends its Request, and the same octets once more behind it", "plain",
+        "request-twice", "The Initiator sends its Request, and then the same octets once more", "plain",
         (frame_followed(_REQUEST),), ("startup-pd-length",), CLOSE, tests=("receiver-startup-frame",),
     ),
     Case(
@@ -329,7 +330,7 @@ _ENDS = (
         tests=("startup-rejected-closed",),
     ),
     Case(
-        "streaming-data-after-rejection", "After a Reply with R the ULP goes on without MPA", "plain",
+        "streaming-data-after-rejection", "After a Reply with R the ULP continues without MPA", "plain",
         (setup(reject=True), says("start", "initiator stream 'then as before'"), answers("responder stream 'well'")),
         ("startup-rejected@peer",), ACCEPT, clause="RFC 5044 §7.1.2", tests=("startup-rejected-closed",),
     ),
@@ -352,7 +353,8 @@ _ENDS = (
         ("startup-private-data-limit", "startup-invalid-answered@peer", "startup-not-closed@peer"), CLOSE,
     ),
     Case(
-        "invalid-request-not-closed", "A Request with 600 octets of Private Data, after which nobody closes", "plain",
+        "invalid-request-not-closed", "A Request with 600 octets of Private Data, after which neither side closes",
+        "plain",
         (private_data(600), silence(12)), ("startup-private-data-limit", "startup-not-closed@peer"), CLOSE,
     ),
     Case(

@@ -25,7 +25,7 @@ _FIRST, _SAID = "initiator send 30", "responder send 30"
 _KEEPS = peer("accept", "It keeps the copy that came first, or the one that came last: both are allowed.")
 _DROPS = peer(
     "discard",
-    "It may silently drop the segment, accepts the octets that TCP retransmits, and continues; if it reports the error "
+    "It may silently drop the segment, accept the octets that TCP retransmits, and continue; if it reports the error "
     "instead, it passes nothing on from there.",
     ("terminate",),
 )
@@ -62,7 +62,7 @@ _COPIES = (
         (again(2, at=40, octets=_EVIL, skip=30, keep=60),), ("overlap", "alignment-retransmission"), _KEEPS,
     ),
     Case(
-        "overlap-of-a-marker", "A segment comes twice, and differs in a Marker", "markers-no-crc",
+        "overlap-of-a-marker", "A segment comes twice, and the copies differ in a Marker", "markers-no-crc",
         (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b"")), again(2, at=452, octets=b"\0\0\0\x40")), ("overlap",),
         _KEEPS,
     ),
@@ -83,27 +83,28 @@ _COPIES = (
         (again(0, at=16, octets=b"\xc0"),), ("overlap",), _KEEPS,
     ),
     Case(
-        "keep-alive", "A keep-alive brings an octet that was sent before, as another one", "plain", (keep_alive(2),),
-        (), DISCARD, clause="RFC 9293 §3.8.4",
+        "keep-alive", "A keep-alive repeats an octet that was sent before, with another value", "plain",
+        (keep_alive(2),), (), DISCARD, clause="RFC 9293 §3.8.4",
     ),
 )  # fmt: skip
 
 _DROPPED = (
     Case(
         "crc-dropped-and-sent-again",
-        "A segment has an octet damaged under a right TCP checksum, is not acknowledged, and comes again as it was",
+        "A segment has a damaged octet but a correct TCP checksum, is not acknowledged, and is sent again undamaged",
         "plain", (_FOUR, dropped_for_crc(2, 40, 4)), ("crc-dropped",), _DROPS,
     ),
     Case(
-        "crc-dropped-at-once", "A segment has other octets under a right TCP checksum, and comes again right behind",
+        "crc-dropped-at-once", "A segment has wrong octets but a correct TCP checksum; the right copy follows",
         "plain", (again(2, at=40, octets=_EVIL, first=True),), ("crc-dropped",), _DROPS,
     ),
     Case(
-        "crc-dropped-of-three-segments", "Of an FPDU in three segments the second is damaged, and comes again", "plain",
-        (_FOUR, recut(2, 20, 50), dropped_for_crc(3, 10, 6)), ("crc-dropped",), _DROPS,
+        "crc-dropped-of-three-segments", "The second of an FPDU's three segments is damaged, and is sent again",
+        "plain", (_FOUR, recut(2, 20, 50), dropped_for_crc(3, 10, 6)), ("crc-dropped",), _DROPS,
     ),
     Case(
-        "crc-dropped-marker", "A Marker is damaged, and the CRC with it; the segment comes again as it was", "markers",
+        "crc-dropped-marker", "A Marker is damaged, so the CRC is wrong; the segment is sent again undamaged",
+        "markers",
         (says(_FIRST, _SAID, send(2, bytes(600)), send(3, b""), send(4, b"")), dropped_for_crc(2, 455, 3, 0x40)),
         ("crc-dropped",), _DROPS,
     ),
@@ -141,7 +142,7 @@ _WRAPS = tuple(
     )
     for name, where, baseline, offset, *steps in (
         ("in-request", "in the Key of the Request", "plain", -12),
-        ("behind-request", "behind the Request", "plain", 0),
+        ("behind-request", "right after the Request", "plain", 0),
         ("in-length", "between the two octets of ULPDU_Length", "plain", 56 + 1),
         ("between-fpdus", "between two FPDUs", "plain", 56),
         ("in-crc", "in the CRC", "plain", 56 - 2),
@@ -163,37 +164,37 @@ _ATTACKS = (
         ("outside-window",), DISCARD,
     ),
     Case(
-        "ttl-changes", "From the second FPDU on, segments have another TTL", "plain", (hops(8, 57),),
+        "ttl-changes", "From the second FPDU on, segments have a different TTL", "plain", (hops(8, 57),),
         ("attack-hijack",), ACCEPT,
     ),
     Case(
-        "path-mtu-of-128", "The path takes no more than 128 octets of a packet from now on", "plain",
+        "path-mtu-of-128", "From now on the path MTU is 128 octets", "plain",
         (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 128", "initiator write 5000"),),
         ("attack-path-mtu", "alignment"), ACCEPT,
     ),
     Case(
-        "path-mtu-of-600", "The path takes no more than 600 octets of a packet from now on", "plain",
+        "path-mtu-of-600", "From now on the path MTU is 600 octets", "plain",
         (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 600", "initiator write 5000"),),
         (), ACCEPT, clause="RFC 5044 §5.1",
     ),
     Case(
-        "path-mtu-reported", "A router says that the path takes no more than 128 octets, which is so from then on",
+        "path-mtu-reported", "A router reports a path MTU of 128 octets, and it is so from then on",
         "plain",
         (says(_FIRST, _SAID, "initiator send 1400", "responder send 30", "path-mtu 128", "initiator write 5000"),
          reported_too_big(8, 128)),
         ("path-mtu", "attack-path-mtu", "alignment"), ACCEPT,
     ),
     Case(
-        "path-mtu-of-nobody", "Somebody who does not know what is under way says that the path takes 68 octets",
+        "path-mtu-of-nobody", "Somebody who cannot quote octets under way reports a path MTU of 68 octets",
         "plain", (reported_too_big(8, 68, far=0x40000000),), ("path-mtu",),
-        peer("accept", "It does not believe what quotes none of its octets under way, and goes on as before."),
+        peer("accept", "It ignores a message that quotes none of its octets under way, and continues."),
     ),
     Case(
         "nobody-listens", "A SYN that is answered by a RST", "plain", (refused(),), ("tcp-refused@capture",),
-        peer("accept", "It has nobody who listens, and says so."),
+        peer("accept", "Nothing listens on its port, and it says so with a RST."),
     ),
     Case(
-        "requests-never-finished", "Twenty connections of one address, each with ten octets of a Request and no more",
+        "requests-never-finished", "Twenty connections from one address, each with ten octets of a Request and no more",
         "plain", (frame_cut(10), of_peer(instead(b"")), says("start"), repeated(20)),
         ("startup-frame", "attack-unfinished-startup@capture"), _GIVES_UP, tests=("startup-timeout",),
     ),

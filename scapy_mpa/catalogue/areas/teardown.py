@@ -15,7 +15,7 @@ _ENDS = peer(
 )
 _MISREADS = peer(
     "accept",
-    "It takes layer and type as they stand, reports another error, and closes the connection.",
+    "It reads layer and type as they stand, and so reports a different error, and closes the connection.",
     ("close", "silence"),
 )
 _DROPS = peer("discard", "It has given up the stream with the Terminate, and drops what follows.", ("close", "silence"))
@@ -64,11 +64,11 @@ _CUT = (
 
 _ENDS_OF_TCP = (
     Case(
-        "fin-at-a-boundary", "FIN behind a whole FPDU, and nothing was said by the peer since", "plain",
+        "fin-at-a-boundary", "FIN after a whole FPDU, and the peer has sent nothing since", "plain",
         (says(_FIRST, _SAID, _LONG), answers(None)), (), ACCEPT, clause="RFC 5044 §7.2",
     ),
     Case(
-        "fin-before-any-fpdu", "FIN behind the startup frames", "plain", (says("start"), answers(None)), (), ACCEPT,
+        "fin-before-any-fpdu", "FIN after the startup frames", "plain", (says("start"), answers(None)), (), ACCEPT,
         clause="RFC 5044 §7.2",
     ),
     Case(
@@ -76,30 +76,30 @@ _ENDS_OF_TCP = (
         clause="RFC 5044 §7.2",
     ),
     Case(
-        "rst-at-a-boundary", "RST in place of FIN, behind a whole FPDU", "plain", (ends("rst"),), ("teardown-reset",),
+        "rst-at-a-boundary", "RST in place of FIN, after a whole FPDU", "plain", (ends("rst"),), ("teardown-reset",),
         _LOSES_ALL,
     ),
     Case(
         "rst-in-answer", "An FPDU that is answered by a RST, and by nothing else", "plain",
         (says(_FIRST, _SAID, _LONG), reset_in_answer(2)), ("teardown-unacknowledged", "teardown-reset@peer"),
-        peer("lose", "It has ended the connection; nobody knows whether its ULP got the FPDU."),
+        peer("lose", "It has ended the connection; it is not known whether its ULP received the FPDU."),
         clause="RFC 5044 §7.2",
     ),
     Case(
-        "peer-gone", "An FPDU is sent six times more, and nobody answers", "plain",
+        "peer-gone", "An FPDU is retransmitted six times, and the peer does not answer", "plain",
         (says(_FIRST, _SAID, _LONG), in_vain(2, 6)), ("connection-lost",),
-        peer("lose", "It is gone, or the network is; its peer gives up (code 1)."),
+        peer("lose", "It is gone, or the network is down; its peer gives up (code 1)."),
     ),
     Case(
-        "sent-again-twice", "An FPDU is sent twice more before the capture ends", "plain",
+        "sent-again-twice", "An FPDU is retransmitted twice before the capture ends", "plain",
         (says(_FIRST, _SAID, _LONG), in_vain(2, 2)), (), ACCEPT, clause="RFC 5044 §8",
     ),
     Case(
-        "rst-and-fpdus", "FPDUs and FIN go on behind a RST in the name of their sender", "plain", (reset(3),),
+        "rst-and-fpdus", "FPDUs and FIN follow a RST in the name of their sender", "plain", (reset(3),),
         ("attack-reset",), DISCARD,
     ),
     Case(
-        "rst-outside-the-window", "A RST far outside the window, in the name of a side that goes on", "plain",
+        "rst-outside-the-window", "A RST far outside the window, in the name of a side that continues", "plain",
         (reset(3, far=0x60000000),), ("attack-reset",), DISCARD, clause="RFC 9293 §3.10",
     ),
 )  # fmt: skip
@@ -133,7 +133,7 @@ _TERMINATES = (
         (says(_FIRST, _SAID, _terminate(bytes.fromhex("20020000"))), answers(None)), ("terminate",), _ENDS,
     ),
     Case(
-        "terminate-not-last", "An FPDU behind a Terminate", "plain",
+        "terminate-not-last", "An FPDU after a Terminate", "plain",
         (says(_FIRST, _SAID, _terminate(terminate_body(0, 2, 6)), send(2, bytes(20))), answers(None)),
         ("terminate", "terminate-last"), _DROPS,
     ),
@@ -142,7 +142,7 @@ _TERMINATES = (
         (says(_FIRST, _SAID, _terminate(terminate_body(0, 2, 6))),), ("terminate",), _ENDS,
     ),
     Case(
-        "terminate-then-rst", "A Terminate and a RST, as many stacks end", "plain",
+        "terminate-then-rst", "A Terminate and a RST, as many stacks end a connection", "plain",
         (says(_FIRST, _SAID, _terminate(terminate_body(0, 2, 6))), answers(None), ends("rst")), ("terminate",), _ENDS,
     ),
 )  # fmt: skip

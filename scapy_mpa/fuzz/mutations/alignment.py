@@ -16,7 +16,7 @@ _LARGEST_SEGMENT = 65000
 
 
 def way(draft: Draft, rng: random.Random) -> str | None:
-    """A side cuts its stream another way."""
+    """A side cuts its stream into segments in another way."""
     side = pick(rng, draft.sides)
     kind = pick(rng, tuple(name for name in SEGMENTATIONS if name not in ("dynamic", "window", "tiny")))
     side.cutting = Segmentation(kind)
@@ -24,7 +24,7 @@ def way(draft: Draft, rng: random.Random) -> str | None:
 
 
 def path(draft: Draft, rng: random.Random) -> str | None:
-    """Segments are of another size: FPDUs no longer fit, or many fit in one."""
+    """Segments have a different size: FPDUs no longer fit, or many fit in one."""
     draft.emss = pick(rng, (88, 127, 128, 256, 512, 516, 536, 1220, 1448, 8948))
     return f"segments of {draft.emss} octets"
 
@@ -44,7 +44,7 @@ def split(draft: Draft, rng: random.Random) -> str | None:
 
 
 def join(draft: Draft, rng: random.Random) -> str | None:
-    """Neighbours become one segment."""
+    """Neighbouring segments are joined."""
     pairs = [
         index
         for index, (one, other) in enumerate(zip(draft.packets, draft.packets[1:], strict=False))

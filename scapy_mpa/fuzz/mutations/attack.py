@@ -16,7 +16,7 @@ _DISTANCES = (0, 1, 100, 65536, 1 << 20, 100_000_000, 1 << 30)
 
 
 def forged(draft: Draft, rng: random.Random) -> str | None:
-    """Somebody else sends a segment into the connection: octets, a SYN or an RST near where it is."""
+    """Somebody else sends a segment into the connection: octets, a SYN or a RST near the current sequence number."""
     found = some_data(draft, rng)
     if found is None:
         return None

@@ -78,7 +78,7 @@ def times(draft: Draft, rng: random.Random) -> str | None:
 
 
 def direction(draft: Draft, rng: random.Random) -> str | None:
-    """Of a side nothing but acknowledgements was captured, or not even those from some packet on."""
+    """Of one side only acknowledgements were captured, or nothing from some packet on."""
     if not draft.packets:
         return None
     half = pick(rng, draft.packets).half

@@ -28,7 +28,7 @@ _RDMAP_BITS = {"RV": 0xC0, "Rsv": 0x30, "opcode": 0x0F}
 
 
 def control(draft: Draft, rng: random.Random) -> str | None:
-    """T, L, Rsvd or DV, or RV, Rsv or the opcode, is another."""
+    """T, L, Rsvd, DV, RV, Rsv or the opcode is changed."""
     fpdu = _with_header(draft, rng, 2)
     if fpdu is None:
         return None
@@ -44,7 +44,7 @@ def control(draft: Draft, rng: random.Random) -> str | None:
 
 
 def field(draft: Draft, rng: random.Random) -> str | None:
-    """STag, TO, QN, MSN, MO or what is reserved is another number."""
+    """STag, TO, QN, MSN, MO or a reserved field is changed."""
     fpdu = _with_header(draft, rng, TAGGED_HEADER_LENGTH)
     if fpdu is None:
         return None
@@ -64,7 +64,7 @@ def field(draft: Draft, rng: random.Random) -> str | None:
 
 
 def cut(draft: Draft, rng: random.Random) -> str | None:
-    """A ULPDU ends in its header, or at once behind it."""
+    """A ULPDU ends in its header, or right after it."""
     fpdu = _with_header(draft, rng, 1)
     if fpdu is None:
         return None
@@ -75,7 +75,7 @@ def cut(draft: Draft, rng: random.Random) -> str | None:
 
 
 def body(draft: Draft, rng: random.Random) -> str | None:
-    """Octets behind the header are others: the fields of an RDMAP message, most often."""
+    """Octets after the header are changed: mostly the fields of an RDMAP message."""
     fpdu = _with_header(draft, rng, UNTAGGED_HEADER_LENGTH + 1)
     if fpdu is None:
         return None
@@ -87,7 +87,7 @@ def body(draft: Draft, rng: random.Random) -> str | None:
 
 
 def terminate(draft: Draft, rng: random.Random) -> str | None:
-    """A Terminate comes, in either order of its bits, perhaps with the headers it speaks of, perhaps too short."""
+    """A Terminate is sent, in either bit order, perhaps with the headers it refers to, perhaps too short."""
     found = some_fpdu(draft, rng)
     if found is None:
         return None
@@ -108,7 +108,7 @@ def terminate(draft: Draft, rng: random.Random) -> str | None:
 
 
 def message(draft: Draft, rng: random.Random) -> str | None:
-    """A message of a drawn opcode comes: Read Request, Atomic, Immediate, with or without what it must have."""
+    """A message with a random opcode is sent: Read Request, Atomic, Immediate, with or without what it must have."""
     found = some_fpdu(draft, rng)
     if found is None:
         return None
@@ -130,7 +130,7 @@ def message(draft: Draft, rng: random.Random) -> str | None:
 
 
 def segments(draft: Draft, rng: random.Random) -> str | None:
-    """A message is cut in DDP Segments: too early, with L in a wrong one, with gaps or overlaps of MO or TO."""
+    """A message is cut into DDP Segments: too early, with L in a wrong one, with gaps or overlaps of MO or TO."""
     fpdu = _with_header(draft, rng, UNTAGGED_HEADER_LENGTH + 4)
     if fpdu is None:
         return None

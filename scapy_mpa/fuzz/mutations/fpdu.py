@@ -19,7 +19,7 @@ _SIZES = (0, 1, 2, 3, 13, 14, 15, 17, 18, 19, 500, 501, 502, 503, 504, 505, 508,
 
 
 def length(draft: Draft, rng: random.Random) -> str | None:
-    """ULPDU_Length says something else."""
+    """ULPDU_Length is changed."""
     found = some_fpdu(draft, rng)
     if found is None:
         return None
@@ -54,7 +54,7 @@ def pad(draft: Draft, rng: random.Random) -> str | None:
 
 
 def crc(draft: Draft, rng: random.Random) -> str | None:
-    """The CRC is another one: zero, all ones, in the other order, or anything."""
+    """The CRC is changed: zero, all ones, the other byte order, or any value."""
     found = some_fpdu(draft, rng)
     if found is None:
         return None
@@ -64,7 +64,7 @@ def crc(draft: Draft, rng: random.Random) -> str | None:
 
 
 def damage(draft: Draft, rng: random.Random) -> str | None:
-    """Octets of an FPDU are damaged on the way, its CRC stays."""
+    """Octets of an FPDU are damaged on the way, and its CRC is not recomputed."""
     found = some_fpdu(draft, rng)
     if found is None:
         return None
@@ -139,7 +139,7 @@ def extra(draft: Draft, rng: random.Random) -> str | None:
 
 
 def swallowed(draft: Draft, rng: random.Random) -> str | None:
-    """ULPDU_Length of an FPDU counts the next one too, CRC over both, or as it was."""
+    """ULPDU_Length of an FPDU covers the next one too; its CRC covers both, or is left as it was."""
     for turn in draft.turns:
         for one, other in zip(turn.units, turn.units[1:], strict=False):
             if isinstance(one, FPDUUnit) and isinstance(other, FPDUUnit) and len(one.ulpdu) + len(other.ulpdu) < 60000:
@@ -178,7 +178,7 @@ def many(draft: Draft, rng: random.Random) -> str | None:
 
 
 def dialect(draft: Draft, rng: random.Random) -> str | None:
-    """A side lays all FPDUs as a sender does that deviates in one way or two."""
+    """A side formats all FPDUs like a sender with one or two deviations."""
     side = pick(rng, draft.sides)
     if not draft.fpdus(side.role):
         return None

@@ -31,7 +31,7 @@ def _number(fpdu: FPDUUnit, rng: random.Random) -> int:
 
 
 def fpduptr(draft: Draft, rng: random.Random) -> str | None:
-    """FPDUPTR of a Marker is another number."""
+    """FPDUPTR of a Marker is changed."""
     fpdu = _marked(draft, rng)
     if fpdu is None:
         return None
@@ -42,7 +42,7 @@ def fpduptr(draft: Draft, rng: random.Random) -> str | None:
 
 
 def pointers(draft: Draft, rng: random.Random) -> str | None:
-    """All Markers of an FPDU say the same FPDUPTR, or what little-endian order would."""
+    """All Markers of an FPDU have the same FPDUPTR, or have it in little-endian order."""
     fpdu = _marked(draft, rng)
     if fpdu is None:
         return None
@@ -68,7 +68,7 @@ def reserved(draft: Draft, rng: random.Random) -> str | None:
 
 
 def missing(draft: Draft, rng: random.Random) -> str | None:
-    """A Marker is left out, so that all behind it stands four octets too early."""
+    """A Marker is left out, so that everything after it is four octets too early."""
     fpdu = _marked(draft, rng)
     if fpdu is None:
         return None
@@ -77,7 +77,7 @@ def missing(draft: Draft, rng: random.Random) -> str | None:
 
 
 def grid(draft: Draft, rng: random.Random) -> str | None:
-    """All Markers of a side stand somewhere else."""
+    """All Markers of a side are in wrong places."""
     sides = [side for side in draft.sides if side.way.markers and draft.fpdus(side.role)]
     if not sides:
         return None
@@ -87,7 +87,7 @@ def grid(draft: Draft, rng: random.Random) -> str | None:
 
 
 def place(draft: Draft, rng: random.Random) -> str | None:
-    """The first FPDU of a side gets a length that puts a Marker around its end: before the CRC, behind it, in PAD."""
+    """The first FPDU of a side gets a length that puts a Marker around its end: before the CRC, after it, in PAD."""
     sides = [side for side in draft.sides if side.way.markers and draft.fpdus(side.role)]
     if not sides:
         return None
@@ -99,7 +99,7 @@ def place(draft: Draft, rng: random.Random) -> str | None:
 
 
 def fake(draft: Draft, rng: random.Random) -> str | None:
-    """A ULPDU holds what looks like Markers, at the grid or anywhere."""
+    """A ULPDU holds what looks like Markers, at Marker positions or anywhere."""
     fpdus = draft.fpdus()
     if not fpdus:
         return None
@@ -115,7 +115,7 @@ def fake(draft: Draft, rng: random.Random) -> str | None:
 
 
 def not_asked(draft: Draft, rng: random.Random) -> str | None:
-    """A side sends Markers in a direction that did not ask, or none where it did."""
+    """A side sends Markers that its peer did not ask for, or none that it did ask for."""
     side = pick(rng, draft.sides)
     if not draft.fpdus(side.role):
         return None

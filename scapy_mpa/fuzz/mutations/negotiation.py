@@ -29,7 +29,7 @@ _NAMES = {M: "M", C: "C", R: "R", S: "S"}
 
 
 def flag(draft: Draft, rng: random.Random) -> str | None:
-    """M, C, R or S says something else, and FPDUs follow it, or not."""
+    """M, C, R or S is changed; FPDUs are formatted accordingly, or not."""
     found = some_startup(draft, rng)
     if found is None:
         return None
@@ -49,7 +49,7 @@ def flag(draft: Draft, rng: random.Random) -> str | None:
 
 
 def way(draft: Draft, rng: random.Random) -> str | None:
-    """A side lays FPDUs otherwise than was agreed on: Markers, CRC, or what FPDUPTR counts from."""
+    """A side formats FPDUs differently from what was agreed on: Markers, CRC, or what FPDUPTR counts from."""
     side = pick(rng, draft.sides)
     if not draft.fpdus(side.role):
         return None
@@ -65,7 +65,7 @@ def way(draft: Draft, rng: random.Random) -> str | None:
 
 
 def enhanced(draft: Draft, rng: random.Random) -> str | None:
-    """A to D, IRD or ORD of RFC 6581 are others; a frame that has none gets some."""
+    """A to D, IRD or ORD of RFC 6581 are changed, or are added to a frame without them."""
     found = some_startup(draft, rng)
     if found is None:
         return None
@@ -100,7 +100,7 @@ def enhanced_cut(draft: Draft, rng: random.Random) -> str | None:
 
 
 def rejected(draft: Draft, rng: random.Random) -> str | None:
-    """The Reply rejects, and FPDUs come all the same, or other octets, or nothing."""
+    """The Reply rejects; FPDUs still follow, or other octets, or nothing."""
     replies = [startup for turn, startup in draft.startups() if turn.role == "responder"]
     if not replies:
         return None
@@ -146,7 +146,7 @@ def rtr(draft: Draft, rng: random.Random) -> str | None:
 
 
 def peer_to_peer(draft: Draft, rng: random.Random) -> str | None:
-    """Both frames are RFC 6581's, with control flags that are drawn."""
+    """Both frames are enhanced (RFC 6581), with random Control Flags."""
     startups = [startup for _, startup in draft.startups()]
     if len(startups) < 2:
         return None

@@ -45,7 +45,7 @@ def reserved(draft: Draft, rng: random.Random) -> str | None:
 
 
 def rev(draft: Draft, rng: random.Random) -> str | None:
-    """Rev is another one."""
+    """Rev is changed."""
     found = some_startup(draft, rng)
     if found is None:
         return None
@@ -55,7 +55,7 @@ def rev(draft: Draft, rng: random.Random) -> str | None:
 
 
 def pd_length(draft: Draft, rng: random.Random) -> str | None:
-    """PD_Length says another length, and Private Data has it, or not."""
+    """PD_Length is changed, and the Private Data has that length, or not."""
     found = some_startup(draft, rng)
     if found is None:
         return None
@@ -72,7 +72,7 @@ def pd_length(draft: Draft, rng: random.Random) -> str | None:
 
 
 def private_data(draft: Draft, rng: random.Random) -> str | None:
-    """Octets of the Private Data are others."""
+    """Octets of the Private Data are changed."""
     having = [startup for _, startup in draft.startups() if startup.private_data]
     if not having:
         return None
@@ -128,7 +128,7 @@ def order(draft: Draft, rng: random.Random) -> str | None:
 
 
 def extra(draft: Draft, rng: random.Random) -> str | None:
-    """Octets stand before, in or behind a startup frame."""
+    """There are extra octets before, in or after a startup frame."""
     found = some_startup(draft, rng)
     if found is None:
         return None
@@ -168,7 +168,7 @@ def in_operation(draft: Draft, rng: random.Random) -> str | None:
 
 
 def in_one_turn(draft: Draft, rng: random.Random) -> str | None:
-    """A side sends FPDUs at once behind its startup frame."""
+    """A side sends FPDUs right after its startup frame."""
     startups = draft.startups()
     if not startups:
         return None
@@ -182,7 +182,7 @@ def in_one_turn(draft: Draft, rng: random.Random) -> str | None:
 
 
 def flags(draft: Draft, rng: random.Random) -> str | None:
-    """All bits of the flags octet are drawn."""
+    """All bits of the flags octet are random."""
     found = some_startup(draft, rng)
     if found is None:
         return None

@@ -48,7 +48,7 @@ def fragment(draft: Draft, rng: random.Random) -> str | None:
 
 
 def lost(draft: Draft, rng: random.Random) -> str | None:
-    """Segments are lost and never come again; the peer acknowledges them all the same, or not."""
+    """Segments are lost and never come again; the peer acknowledges them anyway, or not."""
     data = draft.data()
     if not data:
         return None
@@ -139,7 +139,7 @@ def sequence(draft: Draft, rng: random.Random) -> str | None:
 
 
 def acknowledgement(draft: Draft, rng: random.Random) -> str | None:
-    """An acknowledgement is of what was never sent, or goes back."""
+    """An acknowledgement covers octets that were never sent, or goes backwards."""
     having = [index for index, packet in enumerate(draft.packets) if packet.ack is not None]
     if not having:
         return None
@@ -152,7 +152,7 @@ def acknowledgement(draft: Draft, rng: random.Random) -> str | None:
 
 
 def checksum(draft: Draft, rng: random.Random) -> str | None:
-    """A TCP checksum is not filled in, or an octet was damaged behind it, with a good copy or without."""
+    """A TCP checksum is not filled in, or an octet is damaged, with or without a good copy."""
     found = some_data(draft, rng)
     if found is None:
         return None
@@ -194,7 +194,7 @@ def flags(draft: Draft, rng: random.Random) -> str | None:
 
 
 def one_side(draft: Draft, rng: random.Random) -> str | None:
-    """Only the packets of one side are seen, or those of the other come after all of the first."""
+    """Only the packets of one side are captured, or those of the other come after all of the first."""
     role = pick(rng, ROLES)
     half: SentHalf = draft.half(role)
     mine = [packet for packet in draft.packets if packet.half is half]

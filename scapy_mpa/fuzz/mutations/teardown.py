@@ -16,13 +16,13 @@ _LATER = 5_000_000_000
 
 
 def how(draft: Draft, rng: random.Random) -> str | None:
-    """The connection ends another way, by the other side."""
+    """The connection ends in another way, or by the other side."""
     draft.close, draft.closes = pick(rng, CLOSES), pick(rng, ROLES)
     return f"ends by {draft.close} of the {draft.closes}"
 
 
 def early(draft: Draft, rng: random.Random) -> str | None:
-    """FIN or RST comes within an FPDU or a startup frame: what was left of the segment does not."""
+    """FIN or RST comes within an FPDU or a startup frame: the rest of the segment is not sent."""
     data = draft.data()
     if not data:
         return None
@@ -41,7 +41,7 @@ def early(draft: Draft, rng: random.Random) -> str | None:
 
 
 def flagged(draft: Draft, rng: random.Random) -> str | None:
-    """A packet in the middle has FIN or RST, and all goes on."""
+    """A packet in the middle has FIN or RST, and the connection continues."""
     if not draft.packets:
         return None
     at = below(rng, len(draft.packets))
@@ -51,7 +51,7 @@ def flagged(draft: Draft, rng: random.Random) -> str | None:
 
 
 def data_behind(draft: Draft, rng: random.Random) -> str | None:
-    """Octets come behind FIN or RST: some that were sent, or more."""
+    """Octets follow FIN or RST: repeated ones, or new ones."""
     data = draft.data()
     if not data:
         return None
@@ -63,7 +63,7 @@ def data_behind(draft: Draft, rng: random.Random) -> str | None:
 
 
 def missing(draft: Draft, rng: random.Random) -> str | None:
-    """The teardown is not there, or half of it."""
+    """The teardown is missing, all of it or half."""
     ends = [index for index, packet in enumerate(draft.packets) if packet.flags & (FIN | RST)]
     if not ends:
         return None
@@ -94,7 +94,7 @@ def ports_again(draft: Draft, rng: random.Random) -> str | None:
 
 
 def half_closed(draft: Draft, rng: random.Random) -> str | None:
-    """A side sends FIN early, and the other goes on."""
+    """A side sends FIN early, and the other continues."""
     data = draft.data()
     if not data:
         return None

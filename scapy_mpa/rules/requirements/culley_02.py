@@ -7,18 +7,18 @@ from scapy_mpa.rules.requirements.row import Sections, seen, unseen
 
 CULLEY_02: Sections = {
     "3.2": like("1.2", 1),
-    "5.1": (unseen("MUST", "TCP tells MPA that the connection is closed, or closing", "interface"),),
+    "5.1": (unseen("MUST", "TCP reports to MPA that the connection is closed, or closing", "interface"),),
     "5.1.1": (
-        seen("SHOULD", "TCP can begin segments with FPDUs, and tells its EMSS", "alignment", "fpdu-above-emss"),
-        unseen("MUST", "without MPA, TCP segments as ever", "internal"),
+        seen("SHOULD", "TCP can begin segments with FPDUs, and reports its EMSS", "alignment", "fpdu-above-emss"),
+        unseen("MUST", "without MPA, TCP segments as usual", "internal"),
         seen("SHOULD", "with MPA, it segments by FPDUs", "alignment", "alignment-lost"),
     ),
     "5.1.2": (
         unseen("SHOULD", "TCP passes segments to MPA as they come", "interface"),
         unseen("MUST", "and keeps what it has passed", "internal"),
         unseen("MUST NOT", "and passes nothing twice", "interface"),
-        unseen("MUST", "DDP delivers by the order that TCP tells", "internal"),
-        unseen("MUST", "without MPA, TCP delivers in order as ever", "internal"),
+        unseen("MUST", "DDP delivers in the order that TCP reports", "internal"),
+        unseen("MUST", "without MPA, TCP delivers in order as usual", "internal"),
         unseen("SHOULD", "with MPA, it passes data and order apart", "interface"),
     ),
     "5.2": (

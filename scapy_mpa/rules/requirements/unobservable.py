@@ -7,7 +7,7 @@ REASONS: dict[str, str] = {
     "it.",
     "capability": "It is about what an implementation can do; an ability that is not used cannot be observed.",
     "internal": "It is about how an implementation works internally; its peer sees the same in either case.",
-    "interface": "It is about what TCP, MPA, DDP and the ULP tell each other within a host; none of it is on the wire.",
+    "interface": "It is about what TCP, MPA, DDP and the ULP exchange within a host; none of it is on the wire.",
     "ipsec": "It is about IPsec, below MPA. Where IPsec is in use, MPA cannot be seen.",
     "permission": "It says what is not required, so nothing can break it.",
     "sctp": "It is about DDP over SCTP, where there is no MPA.",
