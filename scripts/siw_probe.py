@@ -109,7 +109,9 @@ def tables(runs: list[Run], folder: Path, console: Console) -> None:
 @click.option("--initiator", metavar="COMMAND", help="Starts rping -c there; {port} is the port that it connects to.")
 @click.option("--listen", metavar="[HOST:]PORT", default="7472", show_default=True, help="Where rping -c connects to.")
 @click.option("--raw", metavar="ADDRESS", help="Give the cases for our own TCP too, from this address.")
-@click.option("--options", default="--ulp rping --ird 1 --ord 1 --timeout 2", show_default=True, help="For probe.")
+@click.option(
+    "--options", default="--ulp rping --ird 1 --ord 1 --settle 0.3 --recovery 5", show_default=True, help="For probe."
+)
 @click.option("--patience", default="90", show_default=True, help="For probe, in seconds.")
 @click.option("--halt", metavar="COMMAND", help="Ends the host.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), required=True, help="For results.")

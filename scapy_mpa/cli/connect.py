@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from scapy_mpa.cli.address import host_and_port
 from scapy_mpa.cli.lines import print_line
+from scapy_mpa.cli.settling import settles
 from scapy_mpa.cli.talking import Talking, talks
 from scapy_mpa.cli.types import Word
 from scapy_mpa.framing.startup import StartupFrame
@@ -38,13 +39,7 @@ from scapy_mpa.tcp.half import Direction
     metavar="SECONDS",
     help="Keep trying for this long while nobody is listening.",
 )
-@click.option(
-    "--settle",
-    type=click.FloatRange(0, 1_000_000),
-    default=0.0,
-    metavar="SECONDS",
-    help="Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once.",
-)
+@settles()
 @click.option(
     "--connection", type=click.IntRange(0), default=0, show_default=True, help="With --from: the connection to repeat."
 )

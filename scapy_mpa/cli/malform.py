@@ -21,6 +21,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
+from scapy_mpa.cli.settling import settles
 from scapy_mpa.cli.types import Begun, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.words import plural
@@ -73,6 +74,7 @@ def complete_case(_context: click.Context, _parameter: click.Parameter, incomple
     show_default=True,
     help="With --to: seconds to wait for each answer.",
 )
+@settles("With --to")
 @click.option(
     "-o",
     "--output",
@@ -99,6 +101,7 @@ def malform_command(
     areas: tuple[str, ...],
     peer: str | None,
     timeout: float,
+    settle: float,
     output: str | None,
     crc: Literal["repaired", "left"],
     lengths: Literal["repaired", "left"],
@@ -128,7 +131,7 @@ def malform_command(
     if peer is not None:
         if len(made) != 1 or not names:
             raise click.UsageError("--to sends one CASE; `scapy-mpa probe` sends many")
-        return _give(made[0], peer, timeout, output)
+        return _give(made[0], peer, timeout, settle, output)
     if output is None:
         raise click.UsageError("no output: -o names the capture to write, or the folder for several")
     if len(made) == 1 and not names_folder(output):
@@ -174,7 +177,7 @@ def _list(made: list[Malformed], output_format: str, *, in_full: bool, whole: bo
         click.echo(line)
 
 
-def _give(made: Malformed, peer: str, timeout: float, output: str | None) -> int:
+def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str | None) -> int:
     """Give a case to a live peer and tell what came back; returns the exit status of probe."""
     from scapy_mpa.probe.single import given
 
@@ -183,7 +186,7 @@ def _give(made: Malformed, peer: str, timeout: float, output: str | None) -> int
         raise click.UsageError(f"--to takes HOST:PORT, not {printable(peer)!r}")
     if output is not None:
         check_output((), output)
-    found = given(made.case, made.left, host.strip("[]"), int(port), timeout)
+    found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle)
     print_lines(found.lines)
     if output is not None:
         with written(output) as file:

@@ -17,6 +17,7 @@ from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
+from scapy_mpa.cli.settling import settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
@@ -110,6 +111,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 )  # fmt: skip
 @click.option("--tun", "device", metavar="NAME", help="With --raw: name of the TUN device.  [default: mpa-probe]")
 @click.option("--mtu", type=click.IntRange(1, 65535), help="With --raw: MTU of the TUN device.  [default: 1500]")
+@settles()
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), help="Maximum number of connections per second.")
 @click.option(
     "--expected", metavar="FILE", type=click.Path(dir_okay=False), help="Known failures: one case name per line."
@@ -154,6 +156,7 @@ def probe_command(
     raw: str | None,
     device: str | None,
     mtu: int | None,
+    settle: float,
     rate: float | None,
     expected: str | None,
     output_format: str,
@@ -187,7 +190,11 @@ def probe_command(
         return 0
     enhanced = _enhanced(ird, order, peer_to_peer, rtr)
     terms = Terms(
-        timeout, Clean(private_data, enhanced), live=Live(*buffer) if buffer is not None else None, rping=ulp == "rping"
+        timeout,
+        Clean(private_data, enhanced),
+        live=Live(*buffer) if buffer is not None else None,
+        rping=ulp == "rping",
+        settle=settle,
     )
     settings = RunSettings(
         terms,

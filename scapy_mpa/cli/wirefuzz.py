@@ -36,6 +36,7 @@ class OnTheWire:
     command: str | None
     restart: str | None
     timeout: float
+    settle: float
     duration: float | None
     minimizes: bool
 
@@ -70,7 +71,7 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
             host, _, port = wire.to.rpartition(":")
             where = (host.strip("[]"), port)
         target, _ = target_of(stack, where, wire.listens, wire.command, wire.restart, wire.timeout, 10.0)
-        run = WireFuzzer(target, fuzzer, Terms(wire.timeout))
+        run = WireFuzzer(target, fuzzer, Terms(wire.timeout, settle=wire.settle))
         remark = run.begin()
         if remark:
             print_line(f"scapy-mpa: {printable(remark)}", err=True)

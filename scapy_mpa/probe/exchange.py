@@ -40,6 +40,7 @@ class Terms(NamedTuple):
         echoes: the peer answers an RDMA Read of nothing.
         live: memory of the peer that may be used.
         rping: the peer's upper layer is rping, which names such memory on each connection.
+        settle: seconds that an Initiator waits behind the Reply before its first FPDU.
     """
 
     timeout: float
@@ -47,6 +48,7 @@ class Terms(NamedTuple):
     echoes: bool = False
     live: Live | None = None
     rping: bool = False
+    settle: float = 0.0
 
 
 class CaseExchange:
@@ -136,6 +138,7 @@ class CaseExchange:
                 if step.what == "startup" and not self._is_fitted:
                     steps = self._fitted()
                     at = steps.index(step) + 1
+                    self._settle()
                 elif step.what == "fpdu" and learns and self._learn():
                     learns, steps = False, self._fitted()
             elif isinstance(step, (Send, Shaped)):
@@ -262,6 +265,11 @@ class CaseExchange:
             return seen.frame is not None if step.what == "startup" else bool(seen.fpdus)
 
         return self._until(came, self._terms.timeout) and came()
+
+    def _settle(self) -> None:
+        """As Initiator, let the peer finish its own startup."""
+        if self._by == "initiator" and self._terms.settle:
+            self._until(lambda: False, self._terms.settle)
 
     def _watch(self) -> None:
         """Look until what has to come has come, or there is no time left."""

@@ -284,13 +284,13 @@ class Judge:
         return self._said.terminate or self._case.ends_by_itself
 
     def _accept_terminate(self, terminate: Terminate) -> ProbeJudgement:
-        if wrong := self._layout(terminate):
-            return wrong
-        if why := self._unable(terminate):
-            return ProbeJudgement("allowed", why)
-        if self._may("terminate"):
-            return ProbeJudgement("allowed", "the peer ends the stream with a Terminate, which is allowed")
-        return ProbeJudgement("fail", f"the peer ends the stream with a Terminate: {terminate.meaning}")
+        """The layout counts only where nothing worse does: that the peer ends the stream at all."""
+        why = self._unable(terminate)
+        if not why and self._may("terminate"):
+            why = "the peer ends the stream with a Terminate, which is allowed"
+        if not why:
+            return ProbeJudgement("fail", f"the peer ends the stream with a Terminate: {terminate.meaning}")
+        return self._layout(terminate) or ProbeJudgement("allowed", why)
 
     def _accept_end(self) -> ProbeJudgement:
         seen, control = self._seen, self._control
@@ -321,11 +321,7 @@ class Judge:
         if not self._case.begins_full_operation and self._case.reach.role == "responder" and seen.frame is not None:
             return ProbeJudgement("fail", "the peer answers a Request that is not whole", "RFC 5044 §7.1.2")
         if seen.terminate is not None:
-            if wrong := self._layout(seen.terminate):
-                return wrong
-            if self._may("terminate") or self._unable(seen.terminate):
-                return ProbeJudgement("allowed", "the peer ends the stream with a Terminate, which is allowed")
-            return ProbeJudgement("fail", f"the peer ends the stream with a Terminate: {seen.terminate.meaning}")
+            return self._accept_terminate(seen.terminate)
         if seen.end is not None:
             return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, which is allowed")
         return ProbeJudgement("pass")

@@ -32,7 +32,7 @@ class Given(NamedTuple):
     is_bad: bool
 
 
-def given(case: Case, left: Repairable | None, host: str, port: int, timeout: float) -> Given:
+def given(case: Case, left: Repairable | None, host: str, port: int, timeout: float, settle: float = 0.0) -> Given:
     """Give a case to a Responder; raises MPAError if it cannot be given, or the peer cannot be reached."""
     one = ProbeCase(case, case.area)
     if one.reach.carriage != "tcp":
@@ -41,7 +41,7 @@ def given(case: Case, left: Repairable | None, host: str, port: int, timeout: fl
         hint = f"`scapy-mpa probe --listen PORT --case {case.name}` waits for one"
         raise MPAError(f"{case.name} is for an Initiator: {hint}")
     connector, file = Connector(host, port, timeout), io.BytesIO()
-    carrier, recording, terms = connector.connect(), Recording(file), Terms(timeout)
+    carrier, recording, terms = connector.connect(), Recording(file), Terms(timeout, settle=settle)
     exchange = CaseExchange(carrier, one, terms, recording_of(recording, carrier, one), left)
     seen = exchange.run()
     # What it must do with the choice taken is said by the case's outcome.

@@ -55,6 +55,8 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     # What a receiver has to take.
     ("pad-0040", seen(), Spoken(), "pass", ""),
     ("pad-0040", seen(terminate(2, 0, 2)), Spoken(), "fail", "CRC"),
+    # Whatever the layout of its Terminate: that it ends the stream is worse.
+    ("pad-0040", seen(untagged(TERMINATE, 2, 1, SIW)), Spoken(), "fail", "ends the stream with a Terminate: LLP"),
     ("pad-0040", seen(terminate(1, 1, 0)), Spoken(tagged=True), "allowed", "buffer"),
     ("pad-0040", seen(terminate(1, 1, 0)), Spoken(), "fail", "STag"),
     ("pad-0040", seen(end="fin"), Spoken(), "fail", "closes"),

@@ -182,6 +182,34 @@ def test_a_peer_that_never_stops_talking() -> None:
     assert len(seen.fpdus) <= 1 << 12
 
 
+def test_a_peer_that_misses_what_comes_at_once_behind_its_reply() -> None:
+    """siw does that on a slow host."""
+
+    def serve(sock: socket.socket, _number: int) -> bool:
+        replies(sock)
+        sock.settimeout(0.2)
+        with suppress(TimeoutError):
+            while sock.recv(65536):
+                pass
+        sock.settimeout(5)
+        while sock.recv(65536):
+            # Of what it has not missed, anything shows that the peer is there.
+            sock.sendall(encode_fpdu(rdma_write(1, 0, b"")))
+        return True
+
+    from scapy_mpa.craft.ulpdus import rdma_write
+    from scapy_mpa.framing.fpdu import encode_fpdu
+
+    spoke = []
+    for settle in (0.0, 0.4):
+        with plain_server(serve) as port:
+            carrier = Connector(HOST, port, 5.0).connect()
+            seen = CaseExchange(carrier, all_cases()["pad-0"], Terms(0.4, settle=settle)).run()
+            spoke.append(len(seen.fpdus))
+            carrier.close()
+    assert spoke == [0, 1]
+
+
 def dies_of(sock: socket.socket, word: bytes) -> bool:
     """Answer by a Reply, and die of octets that hold this word; whether it lives."""
     octets = b""

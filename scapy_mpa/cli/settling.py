@@ -1,0 +1,16 @@
+"""``--settle``: for peers that miss an FPDU that comes at once behind their Reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once."
+
+
+def settles(condition: str = "") -> Callable[[Callable[..., int]], Callable[..., Any]]:
+    """The option of a command; ``condition`` says when it counts: "With --to"."""
+    text = f"{condition}: {_HELP[0].lower()}{_HELP[1:]}" if condition else _HELP
+    return click.option("--settle", type=click.FloatRange(0, 1_000_000), default=0.0, metavar="SECONDS", help=text)
