@@ -87,7 +87,7 @@ def test_a_pattern_and_a_file_whose_name_is_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "*.pcap"])
 def test_no_capture_there(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CaptureError, match=r"there is no file|no file has"):
+    with pytest.raises(CaptureError, match=r"there is no file|no file matches"):
         sources_of(str(tmp_path / name))
 
 
