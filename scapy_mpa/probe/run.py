@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -37,6 +38,10 @@ _WRITE_OF_NOTHING = "{by} write '' stag=0"
 #: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so once more.
 _TRIES, _POLL = 2, 0.1
 _INVALIDATING = {SEND_INVALIDATE, SEND_SE_INVALIDATE}
+#: What is said on a valid connection to compare with, and what that is called.
+_CONTROLS = {_WRITE_OF_NOTHING: "an RDMA Write of nothing", "{by} send 30": "a Send of 30 octets"}
+#: So often may a peer go after such a connection; then it is not made any more.
+_DEADLY = 2
 
 
 def clean_case(role_of_peer: Role, *, speaks: bool) -> ProbeCase:
@@ -75,7 +80,8 @@ class RunSettings:
 class Result:
     """What became of a case.
 
-    ``capture`` is its recording, if it is kept; ``is_known``: it was expected to fail, and does.
+    ``capture`` is its recording, if it is kept; ``is_known``: it was expected to fail, and does; ``is_before``: the
+    peer was gone before the case itself was given, after a valid connection to compare with.
     """
 
     case: ProbeCase
@@ -83,6 +89,7 @@ class Result:
     judgement: ProbeJudgement
     capture: bytes = field(default=b"", repr=False)
     is_known: bool = False
+    is_before: bool = False
 
     @property
     def counts_against(self) -> bool:
@@ -92,6 +99,10 @@ class Result:
 
 class CannotStart(MPAError):
     """The clean connection before the first case did not even reach the peer."""
+
+
+class _GoneBefore(MPAError):
+    """The peer was gone after a valid connection that a case is compared with."""
 
 
 class PeerGone(MPAError):
@@ -117,6 +128,7 @@ class ProbeRun:
         self._terms = settings.terms
         self._standard: tuple[bool, bool] = (False, False)
         self._controls: dict[tuple[str, str], SeenPeer] = {}
+        self._deaths: Counter[tuple[str, str]] = Counter()
         self._last = 0.0
         self._told: dict[str, str] = {}
         self.frame: StartupFrame | None = None
@@ -205,6 +217,8 @@ class ProbeRun:
         """The peer is gone after a case; if it can be brought back, the case is repeated, to be sure."""
         self.lost.append(case.name)
         why = "a clean connection does not work any more"
+        if result.is_before:
+            why += f", {result.judgement.reason}"
         if brings_back(self._target, self.is_well):
             self._give(case)
             if self._recovers():
@@ -245,10 +259,12 @@ class ProbeRun:
 
     def _give_once(self, case: ProbeCase) -> Result:
         try:
-            controls = self._control(case, _WRITE_OF_NOTHING), self._control(case, "{by} send 30")
+            controls = [self._control(case, step) for step in _CONTROLS]
             seen, is_unanswered, capture = self._exchange(case, self._terms, keeps=self._settings.keeps)
         except NotReached as error:
             return Result(case, SeenPeer(), ProbeJudgement("peer gone", str(error)))
+        except _GoneBefore as error:
+            return Result(case, SeenPeer(), ProbeJudgement("peer gone", str(error)), is_before=True)
         said = said_by(case, self._terms)
         strict = self._settings.strict
         judge = Judge(case, seen, said, *controls, is_unanswered=is_unanswered)
@@ -271,14 +287,22 @@ class ProbeRun:
         return replace(judgement, verdict="unsupported", reason=f"{judgement.reason}; as in {first}")
 
     def _control(self, case: ProbeCase, step: str) -> SeenPeer | None:
-        """What comes of the valid connection that a case begins with, if this is said on it."""
+        """What comes of the valid connection that a case begins with, if this is said on it; raises _GoneBefore."""
         name = case.case.baseline
-        if self._target.role == "initiator":
+        key = name, step
+        if self._target.role == "initiator" or self._deaths[key] == _DEADLY:
             return None
-        if (name, step) not in self._controls:
-            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(step), answers(None)), (), ACCEPT)
-            self._controls[name, step] = self._exchange(ProbeCase(valid, CONFORMANT), self._terms)[0]
-        return self._controls[name, step]
+        if key not in self._controls:
+            # The first FPDU of the peer-to-peer model has to be the ready-to-receive message (RFC 6581 §9.2).
+            has_rtr = name == "peer-to-peer" and step != _WRITE_OF_NOTHING
+            said = (_WRITE_OF_NOTHING, step) if has_rtr else (step,)
+            valid = Case(f"control-{name}", "Nothing is wrong", name, (says(*said), answers(None)), (), ACCEPT)
+            seen = self._exchange(ProbeCase(valid, CONFORMANT), self._terms)[0]
+            if not self._recovers():
+                self._deaths[key] += 1
+                raise _GoneBefore(f"after a valid connection ({name}, with {_CONTROLS[step]}) to compare with")
+            self._controls[key] = seen
+        return self._controls[key]
 
     def _exchange(self, case: ProbeCase, terms: Terms, *, keeps: bool = False) -> tuple[SeenPeer, bool, bytes]:
         """Give it; what was seen, whether a Read of ours was not answered, and the capture."""

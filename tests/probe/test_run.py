@@ -240,6 +240,28 @@ def test_the_peer_that_goes_is_named() -> None:
     assert run.lost == ["crc-ones"]
 
 
+def test_the_peer_that_goes_before_the_case_is_not_held_against_the_case() -> None:
+    """A Send is what it dies of: the valid one that cases are compared with."""
+    with plain_server(lambda sock, _: dies_of(sock, bytes((0x41, 0x43)))) as port:
+        run = ProbeRun(Responder(Connector(HOST, port, TIMEOUT)), RunSettings(Terms(TIMEOUT)))
+        results = run.results(chosen(["crc-ones"]))
+        found = next(results)
+        with pytest.raises(PeerGone):
+            next(results)
+    assert (found.judgement.verdict, found.seen.total) == ("peer gone", 0)
+    assert "after a valid connection (plain, with a Send of 30 octets)" in found.judgement.reason
+
+
+def test_a_send_of_the_peer_to_peer_model_follows_the_message_that_was_agreed_on() -> None:
+    """RFC 6581 §9.2: otherwise it is the case that is wrong."""
+    with our_responder() as target:
+        run = ProbeRun(target, RunSettings(TERMS))
+        run.begin()
+        seen = run._control(all_cases()["rtr-write"], "{by} send 30")
+    assert seen is not None
+    assert (seen.terminate, seen.end) == (None, None)
+
+
 def test_it_is_restarted_and_goes_on(tmp_path: Path) -> None:
     """The command brings it back; the case is repeated, to be sure; the run goes on."""
     script = tmp_path / "peer.py"
