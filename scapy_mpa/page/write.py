@@ -35,7 +35,7 @@ from scapy_mpa.report.lifecycle import lifecycle_line
 from scapy_mpa.report.model import Report, summary_line, summary_of
 from scapy_mpa.report.negotiated import Negotiated
 from scapy_mpa.report.show import startup_item, startup_of
-from scapy_mpa.report.text import ENDED_WORDS
+from scapy_mpa.report.text import ENDED_WORDS, ended_words
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
 from scapy_mpa.tcp.half import Direction
@@ -164,6 +164,7 @@ class _Page:
             "table": self._markup(table),
             "plural": plural,
             "ended": ENDED_WORDS,
+            "ended_words": ended_words,
         }
         bare = self._template("page.html", **frame, sections=[], said=[])
         sections = [self._markup(text) for text in self._sections(self._most - len(bare.encode()) - _RESERVED)]

@@ -29,6 +29,7 @@ def lifecycle_as_dict(connection: JudgedConnection, verdict: str) -> dict[str, A
         "ended": life.ended,
         "ended_by": life.ended_by,
         "ended_frame": life.ended_frame,
+        "unfinished": life.is_unfinished,
         "unacknowledged_octets": {role: end.unacknowledged_octets for role, end in ends.items()},
         "unacknowledged_messages": {role: end.unacknowledged_messages for role, end in ends.items()},
         "closed": {role: end.closed for role, end in ends.items()},

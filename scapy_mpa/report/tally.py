@@ -22,10 +22,14 @@ class RuleCount(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a report comes to: how connections ended, and the rules that are broken, the gravest first."""
+    """What a report comes to: how connections ended, and the rules that are broken, the gravest first.
+
+    ``unfinished``: how many ended before their work did, by what ended them.
+    """
 
     connections: int
     ended: dict[Ended, int]
+    unfinished: dict[Ended, int]
     rules: list[RuleCount]
 
     def as_dict(self) -> dict[str, Any]:
@@ -33,6 +37,7 @@ class Summary(NamedTuple):
         return {
             "connections": self.connections,
             "ended": self.ended,
+            "unfinished": sum(self.unfinished.values()),
             "rules": [
                 {
                     "rule": one.rule.id,
@@ -55,6 +60,7 @@ class Tally:
     def __init__(self) -> None:
         self.connections = 0
         self._ended: Counter[Ended] = Counter()
+        self._unfinished: Counter[Ended] = Counter()
         #: Findings by severity, breaches by rule, connections by rule.
         self._severities: Counter[Severity] = Counter()
         self._times: Counter[str] = Counter()
@@ -64,6 +70,7 @@ class Tally:
         """Count a connection, with its findings."""
         self.connections += 1
         self._ended[connection.lifecycle.ended] += 1
+        self._unfinished[connection.lifecycle.ended] += connection.lifecycle.is_unfinished
         self._where.update({found.rule.id for found in connection.findings})
         self.count_findings(connection.findings)
 
@@ -81,7 +88,10 @@ class Tally:
         """What was counted."""
         rules = [RuleCount(RULES[rule], count, self._where[rule]) for rule, count in self._times.items()]
         rules.sort(key=lambda one: (SEVERITIES.index(one.rule.severity), -one.connections, -one.times, one.rule.id))
-        return Summary(self.connections, {how: self._ended[how] for how in ENDINGS if self._ended[how]}, rules)
+        ended, unfinished = (
+            {how: counts[how] for how in ENDINGS if counts[how]} for counts in (self._ended, self._unfinished)
+        )
+        return Summary(self.connections, ended, unfinished, rules)
 
     def line(self) -> str:
         """How many MPA connections, and how many findings of each severity."""

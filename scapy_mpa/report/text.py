@@ -140,10 +140,17 @@ def _left_out(report: Report, told: int) -> str:
     )
 
 
+def ended_words(summary: Summary) -> Iterator[str]:
+    """How connections ended, and how many of them before their work did, where the word does not say so itself."""
+    for how, count in summary.ended.items():
+        early = summary.unfinished.get(how, 0) if how in ("fin", "rst") else 0
+        yield f"{count} {ENDED_WORDS[how]}" + (f" ({early} before everything was acknowledged)" if early else "")
+
+
 def summary_lines(summary: Summary, style: Styler) -> Iterator[str]:
     """How connections ended, and a line for each rule that is broken."""
     if summary.ended:
-        yield "  ended: " + ", ".join(f"{count} {ENDED_WORDS[how]}" for how, count in summary.ended.items())
+        yield "  ended: " + ", ".join(ended_words(summary))
     for rule, times, connections in summary.rules:
         where = plural(connections, "connection") if connections else "no connection"
         yield f"  {style(rule.severity, rule.severity)} {rule.id}: {plural(times, 'time')}, {where}"

@@ -101,3 +101,14 @@ class Lifecycle(NamedTuple):
     def half(self, direction: str) -> HalfEnd:
         """The end of what ``direction`` sent."""
         return self.initiator if direction == "initiator" else self.responder
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it ended before its work did.
+
+        A Terminate, a rejection and retransmissions in vain say so, and a RST while octets were not acknowledged.
+        """
+        if self.ended in ("terminate", "rejected", "lost"):
+            return True
+        has_more = self.initiator.unacknowledged_octets or self.responder.unacknowledged_octets
+        return self.reset_by is not None and bool(has_more)

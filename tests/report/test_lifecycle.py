@@ -275,6 +275,19 @@ def test_ends_are_counted() -> None:
     assert "  warning terminate: 1 time, 1 connection" in lines
     assert "  2 files, one after the other" in lines
     assert [*report_lines(report, summary_only=True)] == lines[: 3 + len(summary["rules"])]
+    assert summary["unfinished"] == 2
+    assert [one.lifecycle.is_unfinished for one in report.connections] == [
+        one.lifecycle.ended in ("terminate", "rejected") for one in report.connections
+    ]
+
+
+def test_a_fin_with_octets_unacknowledged_is_not_counted_as_clean() -> None:
+    """FIN of one side, the other sends on, RST: by what came first it ended by FIN."""
+    report = analyze([PCAPS / "suiw-two-hosts.pcap", PCAPS / "siw-rping.pcap"], fpdus=False)
+    assert [*report_lines(report)][1] == "  ended: 2 by FIN (1 before everything was acknowledged)"
+    unfinished = {one["lifecycle"]["unfinished"]: one["initiator"] for one in report.as_dict()["connections"]}
+    assert sorted(unfinished) == [False, True]
+    assert report.as_dict()["summary"]["unfinished"] == 1
 
 
 def test_files_are_named() -> None:
