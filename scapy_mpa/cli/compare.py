@@ -53,7 +53,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, parse_limits
     "--limit",
     multiple=True,
     metavar="WHAT=NUMBER",
-    help=f"Limit how much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+    help=f"Limit what is buffered and tracked: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
 )
 @click.option("--format", "output_format", type=Word(("text", "json")), default="text", show_default=True)
 @click.option("--all", "every", is_flag=True, help="List every event, not only the first of each kind.")

@@ -29,7 +29,7 @@ from scapy_mpa.tcp.half import Direction
     "capture",
     metavar="CAPTURE",
     type=click.Path(dir_okay=False),
-    help="Send again what one side of a capture sent: the same ULPDUs with the same pauses. M, C and Private Data are "
+    help="Replay what one side of a capture sent: the same ULPDUs with the same pauses. M, C and Private Data are "
     "those of its Request, unless you give them. Nothing is answered.",
 )
 @click.option(

@@ -42,8 +42,8 @@ _FORMATS: tuple[Literal["pcap", "pcapng"], ...] = ("pcap", "pcapng")
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Set a parameter of every connection, with its value as in a scenario file: m=[1,0], mtu=9000. May be "
-    "repeated.",
+    help="Set a parameter of every connection, with its value as in a scenario file: m=[1,1] (Markers both ways), "
+    "mtu=9000. May be repeated.",
 )
 @click.option(
     "--say",

@@ -34,7 +34,7 @@ GROUPS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Make traffic": {
         "craft": ("Make a capture of MPA connections.", "craft --list"),
         "malform": ("Make captures of malformed traffic.", "malform --list"),
-        "fuzz": ("Make malformed captures without end.", "fuzz --count 100 -o cases/"),
+        "fuzz": ("Make any number of malformed captures.", "fuzz --count 100 -o cases/"),
     },
     "Talk to a peer": {
         "connect": ("Talk MPA as Initiator.", "connect 192.0.2.1 7471 --ulp rping"),

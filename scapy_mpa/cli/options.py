@@ -502,7 +502,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             help="Only connections open at this time or later, and only their findings, FPDUs and messages from this "
             "time on: seconds since the epoch, or a date and time (ISO 8601, UTC).",
         ),
-        click.option("--until", type=Time(), help="The same, up to this time."),
+        click.option("--until", type=Time(), help="Only up to this time (see --since)."),
         click.option(
             "--ulp",
             "protocols",
@@ -543,7 +543,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             "--limit",
             multiple=True,
             metavar="WHAT=NUMBER",
-            help=f"Limit how much is held back and followed: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
+            help=f"Limit what is buffered and tracked: {', '.join(DEFAULT_LIMITS._fields)}. May be repeated.",
         ),
     )
     decorated: Callable[..., int] = with_reading

@@ -108,7 +108,7 @@ def lists_rows(what: str, *forms: str) -> Callable[[Callable[..., int]], Callabl
                     metavar="FILE",
                     default=STANDARD_OUTPUT,
                     type=click.Path(dir_okay=False, allow_dash=True),
-                    help="Write there, in place of standard output.",
+                    help="Write to this file instead of standard output.",
                 ),
                 click.option(
                     "--opcode",

@@ -21,20 +21,19 @@ from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
-from scapy_mpa.cli.types import BufferType, OctetsType, Word
+from scapy_mpa.cli.talkoptions import talking_options
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.turns import Step
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES, RtrType
-from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.framing.agreement import RTR_TYPES, RtrType
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.live.driver import BROKEN, FINE, USELESS, LiveSession, TalkSettings
 from scapy_mpa.live.echo import EchoClient, EchoServer
 from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.rdmap import RDMAPEndpoint, RDMAPSettings
 from scapy_mpa.live.recording import Recording
-from scapy_mpa.live.rping import MOST, SIZE, RpingClient, RpingServer
+from scapy_mpa.live.rping import SIZE, RpingClient, RpingServer
 from scapy_mpa.live.script import Item, Script, items_of, line_items, speech, step_items
 from scapy_mpa.live.settings import EndpointSettings
 from scapy_mpa.live.speaker import Listening, Speaker
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 
 #: Buffers that are there if none are asked for: those that steps name where they name none.
 _BUFFERS = ((0x1000, 0, 1 << 16), (0x2000, 0, 1 << 16))
-ULPS = ("none", "rping", "echo")
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ def _sum_up(session: LiveSession, *, has_told: bool) -> None:
     if session.terminated:
         said.append(f"{session.terminated} that the peer ended with a Terminate")
     if counts[USELESS] > session.terminated:
-        said.append(f"{counts[USELESS] - session.terminated} that could not be finished")
+        said.append(f"{counts[USELESS] - session.terminated} not completed")
     for one in session.last:
         summary = one.done if has_told and one.failure else one.summary
         if summary:
@@ -265,17 +263,26 @@ def talks(role: Role) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Add the options of a live endpoint of a role; the command is handed a :class:`Talking`."""
 
     def adding(command: Callable[..., int]) -> Callable[..., int]:
+        others = _parameters(command)
+
         @wraps(command)
         def with_talking(**given: Any) -> int:
-            own = {name: given.pop(name) for name in _OF_TALKING}
+            own = {name: given.pop(name) for name in names}
             return command(_talking(role, **own), **given)
 
-        decorated = with_talking
-        for decorate in reversed(_OPTIONS):
-            decorated = decorate(decorated)
+        decorated: Callable[..., int] = with_talking
+        for add in reversed(talking_options(role)):
+            decorated = add(decorated)
+        names = _parameters(decorated) - others
         return decorated
 
     return adding
+
+
+def _parameters(command: Callable[..., int]) -> set[str]:
+    """The names of the options that click has added so far."""
+    added: list[click.Parameter] = getattr(command, "__click_params__", [])
+    return {one.name for one in added if one.name is not None}
 
 
 def _talking(
@@ -283,11 +290,11 @@ def _talking(
     *,
     ulp: str,
     count: int | None,
-    size: int,
+    size: int = SIZE,
     say: tuple[str, ...],
     scenario: str | None,
     ulpdus: str | None,
-    wait: float,
+    wait: float = 0.0,
     quiet: bool,
     payload: bool,
     write: str | None,
@@ -345,14 +352,6 @@ def _broken(settings: EndpointSettings, breaking: Breaking | None) -> EndpointSe
     return replace(settings, **wanted, wrong=breaking)
 
 
-def _complete_break(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of cases that this command can commit, for the shell."""
-    from scapy_mpa.probe.breaking import breakable
-
-    role: Role = "responder" if context.command.name == "listen" else "initiator"
-    return [name for name in breakable(role) if name.startswith(incomplete)]
-
-
 def _may_say_depths(*, rev: int | None, profile: str | None, kind: str, **_: Any) -> bool:
     """Whether what was asked for leaves room for RFC 6581."""
     return (rev is None or rev > 1) and profile in (None, "rfc6581") and kind != "rdmac"
@@ -401,91 +400,3 @@ def _endpoint(
     except MPAError as error:
         raise click.UsageError(str(error)) from None
     return settings
-
-
-_SECONDS = click.FloatRange(0, 1_000_000)
-_OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
-    click.option("--ulp", type=Word(ULPS), default="none", show_default=True, help="The upper layer."),
-    click.option(
-        "--count", type=click.IntRange(0),
-        help="connect: iterations of rping, or messages of echo (default: unlimited); listen: connections to serve "
-        "before ending."
-    ),
-    click.option(
-        "--size", type=click.IntRange(0, MOST), default=SIZE, show_default=True,
-        help="Octets per iteration of rping or message of echo."
-    ),
-    click.option(
-        "--say", multiple=True, metavar="STEP", help="What to send, as in craft: 'send 100', 'write hello stag=16', "
-        "'responder send' (wait for one), 'pause 0.5'. May be repeated."
-    ),
-    click.option(
-        "--scenario", metavar="NAME", help="Send the steps of a scenario of craft: those of its connections, one "
-        "connection after the other."
-    ),
-    click.option(
-        "--ulpdus", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
-        help="Send the contents of a file, one item per line: a ULPDU in hexadecimal, or a step; - is standard input, "
-        "read as it comes."
-    ),
-    click.option(
-        "--wait", type=_SECONDS, default=0.3, show_default=True,
-        help="Seconds that connect keeps listening after the last step."
-    ),
-    click.option("-m", "--markers/--no-markers", "m", default=False, help="M: we require Markers in what we receive."),
-    click.option("--crc/--no-crc", "c", default=True, show_default=True, help="C: we prefer CRCs."),
-    click.option("--rev", type=click.IntRange(0, 255),
-                 help="Rev of our startup frame. [default: follows from the other options]"),
-    click.option("--profile", type=Word(tuple(PROFILES)), help="The specification that we implement."),
-    click.option("--kind", type=Word(RNIC_KINDS), default="ietf", show_default=True,
-                 help="Kind of RNIC that we are (RFC 5044 appendix C.1)."),
-    click.option("--private-data", type=OctetsType(), default="", metavar="OCTETS",
-                 help="A text, hex:00ff, or @FILE: at most 512 octets."),
-    click.option("--ird", type=click.IntRange(0, NOT_NEGOTIATED),
-                 help="How many RDMA Reads we answer at a time (RFC 6581). [default: 1 for an Initiator of rping]"),
-    click.option("--ord", "order", type=click.IntRange(0, NOT_NEGOTIATED),
-                 help="How many RDMA Reads we send at a time (RFC 6581). [default: the same as --ird]"),
-    click.option("--peer-to-peer", is_flag=True, help="A: the Initiator begins with a ready-to-receive message."),
-    click.option("--rtr", multiple=True, type=Word(RTR_TYPES),
-                 help="Type of ready-to-receive message, in order of preference. May be repeated. [default: all]"),
-    click.option("--require-ord", "requires_ord", is_flag=True,
-                 help="As Responder, reject an Initiator whose IRD is below our ORD."),
-    click.option("--ird-resources", type=click.IntRange(0, NOT_NEGOTIATED),
-                 help="As Initiator, the IRD that is available when the Reply comes. [default: --ird]"),
-    click.option("--raise-ird/--no-raise-ird", "raises_ird", default=True, show_default=True,
-                 help="As Responder, give an IRD of 1 for an RTR Read even if the Initiator's ORD is 0."),
-    click.option("--accept-newer/--no-accept-newer", "accepts_newer", default=True, show_default=True,
-                 help="As Responder, accept a plain Request whose Rev is above ours."),
-    click.option("--reply-before-close/--no-reply-before-close", "replies_before_close", default=True,
-                 show_default=True, help="As Responder, send an RDMAC RNIC a Reply with our Rev before closing."),
-    click.option("--fallback", "falls_back", is_flag=True,
-                 help="As Initiator, try again without RFC 6581 if the peer answers an enhanced Request by closing."),
-    click.option("--emss", type=click.IntRange(16, 1 << 16), metavar="OCTETS",
-                 help="Make FPDUs fit segments of at most this many octets. [default: TCP_MAXSEG]"),
-    click.option("--timeout", type=click.FloatRange(0.001, 1_000_000), default=10.0, show_default=True,
-                 help="Give up the connection if nothing is received or sent for this many seconds."),
-    click.option("--rdmap/--no-rdmap", "has_rdmap", default=True, show_default=True,
-                 help="Place and answer incoming messages, or only list them."),
-    click.option("--buffer", "buffers", multiple=True, type=BufferType(), metavar="STAG,TO,OCTETS",
-                 help="Memory that the peer may use. May be repeated. [default: 0x1000 and 0x2000, from TO 0, 65536 "
-                 "octets each]"),
-    click.option("--receive-buffers", type=click.IntRange(1, 1 << 16), default=RDMAPSettings.receive_buffers,
-                 show_default=True, help="How many of the peer's Sends there is room for."),
-    click.option("--receive-size", type=click.IntRange(0, 1 << 30), default=RDMAPSettings.receive_size,
-                 show_default=True, help="Octets of the longest Send that is accepted."),
-    click.option("--break", "breaks", metavar="CASE", shell_complete=_complete_break,
-                 help="Misbehave like this case of the catalogue (malform --list) on each connection, and behave "
-                 "correctly otherwise."),
-    click.option("-q", "--quiet", is_flag=True, help="Do not print the messages."),
-    click.option("--payload", is_flag=True, help="Print the octets of each message, in hexadecimal."),
-    click.option("--write", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
-                 help="Record the session as a capture: pcapng, or classic pcap if the name ends in .pcap."),
-    click.option("--log", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
-                 help="Log the session as JSON lines."),
-)  # fmt: skip
-_OF_TALKING = (
-    *("ulp", "count", "size", "say", "scenario", "ulpdus", "wait", "quiet", "payload", "write", "log", "timeout"),
-    *("breaks", "has_rdmap", "buffers", "receive_buffers", "receive_size", "m", "c", "rev", "profile", "kind"),
-    *("private_data", "ird", "order", "peer_to_peer", "rtr", "requires_ord", "ird_resources", "raises_ird"),
-    *("accepts_newer", "replies_before_close", "falls_back", "emss"),
-)

@@ -188,10 +188,18 @@ def _decoded(setup: dict[str, Any]) -> dict[str, Any]:
     return setup
 
 
+#: What a name is that is not known.
+_WHAT = {
+    "scenario": "a scenario has no entry",
+    "parameter": "there is no parameter",
+    "connection": "a connection has no entry",
+}
+
+
 def _known(table: Mapping[str, Any], names: Iterable[str], what: str) -> None:
     unknown = sorted(set(table) - set(names))
     if unknown:
-        raise MPAError(f"a {what} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}")
+        raise MPAError(f"{_WHAT[what]} {', '.join(unknown)}; known: {', '.join(sorted(names))}")
 
 
 def _number(table: Mapping[str, Any], name: str, default: int) -> int:

@@ -54,7 +54,8 @@ class Breaking:
     def __init__(self, name: str, role: Role) -> None:
         self.case = named(name)
         if self.case.by != role:
-            raise MPAError(f"{name} is a case for an {self.case.by}, not for a {role}")
+            command = "connect" if self.case.by == "initiator" else "listen"
+            raise MPAError(f"{name} is a mistake of the {self.case.by.capitalize()}: use `{command} --break {name}`")
         why = refusal(self.case)
         if why:
             raise MPAError(f"{name} cannot be sent by an endpoint: {why}")

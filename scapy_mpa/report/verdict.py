@@ -25,6 +25,9 @@ _MOST_QUOTED = 32
 #: Rules of severity error that a sentence names by itself.
 _TOLD = frozenset(("crc", "marker-length", "connection-lost"))
 
+#: Rules that octets in the place of a Reply break which are none.
+_NO_REPLY = ("startup-key", "startup-role")
+
 #: (layer, error type, error code) of a Terminate: what the message that it quotes did (RFC 5040 §4.8, RFC 5041 §7.2).
 _DID: dict[tuple[int, int, int], str] = {
     (0, 1, 0x00): "named an STag that is not valid",
@@ -262,7 +265,13 @@ def _is_unanswered(known: Circumstances) -> bool:
 
 
 def _says_unanswered(known: Circumstances) -> str:
-    return f"the Responder did not answer the Request of frame {known.connection.request_frame}" + _ended(known)
+    request = f"the Request of frame {known.connection.request_frame}"
+    wrong = [
+        one.frame for one in known.connection.findings if one.rule.id in _NO_REPLY and one.direction == "responder"
+    ]
+    if wrong:
+        return f"the Responder answered {request} with octets that are not a Reply (frame {min(wrong)})" + _ended(known)
+    return f"the Responder did not answer {request}" + _ended(known)
 
 
 def _ended(known: Circumstances) -> str:

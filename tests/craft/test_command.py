@@ -131,8 +131,8 @@ def test_the_list_names_everything(craft: Craft) -> None:
 
 SCENARIOS = {
     "not toml": ("[[connection]", "Expected"),
-    "unknown": ("speed = 3", "a scenario has no speed"),
-    "unknown of a connection": ("[[connection]]\nspeed = 3", "a connection has no speed"),
+    "unknown": ("speed = 3", "a scenario has no entry speed"),
+    "unknown of a connection": ("[[connection]]\nspeed = 3", "a connection has no entry speed"),
     "connection": ("connection = 3", "connections are tables"),
     "seed": ("seed = -1", "seed is -1"),
     "count": ("[[connection]]\ncount = true", "count is True"),
@@ -151,7 +151,7 @@ SCENARIOS = {
     "impair connection": ('impair = ["lose:connection=-1"]', "lose: connection is -1"),
     "deep": ("a = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
     "empty": ("connection = []", "no connection"),
-    "seed of a connection": ("[[connection]]\nseed = 3", "a connection has no seed"),
+    "seed of a connection": ("[[connection]]\nseed = 3", "a connection has no entry seed"),
     "title": ("title = 3", "title is 3, but must be a text"),
     "pause": ('[[connection]]\nsay = ["pause 1e10"]', "pause is 10000000000.0"),
     "impair list": ('impair = "lose"', "must be a list"),
@@ -182,7 +182,7 @@ ARGUMENTS = {
     "unknown": (["nonesuch", "-o", "a.pcap"], "there is no scenario 'nonesuch'"),
     "no file": (["none.toml", "-o", "a.pcap"], "none.toml: No such file"),
     "setting": (["middlebox", "-o", "a.pcap", "--set", "m"], "not NAME=VALUE"),
-    "parameter": (["middlebox", "-o", "a.pcap", "--set", "alter=1"], "a parameter has no alter"),
+    "parameter": (["middlebox", "-o", "a.pcap", "--set", "alter=1"], "there is no parameter alter"),
     "impairment": (["middlebox", "-o", "a.pcap", "--impair", "fire"], "no impairment 'fire'"),
     "connection": (["middlebox", "-o", "a.pcap", "--connection", "1"], "no connection 1; it has 1"),
     "impaired connection": (
@@ -193,7 +193,7 @@ ARGUMENTS = {
     "folder of the truth": (["middlebox", "-o", "a.pcap", "--truth", "none/a"], ": none/a: No such file"),
     "one file": (["middlebox", "-o", "a.pcap", "--truth", "./a.pcap"], "two have the same name"),
     "one output": (["middlebox", "-o", "-", "--truth", "-"], "two have the same name"),
-    "seed": (["middlebox", "-o", "a.pcap", "--set", "seed=3"], "a parameter has no seed"),
+    "seed": (["middlebox", "-o", "a.pcap", "--set", "seed=3"], "there is no parameter seed"),
 }
 
 

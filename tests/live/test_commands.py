@@ -196,7 +196,7 @@ def test_what_was_said_is_printed_before_what_cannot_be_said() -> None:
     lines = out.splitlines()
     assert re.search(r"Send .* 3 octets$", lines[1])
     assert lines[2].startswith("0 standard input, line 3: step 'sned x': did you mean send?")
-    assert lines[3:] == ["0 1 message sent", "1 connection, 1 that could not be finished"]
+    assert lines[3:] == ["0 1 message sent", "1 connection, 1 not completed"]
 
 
 @pytest.mark.parametrize(
