@@ -6,7 +6,7 @@ import io
 import json
 import re
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa import analyze
@@ -58,6 +58,8 @@ def names_a_copy(said: str) -> bool:
 def test_what_is_dropped_for_its_crc_and_comes_again_is_good(
     made: Conversation, impairments: list[str], dropped: str, place: int, has_acks: bool
 ) -> None:
+    # How far a window that was filled has moved, only acknowledgements say: octets beyond it are taken once they lie in it.
+    assume(has_acks or "window" not in made.setup.segmentation)
     impairments[place:place] = [dropped]
     file, truth, frames = io.BytesIO(), Truth(), []
     for packet in Traffic([made], impairments, seed=made.setup.seed).packets():
