@@ -58,7 +58,7 @@ def names_a_copy(said: str) -> bool:
 def test_what_is_dropped_for_its_crc_and_comes_again_is_good(
     made: Conversation, impairments: list[str], dropped: str, place: int, has_acks: bool
 ) -> None:
-    # How far a window that was filled has moved, only acknowledgements say: octets beyond it are taken once they lie in it.
+    # Only acknowledgements say how far a full window has moved: what is beyond is taken once it lies in the window.
     assume(has_acks or "window" not in made.setup.segmentation)
     impairments[place:place] = [dropped]
     file, truth, frames = io.BytesIO(), Truth(), []
