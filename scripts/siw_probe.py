@@ -112,6 +112,7 @@ def tables(runs: list[Run], folder: Path, console: Console) -> None:
 @click.option(
     "--options", default="--ulp rping --ird 1 --ord 1 --settle 0.3 --recovery 5", show_default=True, help="For probe."
 )
+@click.option("--boot", default="60", show_default=True, help="For probe, in seconds.")
 @click.option("--patience", default="90", show_default=True, help="For probe, in seconds.")
 @click.option("--halt", metavar="COMMAND", help="Ends the host.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), required=True, help="For results.")
@@ -123,6 +124,7 @@ def main(
     listen: str,
     raw: str | None,
     options: str,
+    boot: str,
     patience: str,
     halt: str | None,
     keep: Path,
@@ -130,7 +132,7 @@ def main(
 ) -> None:
     """Give every case of probe to a real Linux siw in each of its forms and roles, and print what deviates."""
     keep.mkdir(parents=True, exist_ok=True)
-    common = (*shlex.split(options), "--patience", patience)
+    common = (*shlex.split(options), "--patience", patience, "--boot", boot)
     is_complete = True
     runs = []
     for form, restart in forms:

@@ -99,6 +99,10 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     help="Seconds to wait for an Initiator to connect, and for a peer to come back.",
 )  # fmt: skip
 @click.option(
+    "--boot", type=click.FloatRange(0, 3600), default=0.0, show_default=True,
+    help="Seconds that --restart may take before a Responder is tried again; less if COMMAND ends earlier.",
+)  # fmt: skip
+@click.option(
     "--recovery", type=click.FloatRange(0, 3600), default=1.0, show_default=True,
     help="Seconds after a case within which a clean connection has to work.",
 )  # fmt: skip
@@ -151,6 +155,7 @@ def probe_command(
     strict: bool,
     timeout: float,
     patience: float,
+    boot: float,
     recovery: float,
     repeat: int,
     raw: str | None,
@@ -211,7 +216,7 @@ def probe_command(
         if raw is None and (device, mtu) != (None, None):
             raise click.UsageError("--tun and --mtu set up the TUN device of --raw: add --raw ADDRESS")
         wire = Wire(raw, device, mtu) if raw is not None else None
-        target, peer = target_of(stack, where, listens, command, restart, timeout, patience, wire)
+        target, peer = target_of(stack, where, listens, command, restart, timeout, patience, wire, boot)
         given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
         if not given:
             by = "TCP segments of our own" if raw is not None else "the kernel's TCP (try --raw)"
@@ -244,6 +249,7 @@ def target_of(
     timeout: float,
     patience: float,
     wire: Wire | None = None,
+    boot: float = 0.0,
 ) -> tuple[Target, str]:
     """Who is tested, and where it is, in words."""
     from scapy_mpa.probe.carrier import Acceptor, Connector
@@ -259,7 +265,7 @@ def target_of(
             if wire is None
             else wire.connector(stack, where[0], int(where[1]), timeout)
         )
-        target: Target = Responder(connector, restart, patience)
+        target: Target = Responder(connector, restart, patience, boot)
         return stack.enter_context(closing(target)), str(connector)
     if wire is not None:
         raise click.UsageError("--raw tests only a Responder: give HOST PORT")

@@ -60,12 +60,17 @@ class Responder:
         connector: by which it is reached.
         restart: a command that brings it back, None if there is none.
         patience: seconds in which it has to be back.
+        boot: seconds that the command may take before the peer is tried; less if it ends. A host that boots may be
+            upset by connections that come too early, and an old one may answer them.
     """
 
     role: Role = "responder"
 
-    def __init__(self, connector: Connects, restart: str | None = None, patience: float = 10.0) -> None:
+    def __init__(
+        self, connector: Connects, restart: str | None = None, patience: float = 10.0, boot: float = 0.0
+    ) -> None:
         self._connector = connector
+        self._boot = boot
         self._command = words(restart) if restart is not None else None
         self._patience = patience
         self._program: Program | None = None
@@ -80,6 +85,7 @@ class Responder:
             return False
         self.close()
         self._program = start(self._command)
+        self._program.wait(self._boot)
         return True
 
     def is_back(self, works: Callable[[], bool]) -> bool:

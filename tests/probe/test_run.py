@@ -262,6 +262,15 @@ def test_a_send_of_the_peer_to_peer_model_follows_the_message_that_was_agreed_on
     assert (seen.terminate, seen.end) == (None, None)
 
 
+@pytest.mark.parametrize(("boot", "least", "most"), [(0.0, 0.0, 0.3), (0.5, 0.5, 1.0), (20.0, 1.0, 5.0)])
+def test_a_peer_that_boots_is_not_tried_before_its_command_has_ended(boot: float, least: float, most: float) -> None:
+    target = Responder(Connector(HOST, 9, TIMEOUT), "sleep 1", boot=boot)
+    with closing(target):
+        start = time.monotonic()
+        assert target.restart()
+        assert least <= time.monotonic() - start < most
+
+
 def test_it_is_restarted_and_goes_on(tmp_path: Path) -> None:
     """The command brings it back; the case is repeated, to be sure; the run goes on."""
     script = tmp_path / "peer.py"
