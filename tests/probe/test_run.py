@@ -207,7 +207,7 @@ def test_a_peer_that_misses_what_comes_at_once_behind_its_reply() -> None:
             seen = CaseExchange(carrier, all_cases()["pad-0"], Terms(0.4, settle=settle)).run()
             spoke.append(len(seen.fpdus))
             carrier.close()
-    assert spoke == [0, 1]
+    assert spoke[0] == 0 < spoke[1]
 
 
 def dies_of(sock: socket.socket, word: bytes) -> bool:
