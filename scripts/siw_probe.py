@@ -110,7 +110,7 @@ def tables(runs: list[Run], folder: Path, console: Console) -> None:
 @click.option("--listen", metavar="[HOST:]PORT", default="7472", show_default=True, help="Where rping -c connects to.")
 @click.option("--raw", metavar="ADDRESS", help="Give the cases for our own TCP too, from this address.")
 @click.option(
-    "--options", default="--ulp rping --ird 1 --ord 1 --settle 0.3 --recovery 5", show_default=True, help="For probe."
+    "--options", default="--ulp rping --ird 8 --ord 8 --settle 0.3 --recovery 5", show_default=True, help="For probe."
 )
 @click.option("--boot", default="60", show_default=True, help="For probe, in seconds.")
 @click.option("--patience", default="90", show_default=True, help="For probe, in seconds.")

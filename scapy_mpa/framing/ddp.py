@@ -241,6 +241,18 @@ def decode_terminate(ulpdu: Octets) -> Terminate | None:
     return Terminate(high, low, code, m, d, r, "rfc5040", error_meaning(high, low, code))
 
 
+def other_reading(said: Terminate) -> Terminate | None:
+    """What a control word says if it is laid out the other way; None if that makes no sense.
+
+    It may be read both ways where no bit of M, D and R is set and both readings name errors that are defined.
+    """
+    if said.m or said.d or said.r or said.layer == said.etype or not _defined(said.etype, said.layer, said.code):
+        return None
+    meaning = error_meaning(said.etype, said.layer, said.code)
+    layout: Literal["rfc5040", "siw"] = "siw" if said.layout == "rfc5040" else "rfc5040"
+    return said._replace(layer=said.etype, etype=said.layer, layout=layout, meaning=meaning)
+
+
 def quoted_header(ulpdu: Octets) -> TaggedHeader | UntaggedHeader | None:
     """The DDP header that the Terminate message in a ULPDU quotes, by its bit D; None if it quotes none.
 

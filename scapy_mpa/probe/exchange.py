@@ -220,6 +220,7 @@ class CaseExchange:
                 raise Unsupported("what is sent before the Reply has to fit what the Reply asks of Markers")
         else:
             fit(plan, frame)
+        self._check_depth(plan, frame)
         self._names = terms.rping and name_our_buffer(plan)
         counts = any(change.text.startswith(("twice(", "left-out(")) for change in self._case.case.changes)
         aim(plan, self._live, sends=counts or not terms.rping)
@@ -231,6 +232,13 @@ class CaseExchange:
             return self._script()
         except IndexError:
             raise Unsupported("with what the peer agrees to, what the case changes does not occur") from None
+
+    def _check_depth(self, plan: Plan, frame: StartupFrame) -> None:
+        """A conformant case has no more RDMA Reads under way than was agreed on (RFC 6581 §9.1)."""
+        ours, theirs = Setup(**plan.setup).enhanced_of(self._by), frame.enhanced
+        if ours is None or theirs is None or self.reads <= (most := min(ours.ord, theirs.ird)):
+            return
+        raise Unsupported(f"{self.reads} RDMA Reads at a time are needed, but {most} are agreed on (--ird, --ord)")
 
     def _learn(self) -> bool:
         """Whether the peer has named memory of its own."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.catalogue.peer import Choice, Peer
-from scapy_mpa.framing.ddp import Terminate, error_meaning
+from scapy_mpa.framing.ddp import Terminate, error_meaning, other_reading
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.probe.case import BINDING, ProbeCase
 from scapy_mpa.probe.seen import SeenPeer
@@ -359,6 +359,9 @@ class Judge:
         terminate = seen.terminate
         if terminate is None:
             return self._no_terminate()
+        other = other_reading(terminate)
+        if other is not None and (other.layer, other.etype, other.code) == expected:
+            terminate = other
         numbers = terminate.layer, terminate.etype, terminate.code
         if numbers == expected:
             return self._layout(terminate) or ProbeJudgement("pass")

@@ -50,6 +50,8 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("msn-0", seen(end="fin"), Spoken(), "fail", "without a Terminate"),
     ("msn-0", seen(terminate(1, 2, 2)), Spoken(sends=True), "allowed", "no buffer"),
     ("opcode-12", seen(terminate(0, 2, 6)), Spoken(), "pass", ""),
+    # It may be read both ways; in one of them it is right.
+    ("opcode-12", seen(untagged(TERMINATE, 2, 1, bytes.fromhex("20060000"))), Spoken(), "fail", "least significant"),
     ("read-request-in-host-order", seen(terminate(1, 1, 0)), Spoken(), "allowed", "says the same"),
     ("ulpdu-length-64769", seen(), Spoken(), "allowed", "allowed"),
     # What a receiver has to take.

@@ -240,6 +240,16 @@ def test_the_peer_that_goes_is_named() -> None:
     assert run.lost == ["crc-ones"]
 
 
+@pytest.mark.parametrize(("depth", "verdict"), [(1, "unsupported"), (8, "pass")])
+def test_a_conformant_case_has_no_more_reads_under_way_than_was_agreed_on(depth: int, verdict: str) -> None:
+    from scapy_mpa.framing.startup import EnhancedData
+
+    clean = Clean(b"", EnhancedData(0, 0, 0, 0, depth, depth))
+    with our_responder() as target:
+        (result,) = run_of(target, chosen(["valid-reads"]), RunSettings(TERMS._replace(clean=clean)))
+    assert result.judgement.verdict == verdict, result.judgement
+
+
 def test_the_peer_that_goes_before_the_case_is_not_held_against_the_case() -> None:
     """A Send is what it dies of: the valid one that cases are compared with."""
     with plain_server(lambda sock, _: dies_of(sock, bytes((0x41, 0x43)))) as port:
