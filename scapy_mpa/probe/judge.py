@@ -35,6 +35,8 @@ _OF_REQUESTS = {(0, 1): (0, 1, 2, 3, 4), (1, 1): (0, 1, 2), (1, 2): (2,)}
 _OF_SENDS = {(1, 2): (2, 5)}
 #: The same error, as RDMAP or DDP reports it.
 _ALIKE = frozenset((((0, 1, 0), (1, 1, 0)), ((0, 1, 1), (1, 1, 1)), ((0, 1, 4), (1, 1, 3))))
+#: RDMAP's remote operation error "unexpected opcode".
+_UNEXPECTED_OPCODE = (0, 2, 6)
 _MPA = 2
 _LEFT_TO_ULP = (2, 3)
 
@@ -285,6 +287,10 @@ class Judge:
 
     def _accept_terminate(self, terminate: Terminate) -> ProbeJudgement:
         """The layout counts only where nothing worse does: that the peer ends the stream at all."""
+        readings = [one for one in (terminate, other_reading(terminate)) if one is not None]
+        is_unknown = any((one.layer, one.etype, one.code) == _UNEXPECTED_OPCODE for one in readings)
+        if is_unknown and self._case.clause.startswith("RFC 7306"):
+            return ProbeJudgement("unsupported", "the peer does not know the messages of RFC 7306")
         why = self._unable(terminate)
         if not why and self._may("terminate"):
             why = "the peer ends the stream with a Terminate, which is allowed"

@@ -52,6 +52,8 @@ ROWS: list[tuple[str, SeenPeer, Spoken, str, str]] = [
     ("opcode-12", seen(terminate(0, 2, 6)), Spoken(), "pass", ""),
     # It may be read both ways; in one of them it is right.
     ("opcode-12", seen(untagged(TERMINATE, 2, 1, bytes.fromhex("20060000"))), Spoken(), "fail", "least significant"),
+    ("atomic-request-alone", seen(terminate(0, 2, 6)), Spoken(), "unsupported", "RFC 7306"),
+    ("atomic-request-alone", seen(untagged(TERMINATE, 2, 1, bytes.fromhex("20060000"))), Spoken(), "unsupported", ""),
     ("read-request-in-host-order", seen(terminate(1, 1, 0)), Spoken(), "allowed", "says the same"),
     ("ulpdu-length-64769", seen(), Spoken(), "allowed", "allowed"),
     # What a receiver has to take.
