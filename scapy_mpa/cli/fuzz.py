@@ -20,7 +20,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import settles
+from scapy_mpa.cli.settling import boots, settles
 from scapy_mpa.cli.types import Begun
 from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer
 from scapy_mpa.fuzz.draw import MOST_CASES
@@ -130,6 +130,7 @@ def _areas() -> Iterable[str]:
     help="With a live peer: seconds to wait for each answer.",
 )
 @settles("With a live peer")
+@boots()
 @click.option("--list", "only_list", is_flag=True, help="List the areas and the mutations.")
 def fuzz_command(
     output: str | None,
@@ -153,6 +154,7 @@ def fuzz_command(
     duration: float | None,
     timeout: float,
     settle: float,
+    boot: float,
     only_list: bool,
 ) -> int:
     """Make any number of malformed captures: valid connections in which a few things are changed.
@@ -171,7 +173,7 @@ def fuzz_command(
         _list()
         return 0
     look_often()
-    wire = OnTheWire(peer, listens, command, restart, timeout, settle, duration, minimizes)
+    wire = OnTheWire(peer, listens, command, restart, timeout, settle, boot, duration, minimizes)
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted:

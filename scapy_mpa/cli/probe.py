@@ -17,7 +17,7 @@ from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
-from scapy_mpa.cli.settling import settles
+from scapy_mpa.cli.settling import boots, settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
@@ -98,10 +98,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     "--patience", type=click.FloatRange(0.001, 3600), default=10.0, show_default=True,
     help="Seconds to wait for an Initiator to connect, and for a peer to come back.",
 )  # fmt: skip
-@click.option(
-    "--boot", type=click.FloatRange(0, 3600), default=0.0, show_default=True,
-    help="Seconds that --restart may take before a Responder is tried again; less if COMMAND ends earlier.",
-)  # fmt: skip
+@boots()
 @click.option(
     "--recovery", type=click.FloatRange(0, 3600), default=1.0, show_default=True,
     help="Seconds after a case within which a clean connection has to work.",

@@ -1,4 +1,4 @@
-"""``--settle``: for peers that miss an FPDU that comes at once behind their Reply."""
+"""``--settle`` and ``--boot``: for peers that need time, after their Reply and after they were restarted."""
 
 from __future__ import annotations
 
@@ -14,3 +14,14 @@ def settles(condition: str = "") -> Callable[[Callable[..., int]], Callable[...,
     """The option of a command; ``condition`` says when it counts: "With --to"."""
     text = f"{condition}: {_HELP[0].lower()}{_HELP[1:]}" if condition else _HELP
     return click.option("--settle", type=click.FloatRange(0, 1_000_000), default=0.0, metavar="SECONDS", help=text)
+
+
+def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
+    """How long a command that restarts a Responder may take."""
+    return click.option(
+        "--boot",
+        type=click.FloatRange(0, 3600),
+        default=0.0,
+        show_default=True,
+        help="Seconds that --restart may take before a Responder is tried again; less if COMMAND ends earlier.",
+    )

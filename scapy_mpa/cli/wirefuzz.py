@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scapy_mpa.probe.fuzzing import WireCase, WireFuzzer, WireResult
 
 _GONE = 3
+#: Seconds for an Initiator to connect, and for a peer to come back.
+_PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class OnTheWire:
     restart: str | None
     timeout: float
     settle: float
+    boot: float
     duration: float | None
     minimizes: bool
 
@@ -70,7 +73,9 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
         if wire.to is not None:
             host, _, port = wire.to.rpartition(":")
             where = (host.strip("[]"), port)
-        target, _ = target_of(stack, where, wire.listens, wire.command, wire.restart, wire.timeout, 10.0)
+        target, _ = target_of(
+            stack, where, wire.listens, wire.command, wire.restart, wire.timeout, _PATIENCE, boot=wire.boot
+        )
         run = WireFuzzer(target, fuzzer, Terms(wire.timeout, settle=wire.settle))
         remark = run.begin()
         if remark:
