@@ -100,7 +100,7 @@ def test_every_case_that_can_be_committed_changes_what_is_sent(role: str) -> Non
 
 def test_what_cannot_be_committed_is_refused() -> None:
     for name, role, word in (
-        ("crc-zero", "responder", "for an initiator, not for a responder"),
+        ("crc-zero", "responder", "is a mistake of the Initiator"),
         ("wrap-in-marker", "initiator", "sequence numbers"),
         ("octets-before-reply", "responder", "order"),
         ("streaming-data-acknowledged", "initiator", "streaming"),
