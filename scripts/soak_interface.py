@@ -27,7 +27,7 @@ import click
 _HOST = "127.0.0.1"
 _COMMAND = (sys.executable, "-m", "scapy_mpa")
 #: Of a turn of ``connect``.
-_SENDS, _TURNS = 18, 10
+_SENDS, _TURNS = 30, 10
 #: Seconds until what was sent has been listed.
 _PATIENCE = 60.0
 
@@ -37,6 +37,12 @@ def memory(process: subprocess.Popen[bytes]) -> int:
     status = Path(f"/proc/{process.pid}/status").read_text()
     (kilobytes,) = re.findall(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
     return int(kilobytes) << 10
+
+
+def packets() -> int:
+    """How many packets have passed the loopback interface."""
+    (count,) = re.findall(r"^ *lo:\s*\d+\s+(\d+)", Path("/proc/net/dev").read_text(), re.MULTILINE)
+    return int(count)
 
 
 class Listed:
@@ -97,7 +103,8 @@ def main(connections: int, port: int) -> None:
         )
         listed = Listed(follow)
         time.sleep(2)
-        click.echo("connections  FPDUs sent  listed     memory")
+        before = packets()
+        click.echo("connections  FPDUs sent     listed     memory")
         for number in range(1, _TURNS + 1):
             talk = (
                 *_COMMAND,
@@ -115,12 +122,13 @@ def main(connections: int, port: int) -> None:
             subprocess.run(talk, stdout=subprocess.DEVNULL, check=True)
             sent = number * each * _SENDS
             listed.wait(sent)
-            click.echo(f"{number * each:11,} {sent:11,} {listed.lines:7,} {memory(follow) / 1e6:7.1f} MB")
+            click.echo(f"{number * each:11,} {sent:11,} {listed.lines:10,} {memory(follow) / 1e6:7.1f} MB")
         follow.send_signal(signal.SIGINT)
         listed.end()
         said = follow.stderr.read().decode() if follow.stderr is not None else ""
         follow.wait(_PATIENCE)
-    click.echo(f"{time.monotonic() - start:.0f} s; {said.strip() or 'nothing on standard error'}")
+    came = packets() - before
+    click.echo(f"{came:,} packets in {time.monotonic() - start:.0f} s; {said.strip() or 'nothing on standard error'}")
     sys.exit(listed.lines != sent)
 
 

@@ -58,7 +58,7 @@ NOT_RUN = re.compile(
     |   sysctl\ -w\ net\.ipv4\.ip_forward=1
     |   scapy-mpa\ probe\ 192\.0\.2\.\d\ \d+\ --raw\ 198\.51\.100\.\d
     |   scapy-mpa\ (connect|listen)\ 192\.0\.2\.\d\ .+
-    |   python\ -m\ scripts\.siw_interop\ .+
+    |   python\ -m\ scripts\.siw_(interop|probe)\ .+
     # What needs other hosts with Dask's workers.
     |   dask\ (scheduler|worker\ .+)
     |   scapy-mpa\ analyze\ --cluster\ tcp://scheduler:8786\ .+
