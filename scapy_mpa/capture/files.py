@@ -42,6 +42,8 @@ T = TypeVar("T")
 _MERGED_BATCH = 1024
 #: Octets of blocks that these may keep, besides what each capture has at hand anyway.
 _MERGED_OCTETS = 1 << 24
+#: Later than any packet.
+_NEVER = 1 << 80
 
 
 class Captures:
@@ -141,20 +143,25 @@ class Captures:
     def _batches(self) -> Iterator[list[Segment]]:
         twice = PacketsTwice([*zip(self.sources.begins, self.sources.ends, strict=True)])
         groups, latest = self.sources.groups, 0
+        due = [_NEVER] * len(groups)
+        for number in range(len(groups) - 2, -1, -1):
+            begins = [begin for index in groups[number + 1] if (begin := self.sources.begins[index])]
+            due[number] = min(due[number + 1], *begins) if begins else due[number + 1]
         for number, group in enumerate(groups):
             if len(group) == 1:
                 reader = self.readers[group[0]]
                 reader.begin_at(self._before)
-                due = [begin for other in groups[number + 1 :] for i in other if (begin := self.sources.begins[i])]
                 # Those of a rotation may overlap a little; only there a packet may be in two files.
-                earliest = min(due, default=None)
+                begin, end = self.sources.begins[group[0]], self.sources.ends[group[0]]
+                low = latest + SAME_TIME if begin is None or begin <= latest else 0
+                high = due[number] - SAME_TIME if end is None or end >= due[number] else _NEVER
                 last = 0
                 for batch in _readable(reader, every_record=False):
                     self.octets += len(batch[0].buffer) if batch else 0
                     if batch and len(groups) > 1:
                         last = max(last, batch[-1].time)
-                        if batch[0].time <= latest + SAME_TIME or (earliest and last >= earliest - SAME_TIME):
-                            batch = [seg for seg in batch if not twice.is_copy(seg, group[0])]
+                        if batch[0].time <= low or last >= high:
+                            batch = [seg for seg in batch if low < seg.time < high or not twice.is_copy(seg, group[0])]
                     yield batch
                 latest = max(latest, last)
             else:
