@@ -263,9 +263,9 @@ class FullOperation:
 
     @property
     def extent(self) -> Range:
-        """Up to where octets were captured."""
+        """Up to where octets were captured, damaged or not."""
         reassembly = self.reassembly
-        highest = max(reassembly.highest, reassembly.next, self.in_order.highest)
+        highest = max(reassembly.highest, reassembly.next, reassembly.withdrawn, self.in_order.highest)
         return Range(reassembly.seq_of(reassembly.next), reassembly.seq_of(highest))
 
     @property

@@ -2,7 +2,7 @@ cimport cython
 from scapy_mpa.framing.sequence cimport unwrap, wrap
 
 cdef class Reassembly:
-    cdef public long long base, captured, first, held, highest, next, origin
+    cdef public long long base, captured, first, held, highest, next, origin, withdrawn
     cdef public object _chunks, checksums
     cdef public list _fresh, beyond, consumed, pieces, previously_consumed, starts
 

@@ -55,6 +55,7 @@ class Reassembly:
         base: the first offset not consumed.
         next: the end of what was captured without a hole.
         highest: the end of the last octet captured.
+        withdrawn: the end of the last octet that was withdrawn: its sender sent it, though it came damaged.
         captured: octets captured, each counted once.
         held: octets that pieces hold.
         beyond: captured ranges beyond ``next``, sorted, neither touching nor overlapping.
@@ -80,12 +81,14 @@ class Reassembly:
         "pieces",
         "previously_consumed",
         "starts",
+        "withdrawn",
     )
 
     def __init__(self, origin: int, anchored: bool, first: int = 0) -> None:
         self.origin = origin
         self.first = first
         self.base = self.next = self.highest = first if anchored else UNANCHORED
+        self.withdrawn = UNANCHORED
         self.captured = 0
         self.held = 0
         self.beyond: list[list[int]] = []
@@ -240,6 +243,7 @@ class Reassembly:
 
     def withdraw(self, segments: list[Segment]) -> None:
         """Forget the octets that these segments brought, as if they had not been captured."""
+        self.withdrawn = max(self.withdrawn, self.highest)
         for seg in segments:
             start = self.offset_of(seg.seq)
             at = bisect_left(self.starts, max(start, self.base))

@@ -736,9 +736,9 @@ class AckNumbers:
 
 def why_left_out(segments: Segments, half: Half, seg: Segment, acceptance: Acceptance) -> tuple[str, str]:
     """The rule, and the sentence, for a segment that its receiver does not take."""
-    if acceptance is Acceptance.OLD:
+    if acceptance is Acceptance.OLD and not segments.is_damaged(seg):
         return "old-timestamp", f"timestamp {timestamp_of(seg)} is older than that of octets accepted before"
-    if acceptance is Acceptance.DAMAGED:
+    if acceptance in (Acceptance.OLD, Acceptance.DAMAGED):
         return "tcp-checksum", "TCP checksum wrong: assumed to be dropped by the receiver"
     if seg.flags & RST:
         return "attack-reset", f"a RST, {segments.distance(seg)}: the connection goes on"

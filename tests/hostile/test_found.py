@@ -13,7 +13,7 @@ from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.values.limits import DEFAULT_LIMITS
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scripts.fuzz_captures import captures_of
 from tests.hostile.examine import TIGHT, examine
 from tests.hostile.flow import Flow, file_of
@@ -223,5 +223,24 @@ def test_two_fpdus_without_crc_do_not_show_two_deviations() -> None:
 @pytest.mark.parametrize("number", [11198, 27000, 35829])
 def test_a_repeat_of_what_was_postponed_with_an_older_timestamp(number: int) -> None:
     """Whoever reads octets beyond a hole at once, and whoever puts them off, see the same repeat."""
+    _examine(number)
+
+
+def test_an_acknowledgement_of_octets_that_came_damaged_beyond_a_hole() -> None:
+    """Their sender sent them, whether they are withdrawn at once or later."""
+    _examine(57679)
+
+
+def test_an_old_timestamp_in_a_segment_that_came_damaged() -> None:
+    """Its receiver looks at the TCP checksum first."""
+    _examine(47890)
+
+
+def test_who_gives_up_octets_at_a_limit() -> None:
+    """What both passes hold differs in weight."""
+    _examine(48251, TIGHT)
+
+
+def _examine(number: int, limits: Limits = DEFAULT_LIMITS) -> None:
     for one in captures_of(1, number):
-        examine([one.octets])
+        examine([one.octets], limits=limits)
