@@ -20,7 +20,16 @@ import click
 
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS
-from tests.hostile.examine import FEWEST_OCTETS, TIGHT, Examined, examine, memory_allowed, memory_taken, seconds_allowed
+from tests.hostile.examine import (
+    FEWEST_OCTETS,
+    TIGHT,
+    TIGHT_IN_ALL,
+    Examined,
+    examine,
+    memory_allowed,
+    memory_taken,
+    seconds_allowed,
+)
 
 #: Numbers a process takes at a time.
 _CHUNK = 250
@@ -94,7 +103,7 @@ def judged(
     be.
     """
 
-    limits = TIGHT if number % 8 == 3 else DEFAULT_LIMITS
+    limits = {3: TIGHT, 11: TIGHT_IN_ALL}.get(number % 16, DEFAULT_LIMITS)
 
     def once() -> Examined:
         return examine(
@@ -105,7 +114,7 @@ def judged(
         )
 
     # Within tight limits much is let go and looked at segment by segment.
-    memory, allowed = 0.0, seconds_allowed(max(size, fewest)) * (2 if limits is TIGHT else 1)
+    memory, allowed = 0.0, seconds_allowed(max(size, fewest)) * (1 if limits is DEFAULT_LIMITS else 2)
     try:
         examined = once()
         if timed and examined.seconds > _SUSPECT * allowed:

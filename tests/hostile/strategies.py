@@ -27,8 +27,16 @@ cases: st.SearchStrategy[Case] = st.builds(
     file_mutations=_several(list(FILE_MUTATIONS), 2),
 )
 
+_number = st.integers(1, 5000)
 limits: st.SearchStrategy[Limits] = st.one_of(
-    st.just(DEFAULT_LIMITS), st.just(TIGHT), st.builds(Limits, *[st.integers(1, 5000)] * len(Limits._fields))
+    st.just(DEFAULT_LIMITS),
+    st.just(TIGHT),
+    st.builds(Limits, *[_number] * len(Limits._fields)),
+    st.builds(
+        Limits,
+        **{name: _number for name in Limits._fields if name != "total_octets"},
+        total_octets=st.just(DEFAULT_LIMITS.total_octets),
+    ),
 )
 
 assumptions: st.SearchStrategy[Assumptions] = st.one_of(

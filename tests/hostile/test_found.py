@@ -13,9 +13,9 @@ from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scripts.fuzz_captures import captures_of
-from tests.hostile.examine import TIGHT, examine
+from tests.hostile.examine import TIGHT, TIGHT_IN_ALL, examine
 from tests.hostile.flow import Flow, file_of
 from tests.laying import lay_dialect, lay_stream
 from tests.receive.cases import Talk, Tap, ulpdus
@@ -46,7 +46,7 @@ def test_more_in_all_than_may_be_held_where_startup_frames_are_waited_for() -> N
         one.put("a", 100_000 + number * 1024, _FPDUS[number * 1024 : (number + 1) * 1024])
         if number > 1:
             two.put("a", 90_000 * number, _FPDUS[:1028])
-    examine([file_of(frames)], limits=TIGHT)
+    examine([file_of(frames)], limits=TIGHT_IN_ALL)
 
 
 def test_octets_of_an_fpdu_in_a_syn() -> None:
@@ -236,11 +236,6 @@ def test_an_old_timestamp_in_a_segment_that_came_damaged() -> None:
     _examine(47890)
 
 
-def test_who_gives_up_octets_at_a_limit() -> None:
-    """What both passes hold differs in weight."""
-    _examine(48251, TIGHT)
-
-
-def _examine(number: int, limits: Limits = DEFAULT_LIMITS) -> None:
+def _examine(number: int) -> None:
     for one in captures_of(1, number):
-        examine([one.octets], limits=limits)
+        examine([one.octets])
