@@ -161,7 +161,9 @@ def _write(
             lines.flush()
         file.flush()
     if truth_file is None or not is_stdout(truth_file):
-        tell_written(output, f"{plural(packets, 'packet')}, {plural(len(traffic.conversations), 'connection')}")
+        made = f"{plural(packets, 'packet')}, {plural(len(traffic.conversations), 'connection')}"
+        happened = ", ".join(f"{plural(count, noun)} {verb}" for count, noun, verb in traffic.pipeline.happened())
+        tell_written(output, f"{made}; {happened}" if happened else made)
 
 
 def _is_named_twice(*names: str | None) -> bool:

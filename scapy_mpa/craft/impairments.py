@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from scapy_mpa.craft.injecting import PLACES, WHERE, inject
 from scapy_mpa.craft.network import (
-    Applies,
+    Chance,
     Packets,
     acknowledged,
     corrupt,
@@ -36,61 +36,95 @@ _LATER = 1000  # nanoseconds
 
 
 class Kind(NamedTuple):
-    """One kind of impairment: what does it, its parameters with their defaults, and what it is."""
+    """One kind of impairment: what does it, its parameters with their defaults, and what it is.
+
+    ``happens`` is what it happens to, and what that is called; None if it happens to all packets alike.
+    """
 
     apply: Callable[..., Packets]
     parameters: dict[str, Any]
     meaning: str
+    happens: tuple[str, str] | None = None
     by_network: bool = True
 
 
-def _capture_loss(packets: Packets, rng: random.Random, applies: Applies, probability: float) -> Packets:
-    return (packet for packet in packets if not (applies(packet) and rng.random() < probability))
-
-
-def _cut(packets: Packets, rng: random.Random, applies: Applies, count: int) -> Packets:
-    return islice(packets, count, None)
-
-
-def _jitter(packets: Packets, rng: random.Random, applies: Applies, seconds: float) -> Packets:
+def _capture_loss(packets: Packets, chance: Chance) -> Packets:
     for packet in packets:
-        noise = nanoseconds(seconds * (2 * rng.random() - 1))
-        yield packet._replace(time=max(packet.time + noise, 0)) if applies(packet) else packet
+        if chance.falls_on(packet):
+            chance.count += 1
+        else:
+            yield packet
 
 
-def _offload(packets: Packets, rng: random.Random, applies: Applies, mode: Literal["zero", "pseudo"]) -> Packets:
+def _cut(packets: Packets, chance: Chance, count: int) -> Packets:
+    chance.count += sum(1 for _ in islice(packets, count))
+    yield from packets
+
+
+def _jitter(packets: Packets, chance: Chance, seconds: float) -> Packets:
+    for packet in packets:
+        noise = nanoseconds(seconds * (2 * chance.rng.random() - 1))
+        yield packet._replace(time=max(packet.time + noise, 0)) if chance.is_for(packet) else packet
+
+
+def _offload(packets: Packets, chance: Chance, mode: Literal["zero", "pseudo"]) -> Packets:
     for packet in packets:
         is_whole = not packet.damage and packet.checksum == "right"
-        yield packet._replace(checksum=mode) if applies(packet) and is_whole else packet
+        yield packet._replace(checksum=mode) if chance.is_for(packet) and is_whole else packet
 
 
-def _pass(packets: Packets, rng: random.Random, applies: Applies, length: int) -> Packets:
+def _pass(packets: Packets, chance: Chance, length: int) -> Packets:
     return packets
 
 
 #: The kinds of impairments. Besides its own parameters each has ``direction`` and ``connection``.
 IMPAIRMENTS: dict[str, Kind] = {
-    "reorder": Kind(reorder, {"probability": 0.1, "distance": 5}, "segments come late, after up to `distance` others"),
-    "duplicate": Kind(duplicate, {"probability": 0.1, "distance": 3}, "segments come twice"),
+    "reorder": Kind(
+        reorder,
+        {"probability": 0.1, "distance": 5},
+        "segments come late, after up to `distance` others",
+        ("segment", "reordered"),
+    ),
+    "duplicate": Kind(duplicate, {"probability": 0.1, "distance": 3}, "segments come twice", ("segment", "duplicated")),
     "lose": Kind(
         lose,
         {"probability": 0.05, "distance": 8, "retransmit": True, "resegment": False},
         "segments are lost, and retransmitted after `distance` others, if at all",
+        ("segment", "lost"),
     ),
     "retransmit": Kind(
-        retransmit, {"probability": 0.1, "distance": 4}, "octets that arrived are sent again in other segments"
+        retransmit,
+        {"probability": 0.1, "distance": 4},
+        "octets that arrived are sent again in other segments",
+        ("retransmission", "in vain"),
     ),
     "corrupt": Kind(
         corrupt,
         {"probability": 0.05, "distance": 8, "repaired": False, "dropped": False, "resegment": False},
         "an octet of an FPDU is damaged, and the TCP checksum shows it, unless it was repaired; then the receiver may "
         "have dropped the segment because of the CRC",
+        ("segment", "damaged"),
     ),
-    "fragment": Kind(fragment, {"mtu": 576, "reverse": False}, "IP datagrams come in fragments"),
+    "fragment": Kind(
+        fragment,
+        {"mtu": 576, "reverse": False},
+        "IP datagrams come in fragments",
+        ("IP datagram", "fragmented"),
+    ),
     "capture-loss": Kind(
-        _capture_loss, {"probability": 0.02}, "packets that arrived are missing from the capture", by_network=False
+        _capture_loss,
+        {"probability": 0.02},
+        "packets that arrived are missing from the capture",
+        ("packet", "not captured"),
+        by_network=False,
     ),
-    "cut": Kind(_cut, {"count": 10}, "the first `count` packets are missing from the capture", by_network=False),
+    "cut": Kind(
+        _cut,
+        {"count": 10},
+        "the first `count` packets are missing from the capture",
+        ("packet", "before the capture begins"),
+        by_network=False,
+    ),
     "snap": Kind(_pass, {"length": 160}, "the capture keeps `length` octets of each packet", by_network=False),
     "jitter": Kind(
         _jitter, {"seconds": 0.0001}, "times are wrong by up to `seconds`, and may not be ascending", by_network=False
@@ -106,6 +140,7 @@ IMPAIRMENTS: dict[str, Kind] = {
         {"probability": 0.05, "what": "rst", "where": "ahead", "distance": 100_000_000},
         "segments that do not belong to the connection are inserted before its own, as forged ones and late "
         f"duplicates are: `what` is {', '.join(PLACES)}, `where` {', '.join(WHERE)}",
+        ("segment", "injected"),
     ),
 }
 
@@ -216,15 +251,21 @@ class Pipeline:
     def __init__(self, impairments: Iterable[object] = (), seed: int = 0) -> None:
         self.impairments = [impairment(value) for value in impairments]
         self.seed = seed
+        self._chances: list[tuple[Kind, Chance]] = []
 
     @property
     def snaplen(self) -> int | None:
         """Octets of a packet that the capture keeps; None: all of them."""
         return min((one.parameters["length"] for one in self.impairments if one.kind == "snap"), default=None)
 
+    def happened(self) -> Iterator[tuple[int, str, str]]:
+        """What happened to the packets that :meth:`apply` gave: how many times, to what, what: 3, segment, lost."""
+        return ((chance.count, *kind.happens) for kind, chance in self._chances if kind.happens is not None)
+
     def apply(self, packets: Iterable[TcpPacket]) -> Iterator[TcpPacket]:
         """What is captured of packets."""
         chain = iter(packets)
+        self._chances.clear()
         by_network = [one for one in self.impairments if IMPAIRMENTS[one.kind].by_network]
         fragments = [one for one in by_network if one.kind == "fragment"]
         injections = [one for one in by_network if one.kind == "inject"]
@@ -247,7 +288,10 @@ class Pipeline:
         alike = [other for other in self.impairments if other.kind == one.kind]
         place = next(index for index, other in enumerate(alike) if other is one)
         rng = random.Random(self.seed << 16 | place << 8 | list(IMPAIRMENTS).index(one.kind))
-        return IMPAIRMENTS[one.kind].apply(packets, rng, one.applies, **one.parameters)
+        kind, parameters = IMPAIRMENTS[one.kind], dict(one.parameters)
+        chance = Chance(one.applies, rng, parameters.pop("probability", 1))
+        self._chances.append((kind, chance))
+        return kind.apply(packets, chance, **parameters)
 
 
 def _in_time(packets: Packets) -> Packets:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from scapy_mpa.craft.network import Applies, Arrived, damageable
+from scapy_mpa.craft.network import Arrived, Chance, damageable
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.segments import below
 from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket, damaged
@@ -203,15 +203,7 @@ def _made(
     return forged(packet, start, b"", {"rst": RST | ACK, "syn": SYN, "fin": FIN | ACK}[what])
 
 
-def inject(
-    packets: Iterable[TcpPacket],
-    rng: random.Random,
-    applies: Applies,
-    probability: float,
-    what: str,
-    where: str,
-    distance: int,
-) -> Iterator[TcpPacket]:
+def inject(packets: Iterable[TcpPacket], chance: Chance, what: str, where: str, distance: int) -> Iterator[TcpPacket]:
     """Segments that are none of the connection's come in front of some of its own (see ``PLACES``)."""
     seen: dict[SentHalf, _Seen] = {}
     for packet in packets:
@@ -220,9 +212,10 @@ def inject(
             continue
         half = packet.half
         mine, peer = seen.setdefault(half, _Seen()), seen.setdefault(half.peer, _Seen())
-        if applies(packet) and rng.random() < probability:
-            made = _made(packet, seen, what, where, distance, rng)
+        if chance.falls_on(packet):
+            made = _made(packet, seen, what, where, distance, chance.rng)
             if made is not None:
+                chance.count += 1
                 yield made
                 packet = packet._replace(time=packet.time + 1)
         mine.send(packet)

@@ -1,7 +1,7 @@
 """What a network does to packets on their way to where they are captured: late, twice, lost, damaged, in fragments.
 
 Each function takes packets in the order in which they were sent and gives those that arrive, in that order; chances
-are drawn from the ``random.Random`` handed in. Segments of Full Operation are what it happens to: handshake,
+are drawn from the :class:`Chance` handed in. Segments of Full Operation are what it happens to: handshake,
 startup frames and teardown pass. What comes late comes before the peer's next data, which was sent knowing it,
 and before the connection is torn down.
 
@@ -26,8 +26,6 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.sequence import seq_diff
 
 Packets = Iterator[TcpPacket]
-#: Whether an impairment is meant for a packet.
-Applies = Callable[[TcpPacket], bool]
 
 _RETRANSMITTED = 0x8000  # what the IP identification of a retransmission differs by
 _MOST_RECENT = 4
@@ -37,6 +35,30 @@ _LARGEST_WINDOW = 0xFFFF
 def is_data(packet: TcpPacket) -> bool:
     """Whether a packet is a segment of Full Operation, whole."""
     return packet.in_operation and bool(packet.payload) and packet.piece is None and not packet.is_injected
+
+
+class Chance:
+    """Which packets something happens to: each of those that it is meant for, with the same probability.
+
+    Attributes:
+        is_for: whether it is meant for a packet.
+        rng: what it draws from.
+        count: how many times it happened; whoever lets it happen counts.
+    """
+
+    def __init__(self, is_for: Callable[[TcpPacket], bool], rng: random.Random, probability: float) -> None:
+        self.is_for = is_for
+        self.rng = rng
+        self.count = 0
+        self._probability = probability
+
+    def falls_on(self, packet: TcpPacket) -> bool:
+        """Draw whether it happens to a packet."""
+        return self.is_for(packet) and self.has_come()
+
+    def has_come(self) -> bool:
+        """Draw whether it happens to a packet that it is meant for."""
+        return self.rng.random() < self._probability
 
 
 class _Late:
@@ -74,24 +96,26 @@ class _Late:
             yield packet
 
 
-def reorder(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
+def reorder(packets: Packets, chance: Chance, distance: int) -> Packets:
     """A segment comes behind 1 to ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
-        is_late = applies(packet) and rng.random() < probability
+        is_late = chance.falls_on(packet)
         yield from late.around(packet, passes=not is_late)
         if is_late:
-            late.hold(packet, 1 + below(rng, distance))
+            chance.count += 1
+            late.hold(packet, 1 + below(chance.rng, distance))
     yield from late.rest()
 
 
-def duplicate(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
+def duplicate(packets: Packets, chance: Chance, distance: int) -> Packets:
     """A segment comes once more, behind at most ``distance`` of those that follow it."""
     late = _Late()
     for packet in packets:
         yield from late.around(packet)
-        if applies(packet) and rng.random() < probability:
-            count = below(rng, distance + 1)
+        if chance.falls_on(packet):
+            chance.count += 1
+            count = below(chance.rng, distance + 1)
             if count:
                 late.hold(packet, count)
             else:
@@ -99,58 +123,43 @@ def duplicate(packets: Packets, rng: random.Random, applies: Applies, probabilit
     yield from late.rest()
 
 
-def lose(
-    packets: Packets,
-    rng: random.Random,
-    applies: Applies,
-    probability: float,
-    distance: int,
-    retransmit: bool,
-    resegment: bool,
-) -> Packets:
+def lose(packets: Packets, chance: Chance, distance: int, retransmit: bool, resegment: bool) -> Packets:
     """A segment is lost, and sent again behind ``distance`` others unless ``retransmit`` is false.
 
     With ``resegment`` what is sent again is cut elsewhere.
     """
     late = _Late()
     for packet in packets:
-        is_lost = applies(packet) and rng.random() < probability
+        is_lost = chance.falls_on(packet)
+        chance.count += is_lost
         yield from late.around(packet, passes=not is_lost)
         if is_lost and retransmit:
-            for again in _resegmented([packet], rng) if resegment else [_again(packet)]:
+            for again in _resegmented([packet], chance.rng) if resegment else [_again(packet)]:
                 late.hold(again, distance)
     yield from late.rest()
 
 
-def retransmit(packets: Packets, rng: random.Random, applies: Applies, probability: float, distance: int) -> Packets:
+def retransmit(packets: Packets, chance: Chance, distance: int) -> Packets:
     """Octets that have arrived are sent again behind ``distance`` other segments, cut elsewhere (RFC 5044 §A.1)."""
     late = _Late()
     recent: dict[SentHalf, list[TcpPacket]] = {}
     for packet in packets:
         yield from late.around(packet)
-        if not applies(packet):
+        if not chance.is_for(packet):
             continue
         run = recent.setdefault(packet.half, [])
         if run and run[-1].end != packet.start:
             run.clear()
         run.append(packet)
         del run[:-_MOST_RECENT]
-        if rng.random() < probability:
-            for again in _resegmented(run[below(rng, len(run)) :], rng):
+        if chance.has_come():
+            chance.count += 1
+            for again in _resegmented(run[below(chance.rng, len(run)) :], chance.rng):
                 late.hold(again, distance)
     yield from late.rest()
 
 
-def corrupt(
-    packets: Packets,
-    rng: random.Random,
-    applies: Applies,
-    probability: float,
-    distance: int,
-    repaired: bool,
-    dropped: bool,
-    resegment: bool,
-) -> Packets:
+def corrupt(packets: Packets, chance: Chance, distance: int, repaired: bool, dropped: bool, resegment: bool) -> Packets:
     """An octet of a ULPDU, of PAD or of a CRC field is damaged.
 
     With ``repaired`` the TCP checksum is right all the same, as a middlebox leaves it that damages what it
@@ -165,32 +174,34 @@ def corrupt(
         is_new = packet.start >= highest.get(packet.half, 0)
         highest[packet.half] = max(highest.get(packet.half, 0), packet.end)
         damage: tuple[tuple[int, int], ...] = ()
-        if is_new and not packet.damage and applies(packet) and rng.random() < probability:
+        if is_new and not packet.damage and chance.falls_on(packet):
             places = damageable(packet)
             if places:
-                damage = ((places[below(rng, len(places))], 1 + below(rng, 255)),)
+                damage = ((places[below(chance.rng, len(places))], 1 + below(chance.rng, 255)),)
         if not damage:
             yield from late.around(packet)
             continue
+        chance.count += 1
         bad = packet._replace(damage=damage, checksum="right" if repaired else "before")
         bad = bad._replace(is_refused=repaired and dropped and packet.half.crc)
         yield from late.around(bad)
         if bad.is_dropped:
-            for again in _resegmented([packet], rng) if resegment else [_again(packet)]:
+            for again in _resegmented([packet], chance.rng) if resegment else [_again(packet)]:
                 late.hold(again, distance)
     yield from late.rest()
 
 
-def fragment(packets: Packets, rng: random.Random, applies: Applies, mtu: int, reverse: bool) -> Packets:
+def fragment(packets: Packets, chance: Chance, mtu: int, reverse: bool) -> Packets:
     """IP datagrams above ``mtu`` octets come in fragments, with ``reverse`` the last one first (RFC 5044 §A.5.1)."""
     identification = 0
     for packet in packets:
         frames = packet.half.frames
         total = packet.headers - frames.tcp_at + len(packet.payload)
-        if packet.piece is not None or not applies(packet) or frames.tcp_at - frames.ip_at + total <= mtu:
+        if packet.piece is not None or not chance.is_for(packet) or frames.tcp_at - frames.ip_at + total <= mtu:
             yield packet
             continue
         identification += 1
+        chance.count += 1
         pieces = [IPFragment(*place, total, identification) for place in fragment_places(total, mtu, frames.ip_version)]
         for piece in reversed(pieces) if reverse else pieces:
             yield packet._replace(piece=piece)

@@ -327,3 +327,11 @@ def test_nothing_of_it_imports_scapy_and_no_other_command_imports_it() -> None:
     others = "import sys, scapy_mpa.cli; sys.exit(any(name.startswith('scapy_mpa.craft.') for name in sys.modules))"
     for code in (traffic, others):
         assert subprocess.run([sys.executable, "-c", code], cwd=REPO, timeout=60, check=False).returncode == 0
+
+
+def test_it_says_what_happened_to_the_packets(craft: Craft, tmp_path: Path) -> None:
+    made = tmp_path / "made.pcap"
+    impairments = ["--impair", "cut:count=1", "--impair", "lose:probability=0", "--impair", "snap"]
+    told = craft("rfc5044-figure-5", *impairments, "-o", made).stdout.decode()
+    packets = analyze(str(made)).packets
+    assert told == f"{made}: {packets} packets, 1 connection; 0 segments lost, 1 packet before the capture begins\n"

@@ -53,6 +53,28 @@ def streams(packets: Sequence[TcpPacket]) -> dict[str, bytes]:
 LOSSLESS = ["reorder:probability=0.4", "duplicate", "lose", "lose:resegment=true", "retransmit", "corrupt", "jitter"]
 
 
+COUNTED = {
+    "lose:retransmit=false,probability=0.3": lambda packets: len(ALL) - len(packets),
+    "lose:probability=0.3": lambda packets: sum(packet.is_again for packet in packets),
+    "duplicate:probability=0.3": lambda packets: len(packets) - len(ALL),
+    "corrupt:probability=0.3": lambda packets: sum(bool(packet.damage) for packet in packets),
+    "fragment": lambda packets: len({packet.piece.identification for packet in packets if packet.piece}),
+    "capture-loss:probability=0.3": lambda packets: len(ALL) - len(packets),
+    "cut:count=7": lambda packets: len(ALL) - len(packets),
+    "cut:count=100000": lambda packets: len(ALL),
+    "inject:probability=0.3": lambda packets: sum(packet.is_injected for packet in packets),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_happened_is_counted(name: str) -> None:
+    traffic = Traffic([conversation()], [name, "jitter"], seed=1)
+    for _ in range(2):
+        packets = list(traffic.packets())
+        ((count, _, _),) = traffic.pipeline.happened()
+        assert count == COUNTED[name](packets) > 0
+
+
 @pytest.mark.parametrize("names", [*([name] for name in LOSSLESS), LOSSLESS])
 def test_what_is_not_lost_for_good_arrives(names: list[str]) -> None:
     packets = captured(*names)
