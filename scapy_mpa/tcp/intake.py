@@ -317,7 +317,8 @@ class Intake:
     def _passes_timestamp(self, seg: Segment) -> bool:
         """Whether a segment is to be taken, by its timestamp; if not, it was dealt with."""
         segments = self.segments
-        self.peer.half.read_last()  # what it echoes
+        if self.peer.half.has_unread:
+            self.peer.look()  # what it echoes
         found = segments.stamp(seg)
         if segments.doubtful:
             self.look()

@@ -236,6 +236,11 @@ def test_an_old_timestamp_in_a_segment_that_came_damaged() -> None:
     _examine(47890)
 
 
+def test_the_timestamp_of_an_acknowledgement_before_octets_of_the_peer() -> None:
+    """Both passes know it when a copy with an older timestamp comes."""
+    _examine(3692)
+
+
 def _examine(number: int) -> None:
     for one in captures_of(1, number):
         examine([one.octets])
