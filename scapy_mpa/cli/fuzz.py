@@ -20,7 +20,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import boots, settles
+from scapy_mpa.cli.settling import boots, recovers, settles
 from scapy_mpa.cli.types import Begun
 from scapy_mpa.cli.wirefuzz import OnTheWire, fuzz_peer
 from scapy_mpa.fuzz.draw import MOST_CASES
@@ -131,6 +131,7 @@ def _areas() -> Iterable[str]:
 )
 @settles("With a live peer")
 @boots()
+@recovers()
 @click.option("--list", "only_list", is_flag=True, help="List the areas and the mutations.")
 def fuzz_command(
     output: str | None,
@@ -155,6 +156,7 @@ def fuzz_command(
     timeout: float,
     settle: float,
     boot: float,
+    recovery: float,
     only_list: bool,
 ) -> int:
     """Make any number of malformed captures: valid connections in which a few things are changed.
@@ -173,12 +175,14 @@ def fuzz_command(
         _list()
         return 0
     look_often()
-    wire = OnTheWire(peer, listens, command, restart, timeout, settle, boot, duration, minimizes)
+    wire = OnTheWire(peer, listens, command, restart, timeout, settle, boot, recovery, duration, minimizes)
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted:
-        if split is not None or per_file > 1 or number is not None or most == 0:
-            raise click.UsageError("a live peer gets cases one by one: leave --split, --per-file and --case out")
+        if number is not None:
+            raise click.UsageError(f"a live peer gets one case by --replay: --replay {number}")
+        if split is not None or per_file > 1 or most == 0:
+            raise click.UsageError("a live peer gets changed cases one by one: leave --split and --per-file out")
         if output is not None:
             check_empty(Path(output))
             make_folder(Path(output))
@@ -232,7 +236,7 @@ def _on_the_wire(
             f"{strange[0]} changes packets, which the kernel builds here; areas that change messages: "
             f"{', '.join(message_areas())}"
         )
-    fuzzer = Fuzzer(seed, begin, areas=wanted, most=MOST_MUTATIONS if most is None else most)
+    fuzzer = Fuzzer(seed, begin, areas=wanted, most=MOST_MUTATIONS if most is None else most, by_message=True)
     return fuzz_peer(wire, fuzzer, numbers, output)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 # The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
 _REPAIRS: tuple[Literal["repaired", "left"], ...] = ("repaired", "left")
+#: The exit status if the peer is gone.
+_GONE = 3
 
 
 def _areas() -> Iterable[str]:
@@ -110,7 +113,8 @@ def malform_command(
     """Make captures of malformed traffic: each CASE is a valid connection with one thing changed.
 
     --list lists the cases instead, and explains each CASE that is named. With --to the case is sent to a
-    live Responder over the kernel's TCP, and -o records the exchange; exit status 1 if the peer fails the case.
+    live Responder over the kernel's TCP, and -o records the exchange, and a clean connection after it shows whether
+    the peer survived. Exit status: 1 if the peer fails the case, 3 if it is gone.
     """
     from scapy_mpa.catalogue.malformed import with_choice
 
@@ -143,9 +147,18 @@ def malform_command(
 
 def _chosen(names: tuple[str, ...], rules: tuple[str, ...], areas: tuple[str, ...]) -> list[Case]:
     from scapy_mpa.catalogue.malformed import Malformed
-    from scapy_mpa.catalogue.table import CASES, named
+    from scapy_mpa.catalogue.table import CASES, UnknownCase, named
 
-    found = dict.fromkeys(named(name).name for name in names)
+    try:
+        found = dict.fromkeys(named(name).name for name in names)
+    except UnknownCase:
+        from scapy_mpa.probe.choice import all_cases
+
+        for name in names:
+            if name not in CASES and name in all_cases():
+                hint = f"`scapy-mpa probe HOST PORT --case {name}` tests it"
+                raise MPAError(f"nothing is wrong in {name}, so it is no case of malform; {hint}") from None
+        raise
     if rules or areas or not names:
         for rule in rules or (None,):
             for area in areas or (None,):
@@ -184,15 +197,19 @@ def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str
     host, _, port = peer.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
         raise click.UsageError(f"--to takes HOST:PORT, not {printable(peer)!r}")
-    if output is not None:
-        check_output((), output)
-    found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle)
-    print_lines(found.lines)
-    if output is not None:
-        with written(output) as file:
+    with ExitStack() as files:
+        file = None
+        if output is not None:
+            # Before anything is sent: a peer that goes of it may not do so twice.
+            check_output((), output)
+            file = files.enter_context(written(output))
+        found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle)
+        if file is not None:
             file.write(found.capture)
+    print_lines(found.lines, err=output == STANDARD_OUTPUT)
+    if output is not None:
         tell_written(output, plural(found.frames, "packet"))
-    return int(found.is_bad)
+    return _GONE if found.is_gone else int(found.is_bad)
 
 
 def _write_one(made: Malformed, output: str) -> None:

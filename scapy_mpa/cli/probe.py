@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,12 +18,14 @@ from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
-from scapy_mpa.cli.settling import boots, settles
+from scapy_mpa.cli.settling import boots, recovers, settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
+from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.report.words import plural
+from scapy_mpa.system.ending import interruptible
 from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
@@ -32,7 +35,12 @@ if TYPE_CHECKING:
     from scapy_mpa.probe.target import Target
 
 _LOOPBACK = "127.0.0.1"
-_FAILED, _GONE = 1, 3
+_FAILED, _GONE, _INTERRUPTED = 1, 3, 130
+#: What to try where nothing comes of a valid connection.
+_SILENT = (
+    "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
+    "(--case, --area, --clause) are sent all the same"
+)
 #: Columns of a table that goes into a file.
 _WIDTH = 160
 _FORMATS = ("text", "jsonl")
@@ -99,10 +107,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     help="Seconds to wait for an Initiator to connect, and for a peer to come back.",
 )  # fmt: skip
 @boots()
-@click.option(
-    "--recovery", type=click.FloatRange(0, 3600), default=1.0, show_default=True,
-    help="Seconds after a case within which a clean connection has to work.",
-)  # fmt: skip
+@recovers()
 @click.option(
     "--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Run each case this many times."
 )
@@ -115,10 +120,13 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 @settles()
 @click.option("--rate", type=click.FloatRange(0.001, 1e6), help="Maximum number of connections per second.")
 @click.option(
-    "--expected", metavar="FILE", type=click.Path(dir_okay=False), help="Known failures: one case name per line."
+    "--expected",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Known failures: the name of a case or of a rule per line.",
 )
 @click.option("--format", "output_format", type=Word(_FORMATS), default="text", show_default=True)
-@click.option("--all", "everything", is_flag=True, help="Also list the cases that pass or are not supported.")
+@click.option("--all", "everything", is_flag=True, help="List all cases, not only those that count against the peer.")
 @click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit's XML, for CI systems.")
 @click.option("--html", metavar="FILE", type=click.Path(dir_okay=False), help="Write a page for a browser.")
 @click.option(
@@ -207,6 +215,7 @@ def probe_command(
         keeps=folder is not None,
         recovery=recovery,
     )
+    is_chosen = bool(names or areas or clauses)
     telling = _Telling(output_format, everything=everything, junit=junit, html=html, folder=folder)
     telling.check()
     with ExitStack() as stack:
@@ -216,9 +225,20 @@ def probe_command(
         target, peer = target_of(stack, where, listens, command, restart, timeout, patience, wire, boot)
         given = peers(cases, target.role, ("tcp", "raw") if raw is not None else ("tcp",))
         if not given:
-            by = "TCP segments of our own" if raw is not None else "the kernel's TCP (try --raw)"
-            raise MPAError(f"no selected case can be sent to an MPA {target.role} over {by}")
-        return _run(target, peer, settings, given, telling)
+            raise MPAError(_nothing_to_give(cases, target.role, is_raw=raw is not None))
+        return _run(target, peer, settings, given, telling, is_chosen=is_chosen)
+
+
+def _nothing_to_give(cases: list[ProbeCase], role: Role, *, is_raw: bool) -> str:
+    """Why none of the cases can be given to a peer in this role, and what to do."""
+    from scapy_mpa.probe.run import peers
+
+    if not is_raw and peers(cases, role, ("raw",)):
+        return f"no selected case can be sent to an MPA {role} over the kernel's TCP (try --raw)"
+    if peers(cases, other(role)):
+        way = "--listen PORT tests one" if role == "responder" else "HOST PORT tests one"
+        return f"all selected cases are for an MPA {other(role)}: {way}"
+    return f"no selected case can be sent to an MPA {role}: --list says what carries each"
 
 
 class Wire(NamedTuple):
@@ -255,12 +275,11 @@ def target_of(
     if listens is None:
         if command is not None:
             raise click.UsageError("--run starts an Initiator, which only --listen tests")
-        if len(where) != 2 or not where[1].isdecimal() or not 0 < int(where[1]) <= 0xFFFF:
-            raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
+        if restart is None and boot:
+            raise click.UsageError("--boot is how long --restart may take: add --restart COMMAND")
+        address, number = _host_and_port(where)
         connector = (
-            Connector(where[0], int(where[1]), timeout)
-            if wire is None
-            else wire.connector(stack, where[0], int(where[1]), timeout)
+            Connector(address, number, timeout) if wire is None else wire.connector(stack, address, number, timeout)
         )
         target: Target = Responder(connector, restart, patience, boot)
         return stack.enter_context(closing(target)), str(connector)
@@ -278,6 +297,18 @@ def target_of(
     return stack.enter_context(closing(target)), str(acceptor)
 
 
+def _host_and_port(where: tuple[str, ...]) -> tuple[str, int]:
+    """HOST PORT, or HOST:PORT in one word; an IPv6 address may stand in brackets."""
+    host, port = "", ""
+    if len(where) == 2:
+        host, port = where
+    elif len(where) == 1:
+        host, _, port = where[0].rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 0xFFFF:
+        raise click.UsageError("name HOST and PORT of a Responder, or --listen PORT for an Initiator")
+    return host.strip("[]"), int(port)
+
+
 def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple[str, ...]) -> EnhancedData | None:
     if ird is None and order is None and not peer_to_peer and not rtr:
         return None
@@ -288,27 +319,34 @@ def _enhanced(ird: int | None, order: int | None, peer_to_peer: bool, rtr: tuple
     )  # fmt: skip
 
 
-def _run(target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase], telling: _Telling) -> int:
-    """Give the cases and report them; returns the exit status."""
-    from scapy_mpa.probe.run import PeerGone, ProbeRun
+def _run(
+    target: Target, peer: str, settings: RunSettings, cases: list[ProbeCase], telling: _Telling, *, is_chosen: bool
+) -> int:
+    """Give the cases, all or those that were chosen, and report them; returns the exit status."""
+    from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun
 
     look_often()
-    run, gone = ProbeRun(target, settings), ""
-    results = run.results(cases)
-    while True:
-        try:
-            result = next(results, None)
-        except PeerGone as error:
-            gone = str(error)
-            break
-        if result is None:
-            break
-        telling.result(result, len(cases))
-    if run.remark:
-        print_line(f"scapy-mpa: {printable(run.remark)}", err=True)
-    telling.end(peer, [one for one in (run.remark, gone) if one])
+    run, gone, is_interrupted = ProbeRun(target, settings), "", False
+    try:
+        with interruptible():
+            run.begin()
+            if run.is_silent and not is_chosen:
+                raise CannotStart(f"{run.remark}. {_SILENT}")
+            if run.remark:
+                print_line(f"scapy-mpa: {printable(run.remark)}", err=True)
+            for result in run.results(cases):
+                telling.result(result, len(cases))
+    except PeerGone as error:
+        gone = str(error)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    telling.end(peer, [one for one in (run.remark, gone) if one], len(cases))
     if gone:
         print_line(f"scapy-mpa: {printable(gone)}", err=True)
+    if is_interrupted:
+        return _INTERRUPTED
+    if run.is_silent and not any(one.seen.total for one in telling.results):
+        raise CannotStart("no case was tested: the peer never sent anything")
     bad = [one for one in telling.results if one.counts_against]
     if gone or any(one.judgement.verdict == "peer gone" for one in bad):
         return _GONE
@@ -341,6 +379,8 @@ class _Telling:
                 import junitparser  # noqa: F401
             except ImportError:
                 raise MPAError("--junit needs the package junitparser: pip install 'scapy-mpa[junit]'") from None
+        if self._junit is not None and self._junit == self._html:
+            raise click.UsageError("--junit and --html name the same file")
         if self._html is not None:
             from scapy_mpa.page.templates import check_jinja
 
@@ -363,18 +403,19 @@ class _Telling:
             with written(capture) as file:
                 file.write(result.capture)
             self._captures[result.case.name] = capture
+        self.results[-1] = replace(result, capture=b"")
         if not self._is_text:
             click.echo(json_line(result, capture))
             sys.stdout.flush()
         elif self._progress is not None:
             self._progress.step(len(self.results), total, result.case.name)
 
-    def end(self, peer: str, remarks: list[str]) -> None:
-        """That was the last."""
+    def end(self, peer: str, remarks: list[str], total: int) -> None:
+        """That was the last, of so many that were to be given."""
         if self._progress is not None:
             self._progress.end()
         if self._is_text:
-            click.echo(self._table(), nl=False)
+            click.echo(self._table(total), nl=False)
         if self._junit is not None:
             from scapy_mpa.probe.told import junit
 
@@ -386,17 +427,17 @@ class _Telling:
             from scapy_mpa.page.probed import page_of_probe
 
             with written(self._html) as file:
-                file.write(page_of_probe(self.results, peer, self._captures, remarks).encode())
+                file.write(page_of_probe(self.results, peer, self._captures, remarks, total).encode())
             if self._is_text:
                 tell_written(self._html, plural(len(self.results), "case"))
 
-    def _table(self) -> str:
+    def _table(self, total: int) -> str:
         """It is not rich that prints it, since that ends with status 1 when stdout is closed."""
         from scapy_mpa.probe.told import print_table
 
         console = console_for(None if sys.stdout.isatty() else _WIDTH)
         with console.capture() as printed:
-            print_table(self.results, console, everything=self._everything)
+            print_table(self.results, console, everything=self._everything, total=total)
         return printed.get()
 
 

@@ -1,4 +1,4 @@
-"""``--settle`` and ``--boot``: for peers that need time, after their Reply and after they were restarted."""
+"""``--settle``, ``--boot`` and ``--recovery``: for peers that need time, after their Reply, a restart, a case."""
 
 from __future__ import annotations
 
@@ -24,4 +24,15 @@ def boots() -> Callable[[Callable[..., int]], Callable[..., Any]]:
         default=0.0,
         show_default=True,
         help="Seconds that --restart may take before a Responder is tried again; less if COMMAND ends earlier.",
+    )
+
+
+def recovers() -> Callable[[Callable[..., int]], Callable[..., Any]]:
+    """How long a peer may take until it is well again after a case."""
+    return click.option(
+        "--recovery",
+        type=click.FloatRange(0, 3600),
+        default=1.0,
+        show_default=True,
+        help="Seconds after a case within which a clean connection has to work.",
     )

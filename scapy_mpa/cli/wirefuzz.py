@@ -40,6 +40,7 @@ class OnTheWire:
     timeout: float
     settle: float
     boot: float
+    recovery: float
     duration: float | None
     minimizes: bool
 
@@ -54,6 +55,7 @@ class OnTheWire:
             others = {"--run": self.command, "--restart": self.restart, "--duration": self.duration}
             strange = [name for name, value in others.items() if value is not None]
             strange += ["--minimize"] * self.minimizes
+            strange += ["--boot"] * bool(self.boot)
             return f"{strange[0]} is only for a live peer: name the peer with --to or --listen" if strange else None
         if self.to is not None and self.listens is not None:
             return "--to names a Responder and --listen waits for an Initiator: give only one of them"
@@ -76,7 +78,7 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
         target, _ = target_of(
             stack, where, wire.listens, wire.command, wire.restart, wire.timeout, _PATIENCE, boot=wire.boot
         )
-        run = WireFuzzer(target, fuzzer, Terms(wire.timeout, settle=wire.settle))
+        run = WireFuzzer(target, fuzzer, Terms(wire.timeout, settle=wire.settle), recovery=wire.recovery)
         remark = run.begin()
         if remark:
             print_line(f"scapy-mpa: {printable(remark)}", err=True)
@@ -90,7 +92,7 @@ class _Giving:
         self._run = run
         self._wire = wire
         self._folder = folder
-        self._count = self._new = self._lost = 0
+        self._count = self._new = self._lost = self._same = 0
 
     def all(self, numbers: range) -> int:
         """All of them, as long as there is time and the peer is there."""
@@ -98,11 +100,17 @@ class _Giving:
         for number in numbers:
             if until is not None and time.monotonic() >= until:
                 break
-            result = self._run.give(self._run.case(number))
+            case = self._run.case(number)
+            if not case.done:
+                self._same += 1
+                continue
+            result = self._run.give(case)
             self._tell(result)
             if result.is_gone and not self._go_on(result.case):
                 break
         said = f"{self._count} case{'s' * (self._count != 1)}, {self._new} with new answers"
+        if self._same:
+            said += f", {self._same} left out because nothing was changed that this side says"
         print_line(f"scapy-mpa: {said}, {self._lost} after which the peer was gone", err=True)
         return _GONE if self._lost else 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.craft.segmentation import Segmentation
 from scapy_mpa.craft.setup import CLOSES, Close
@@ -37,6 +37,10 @@ _CUTTINGS = (
 _SIZES = (1448, 1448, 1448, 1460, 8948, 536, 512)
 
 
+#: What a mutation changes.
+Changes: TypeAlias = Literal["messages", "packets"]
+
+
 class Recipe(NamedTuple):
     """A case: its numbers, the exchange it begins from, and what is drawn. Pairs are (Initiator's, Responder's)."""
 
@@ -58,9 +62,15 @@ class Recipe(NamedTuple):
 
 
 def recipe(
-    seed: int, case: int, baselines: Baselines, weights: Mapping[str, int], most: int = MOST_MUTATIONS
+    seed: int,
+    case: int,
+    baselines: Baselines,
+    weights: Mapping[str, int],
+    most: int = MOST_MUTATIONS,
+    only: Changes | None = None,
 ) -> Recipe:
-    """The case of this number; ``weights`` say how often each area is drawn, ``most`` how many mutations there may be.
+    """The case of this number; ``weights`` say how often each area is drawn, ``most`` how many mutations there may be,
+    ``only`` what they change.
 
     With none, case N is connection N of the baselines (counted round and round), as a whole and as it was.
     """
@@ -72,7 +82,7 @@ def recipe(
     count = min(most, pick(rng, _HOW_MANY))
     if baselines.with_catalogue and rng.random() < _MALFORMED_SHARE:
         return _malformed(seed, case, rng, weights, count)
-    mutations = _mutations(rng, weights, count)
+    mutations = _mutations(rng, weights, count, only)
     source = pick(rng, baselines.sources)
     exchange = pick(rng, source.found.exchanges)
     wants_markers = any(name.startswith("markers-") for name, _ in mutations)
@@ -95,27 +105,27 @@ def recipe(
 def _malformed(seed: int, case: int, rng: random.Random, weights: Mapping[str, int], count: int) -> Recipe:
     """A case of the catalogue, and mutations of its packets."""
     name = pick(rng, malformed_cases(tuple(weights)))
-    shares = {area: weight for area, weight in weights.items() if in_area(area, only_packets=True)}
-    drawn = _mutations(rng, shares, count - 1, only_packets=True) if shares else ()
+    shares = {area: weight for area, weight in weights.items() if in_area(area, "packets")}
+    drawn = _mutations(rng, shares, count - 1, "packets") if shares else ()
     return Recipe(seed, case, nothing_said(name), mutations=drawn, malformed=name)
 
 
 def _mutations(
-    rng: random.Random, weights: Mapping[str, int], count: int, *, only_packets: bool = False
+    rng: random.Random, weights: Mapping[str, int], count: int, only: Changes | None = None
 ) -> tuple[tuple[str, int], ...]:
-    """Areas by their weights, in each any mutation, or any of those that change packets."""
+    """Areas by their weights, in each any mutation, or any of those that change messages or packets."""
     areas, shares = tuple(weights), tuple(weights.values())
     drawn = []
     for _ in range(count):
         area = weighted(rng, areas, shares)
-        drawn.append((pick(rng, in_area(area, only_packets=only_packets)), rng.getrandbits(32)))
+        drawn.append((pick(rng, in_area(area, only)), rng.getrandbits(32)))
     return tuple(drawn)
 
 
-def in_area(area: str, *, only_packets: bool = False) -> Sequence[str]:
-    """The names of the mutations of an area, or of those that change packets."""
+def in_area(area: str, only: Changes | None = None) -> Sequence[str]:
+    """The names of the mutations of an area, or of those that change messages or packets."""
     alike = (one for one in MUTATIONS.values() if one.area == area)
-    return [one.name for one in alike if not (only_packets and one.by_message)]
+    return [one.name for one in alike if only is None or one.by_message == (only == "messages")]
 
 
 def _window(rng: random.Random) -> Window:

@@ -8,13 +8,14 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
 from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.catalogue import weights
-from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Recipe, recipe
+from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Changes, Recipe, recipe
 
 
 class Fuzzer:
     """The cases of a seed over some baselines, with mutations of ``areas`` (none: all).
 
-    Without baselines they are the shipped scenarios and the catalogue. A case is made when it is asked for, from its
+    Without baselines they are the shipped scenarios and the catalogue. ``by_message`` draws no mutation of packets. A
+    case is made when it is asked for, from its
     number alone. Raises MPAError for a seed below 0 and for an area that does not exist.
     """
 
@@ -25,6 +26,7 @@ class Fuzzer:
         *,
         areas: Collection[str] = (),
         most: int = MOST_MUTATIONS,
+        by_message: bool = False,
     ) -> None:
         known = weights()
         unknown = [area for area in areas if area not in known]
@@ -36,10 +38,11 @@ class Fuzzer:
         self.baselines = baselines() if begin is None else begin
         self._weights = {area: weight for area, weight in known.items() if not areas or area in areas}
         self._most = most
+        self._only: Changes | None = "messages" if by_message else None
 
     def recipe(self, number: int) -> Recipe:
         """What is drawn for a case."""
-        return recipe(self.seed, number, self.baselines, self._weights, self._most)
+        return recipe(self.seed, number, self.baselines, self._weights, self._most, self._only)
 
     def case(self, number: int) -> FuzzCase:
         """A case."""

@@ -12,7 +12,7 @@ from scapy_mpa import __version__
 from scapy_mpa.page.templates import check_jinja, environment, policy, source
 from scapy_mpa.probe.judge import expected_words, seen_words
 from scapy_mpa.probe.run import Result
-from scapy_mpa.probe.told import counts, why
+from scapy_mpa.probe.told import clause_of, counts, why
 
 #: Octets of a peer that the page shows of each case, and in all.
 _OCTETS, _ALL_OCTETS = 512, 400_000
@@ -29,7 +29,8 @@ class _ProbedCase(NamedTuple):
         expected: what was expected, in words.
         seen: what came, in words.
         why: the reason of the verdict.
-        octets: the first octets of the peer, in hexadecimal.
+        clause: the clause that the verdict is about.
+        octets: the first octets of the peer, in lines of hexadecimal.
         capture: the file of its recording, empty without one.
     """
 
@@ -39,12 +40,17 @@ class _ProbedCase(NamedTuple):
     expected: str
     seen: str
     why: str
-    octets: str
+    clause: str
+    octets: list[str]
     capture: str
 
 
 def page_of_probe(
-    results: Sequence[Result], peer: str, captures: Mapping[str, str], remarks: Sequence[str] = ()
+    results: Sequence[Result],
+    peer: str,
+    captures: Mapping[str, str],
+    remarks: Sequence[str] = (),
+    total: int = 0,
 ) -> str:
     """The page of a run.
 
@@ -53,6 +59,7 @@ def page_of_probe(
         peer: who was tested, in words.
         captures: the files of recordings, by case.
         remarks: what else is to be said of the run, a sentence each.
+        total: how many cases there should have been.
 
     Raises:
         MPAError: jinja2 is not installed.
@@ -73,7 +80,7 @@ def page_of_probe(
         style=Markup(style),
         script=Markup(script),
         peer=peer,
-        counts=counts(results),
+        counts=counts(results, total),
         rows=sorted(rows, key=lambda one: one.grade),
         remarks=remarks,
     )
@@ -92,5 +99,13 @@ def _row(result: Result, octets: bytes, capture: str) -> _ProbedCase:
     lines = [octets[at : at + _ROW].hex(" ") for at in range(0, len(octets), _ROW)]
     peer = result.case.case.peer
     return _ProbedCase(
-        result, grade, badge, expected_words(peer), seen_words(result.seen), why(result), "\n".join(lines), capture
+        result,
+        grade,
+        badge,
+        expected_words(peer),
+        seen_words(result.seen),
+        why(result),
+        clause_of(result),
+        lines,
+        capture,
     )

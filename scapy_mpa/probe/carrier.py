@@ -6,7 +6,6 @@ script written as a record of its own, so that it is sent as one where TCP can.
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import struct
@@ -31,6 +30,18 @@ class NotReached(MPAError):
     """There is no TCP connection to the peer."""
 
 
+class NotTaken(OSError):
+    """The peer has stopped reading: octets could not be sent in time, and the connection stands.
+
+    Attributes:
+        left: how many.
+    """
+
+    def __init__(self, left: int, seconds: float) -> None:
+        super().__init__(f"{left} octets could not be sent in {seconds:g} s")
+        self.left = left
+
+
 class Carrier(Protocol):
     """One TCP connection to the peer, which stands."""
 
@@ -43,7 +54,7 @@ class Carrier(Protocol):
         """Octets that a segment takes."""
 
     def send(self, step: Send | BareOctets) -> None:
-        """Have a segment sent; raises OSError if the connection does not take it."""
+        """Have a segment sent; raises NotTaken, and OSError if the connection is over."""
 
     def finish(self, step: Finish) -> None:
         """End the half connection, or the connection."""
@@ -86,15 +97,20 @@ class KernelTCP:
         return _USUAL_MSS
 
     def send(self, step: Send | BareOctets) -> None:
-        """Write the octets, as one record; raises OSError."""
+        """Write the octets, as one record; raises NotTaken, and OSError."""
         until = time.monotonic() + self._timeout
         view = memoryview(step.octets)
         while view:
             left = until - time.monotonic()
             if left <= 0:
-                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+                raise NotTaken(len(view), self._timeout)
             self._sock.settimeout(left)
-            view = view[self._sock.send(view, _MSG_EOR) :]
+            try:
+                view = view[self._sock.send(view, _MSG_EOR) :]
+            except TimeoutError as error:
+                # What the kernel gave up on raises the same exception, with a number.
+                if error.errno is not None:
+                    raise
 
     def finish(self, step: Finish) -> None:
         """FIN, or RST."""

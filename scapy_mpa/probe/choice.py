@@ -12,6 +12,7 @@ from scapy_mpa.catalogue.table import CASES
 from scapy_mpa.errors import MPAError
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase
 from scapy_mpa.probe.conformant import conformant_cases
+from scapy_mpa.rules.table import RULES
 from scapy_mpa.system.names import printable
 
 PROBE_AREAS = (CONFORMANT, *AREAS)
@@ -46,7 +47,8 @@ def chosen(
         and (not clauses or any(_is_below(case.clause, clause) for clause in clauses))
     ]
     if not found:
-        raise MPAError("no case is selected")
+        hint = "; a clause is written as --list --format jsonl has it: 'RFC 5044 §4'" if clauses else ""
+        raise MPAError(f"no case is selected{hint}")
     return found
 
 
@@ -71,15 +73,15 @@ def _matching(patterns: Sequence[str]) -> set[str]:
 
 
 def known_failures(path: str) -> frozenset[str]:
-    """The ids in a file, one a line; what follows # says why.  Raises MPAError."""
+    """Names of cases and of rules in a file, one a line; what follows # says why.  Raises MPAError."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.partition("#")[0].strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise MPAError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}") from None
     found = frozenset(line for line in lines if line)
-    for name in sorted(found - {*all_cases()}):
-        near = get_close_matches(name, all_cases(), n=1, cutoff=0.4)
+    for name in sorted(found - {*all_cases(), *RULES}):
+        near = get_close_matches(name, [*all_cases(), *RULES], n=1, cutoff=0.4)
         hint = f"; similar: {near[0]}" if near else ""
-        raise MPAError(f"{printable(path)}: there is no case {printable(name)!r}{hint}")
+        raise MPAError(f"{printable(path)}: there is no case or rule {printable(name)!r}{hint}")
     return found

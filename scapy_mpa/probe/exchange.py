@@ -16,7 +16,7 @@ from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
 from scapy_mpa.live.recording import RecordedConnection
 from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer
-from scapy_mpa.probe.carrier import Carrier
+from scapy_mpa.probe.carrier import Carrier, NotTaken
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.fitting import Clean, Unsupported, fit, plan_of
 from scapy_mpa.probe.rawcarrier import RawTCP
@@ -29,6 +29,8 @@ from scapy_mpa.probe.seen import ECHO_STAG, SeenPeer, Watcher
 _ECHO = f"{{by}} read-request 0 sink={ECHO_STAG:#x},0 source=0,0"
 #: Seconds for what follows a Terminate, or our FIN, at most.
 _LINGER = 0.1
+#: Octets that are recorded behind an error of the peer, and that are read when the connection is lost.
+_MOST_AFTER = 1 << 18
 
 
 class Terms(NamedTuple):
@@ -128,7 +130,7 @@ class CaseExchange:
         steps = self._script()
         at = 0
         learns = self._terms.rping
-        while at < len(steps) and not self._is_gone:
+        while at < len(steps) and not self._is_gone and not self.seen.untaken:
             step = steps[at]
             at += 1
             if isinstance(step, Await):
@@ -153,7 +155,7 @@ class CaseExchange:
                 self._carrier.finish(step)
                 self._record_end(self._by, step.how)
                 self._is_gone = step.how == "rst"
-        self.seen.is_cut = at < len(steps)
+        self.seen.is_cut = at < len(steps) or bool(self.seen.untaken)
 
     def _send(self, step: Send | Shaped) -> None:
         if not self._is_fitted and not self._has_spoken and not self._watcher_has_begun(step):
@@ -164,8 +166,11 @@ class CaseExchange:
                 self._carrier.send(step)
             else:
                 self._carrier.send(step)
-        except OSError as error:
-            self._lose(error)
+        except NotTaken as error:
+            self.seen.untaken = error.left
+            return
+        except OSError:
+            self._lose()
             return
         self.sent.append(step.octets)
         self._has_spoken = self._has_spoken or step.packet.in_operation
@@ -194,8 +199,8 @@ class CaseExchange:
         assert isinstance(self._carrier, RawTCP)
         try:
             self._carrier.forge(step)
-        except OSError as error:
-            self._lose(error)
+        except OSError:
+            self._lose()
             return
         self.sent.append(step.packet.payload)
 
@@ -217,7 +222,7 @@ class CaseExchange:
             # What went before the Reply was laid as the case has it, and the rest has to go on so.
             asked = Setup(**plan.setup)
             if bool(frame.m) != asked.has_markers(self._by):
-                raise Unsupported("what is sent before the Reply has to fit what the Reply asks of Markers")
+                raise Unsupported("the case sends FPDUs before the Reply, which then asks for Markers otherwise")
         else:
             fit(plan, frame)
         self._check_depth(plan, frame)
@@ -231,7 +236,9 @@ class CaseExchange:
         try:
             return self._script()
         except IndexError:
-            raise Unsupported("with what the peer agrees to, what the case changes does not occur") from None
+            raise Unsupported(
+                "what the case changes does not occur on a connection as this peer agrees to it"
+            ) from None
 
     def _check_depth(self, plan: Plan, frame: StartupFrame) -> None:
         """A conformant case has no more RDMA Reads under way than was agreed on (RFC 6581 §9.1)."""
@@ -303,15 +310,17 @@ class CaseExchange:
 
     def _until(self, is_done: Callable[[], bool], seconds: float, *, after_error: bool = False) -> bool:
         """Take what comes until it is done, the peer ends it, or the time is over; whether it is done."""
-        until = self._clock() + seconds
+        until, most = self._clock() + seconds, self.seen.total + _MOST_AFTER
         while not is_done():
             left = until - self._clock()
+            if after_error and self.seen.total > most:
+                return False
             if left <= 0 or self.seen.end is not None or (self.seen.error is not None and not after_error):
                 return False
             try:
                 octets = self._carrier.receive(left)
-            except OSError as error:
-                self._lose(error)
+            except OSError:
+                self._lose()
                 return is_done()
             if octets is None:
                 continue
@@ -324,11 +333,12 @@ class CaseExchange:
                 self.seen.frames.append(frame)
         return True
 
-    def _lose(self, _error: OSError) -> None:
+    def _lose(self) -> None:
         """The connection was reset, or TCP gave it up; what came before it is read."""
         self._is_gone = True
+        until, most = self._clock() + _LINGER, self.seen.total + _MOST_AFTER
         with suppress(OSError):
-            while octets := self._carrier.receive(0.001):
+            while self._clock() < until and self.seen.total < most and (octets := self._carrier.receive(0.001)):
                 self._watcher.take(octets, self._seconds)
         self._end("rst")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.catalogue.sent import Repairable
@@ -202,8 +201,3 @@ def _keep_enhanced(plan: Plan, answer: EnhancedData) -> None:
 
 def _pair(values: Any, side: int, value: Any) -> tuple[Any, Any]:
     return (value, values[1]) if side == 0 else (values[0], value)
-
-
-def baseline_words(case: Case) -> str:
-    """What valid connection a case begins with."""
-    return BASELINES[case.baseline].what

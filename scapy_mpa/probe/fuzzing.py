@@ -25,10 +25,10 @@ from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.recipe import Recipe
 from scapy_mpa.fuzz.run import Fuzzer
 from scapy_mpa.live.recording import RecordedConnection, Recording
-from scapy_mpa.probe.carrier import Carrier, NotReached
+from scapy_mpa.probe.carrier import Carrier, NotReached, NotTaken
 from scapy_mpa.probe.exchange import Terms
 from scapy_mpa.probe.judge import seen_words
-from scapy_mpa.probe.run import ProbeRun, RunSettings
+from scapy_mpa.probe.run import CannotStart, ProbeRun, RunSettings
 from scapy_mpa.probe.script import BareOctets, Finish
 from scapy_mpa.probe.seen import SeenPeer, Watcher
 from scapy_mpa.probe.target import Target, brings_back
@@ -100,24 +100,39 @@ class WireFuzzer:
         target: the peer.
         fuzzer: draws the cases.
         terms: how they are given.
+        recovery: seconds until a clean connection has to work after a case.
     """
 
-    def __init__(self, target: Target, fuzzer: Fuzzer, terms: Terms) -> None:
+    def __init__(self, target: Target, fuzzer: Fuzzer, terms: Terms, *, recovery: float = 0.0) -> None:
         self._target = target
         self._fuzzer = fuzzer
         self._terms = terms
-        self._health = ProbeRun(target, RunSettings(terms))
+        self._health = ProbeRun(target, RunSettings(terms, recovery=recovery))
         self._by: Role = other(target.role)
         self._answers: set[Answer] = set()
 
     def begin(self) -> str:
         """The first clean connection; what is odd about it.  Raises CannotStart."""
         self._health.begin()
+        if self._health.is_silent:
+            raise CannotStart(self._health.remark)
         return self._health.remark
 
     def case(self, number: int) -> WireCase:
-        """A case of the fuzzer, laid for this peer."""
-        return self._made(self._fuzzer.recipe(number))
+        """A case of the fuzzer, laid for this peer, with the mutations that change what it is given.
+
+        What is changed on the other side, which the peer speaks for itself, is left out.
+        """
+        made = self._made(self._fuzzer.recipe(number))
+        index = 0
+        while index < len(made.recipe.mutations):
+            kept = made.recipe.mutations[:index] + made.recipe.mutations[index + 1 :]
+            without = self._made(made.recipe._replace(mutations=kept))
+            if without.messages == made.messages:
+                made = without
+            else:
+                index += 1
+        return made
 
     def _made(self, recipe: Recipe) -> WireCase:
         frame = self._health.frame
@@ -140,7 +155,7 @@ class WireFuzzer:
         answer = answer_of(seen)
         is_new = answer not in self._answers
         self._answers.add(answer)
-        return WireResult(case, seen, is_new, not self._health.is_well(), file.getvalue())
+        return WireResult(case, seen, is_new, not self._health.recovers(), file.getvalue())
 
     def come_back(self) -> bool:
         """Have the peer started anew; whether that can be done, and it is well."""
@@ -181,8 +196,8 @@ class WireFuzzer:
     # --- one connection ---
 
     def _say(self, case: WireCase, recording: Recording) -> SeenPeer:
-        carrier = self._target.connection()
-        talk = _Talk(carrier, self._by, self._terms.timeout, recording)
+        carrier = self._health.connection()
+        talk = _Talk(carrier, self._by, self._terms, recording)
         try:
             return talk.say(case.messages)
         finally:
@@ -218,10 +233,10 @@ def answer_of(seen: SeenPeer) -> Answer:
 class _Talk:
     """Says messages on one connection."""
 
-    def __init__(self, carrier: Carrier, by: Role, timeout: float, recording: Recording) -> None:
+    def __init__(self, carrier: Carrier, by: Role, terms: Terms, recording: Recording) -> None:
         self._carrier = carrier
         self._by: Role = by
-        self._timeout = timeout
+        self._timeout, self._settle = terms.timeout, terms.settle
         ours, theirs = carrier.addresses
         client, server = (ours, theirs) if by == "initiator" else (theirs, ours)
         self._recorded: RecordedConnection = recording.connection(client, server, carrier.mss)
@@ -245,8 +260,10 @@ class _Talk:
                     own = decode_startup_frame(message.octets)
                 self._watcher.begin(own, self._seconds)
                 self._wait(lambda: seen.frame is not None if self._by == "initiator" else bool(seen.fpdus))
+                if self._by == "initiator" and self._settle:
+                    self._wait(lambda: False, self._settle)
         self._wait(lambda: seen.terminate is not None)
-        if seen.end is None and not self._is_gone:
+        if seen.end is None and (seen.untaken or not self._is_gone):
             self._carrier.finish(Finish("fin"))
             self._recorded.close(self._side(self._by), "fin", time.time())
         seen.seconds = self._seconds
@@ -263,13 +280,17 @@ class _Talk:
     def _send(self, octets: bytes) -> None:
         try:
             self._carrier.send(BareOctets(octets))
+        except NotTaken as error:
+            self._watcher.seen.untaken = error.left
+            self._is_gone = True
+            return
         except OSError:
             self._lose()
             return
         self._recorded.data(self._side(self._by), octets, time.time())
 
-    def _wait(self, is_done: Any) -> None:
-        until = time.monotonic() + self._timeout
+    def _wait(self, is_done: Any, seconds: float | None = None) -> None:
+        until = time.monotonic() + (self._timeout if seconds is None else seconds)
         seen = self._watcher.seen
         while not is_done() and seen.end is None and seen.error is None and (left := until - time.monotonic()) > 0:
             try:

@@ -39,6 +39,8 @@ _ALIKE = frozenset((((0, 1, 0), (1, 1, 0)), ((0, 1, 1), (1, 1, 1)), ((0, 1, 4), 
 _UNEXPECTED_OPCODE = (0, 2, 6)
 _MPA = 2
 _LEFT_TO_ULP = (2, 3)
+#: Who sends which startup frame.
+_STARTUP = "RFC 5044 §7.1.2"
 
 
 class Differs(NamedTuple):
@@ -60,6 +62,10 @@ class ProbeJudgement:
     differs: Differs | None = None
     #: Other rules that it names.
     also: tuple[str, ...] = ()
+    #: Whether the peer lacks the memory that the case is about.
+    lacks_buffer: bool = False
+    #: Whether it is about what the case is about, so that the clause of the case is broken where none is named.
+    is_of_case: bool = True
 
 
 class Spoken(NamedTuple):
@@ -87,14 +93,14 @@ def expected_words(peer: Peer) -> str:
     said = _REACTIONS.get(peer.reaction, "")
     if peer.reaction == "terminate":
         said = f"Terminate: {error_meaning(peer.layer, peer.etype, peer.code)}"
-    return " or ".join((said, *may))
+    return f"{said}; also allowed: {', '.join(may)}" if may else said
 
 
 _REACTIONS = {
     "accept": "continues",
     "ignore": "continues",
     "discard": "continues",
-    "wait": "waits, and closes after a time",
+    "wait": "waits, or closes after a time",
     "lose": "ends the connection",
     "stop": "ends the connection, without an FPDU",
     "close": "closes at once, without a Reply or an FPDU",
@@ -103,7 +109,7 @@ _REACTIONS = {
 _CHOICES: dict[Choice, str] = {
     "accept": "continues",
     "close": "closes",
-    "terminate": "Terminate",
+    "terminate": "any Terminate",
     "silence": "sends nothing",
 }
 
@@ -116,7 +122,7 @@ def seen_words(seen: SeenPeer) -> str:
         bits = "".join(name for name in "MCRS" if getattr(frame, name.lower()))
         said.append(f"{frame.kind.capitalize()} Rev {frame.rev}{f' {bits}' if bits else ''}")
     terminate = seen.terminate
-    others = len(seen.fpdus) - (terminate is not None)
+    others = (seen.count or len(seen.fpdus)) - (terminate is not None)
     if others:
         said.append(f"{others} FPDU{'s' * (others != 1)}")
     if terminate is not None:
@@ -130,6 +136,8 @@ def seen_words(seen: SeenPeer) -> str:
         silence = "open" if said else "silence"
         taken = f", {seen.unacknowledged} octets not acknowledged" if seen.unacknowledged else ""
         said.append(f"{silence} for {seen.seconds:.3f} s{taken}")
+    if seen.untaken:
+        said.append(f"stopped reading: {seen.untaken} octets could not be sent")
     return ", ".join(said)
 
 
@@ -170,13 +178,21 @@ class Judge:
             if seen.frame is not None and seen.frame.r and not self._said.rejection:
                 return self._rejected()
             return ProbeJudgement("unsupported", seen.unsupported)
+        found = self._found()
+        if seen.untaken and found.verdict in ("pass", "allowed") and seen.end is None and seen.terminate is None:
+            return ProbeJudgement("no answer", "the peer has stopped reading", is_of_case=False)
+        word = self._case.requirement
+        is_of_case = found.is_of_case and not found.clause
+        if found.verdict in BAD and is_of_case and word and word not in BINDING and not strict:
+            return ProbeJudgement("allowed", f"{found.reason} ({word})", differs=found.differs)
+        return found
+
+    def _found(self) -> ProbeJudgement:
+        seen = self._seen
         if self._said.rev_0 and (seen.frame.rev if seen.frame is not None else seen.end is not None):
             return ProbeJudgement("unsupported", "the peer does not speak Rev 0")
         found = getattr(self, f"_{self._peer.reaction}")()
         assert isinstance(found, ProbeJudgement)
-        word = self._case.requirement
-        if found.verdict in BAD and not found.clause and word and word not in BINDING and not strict:
-            return ProbeJudgement("allowed", f"{found.reason} ({word})", differs=found.differs)
         return found
 
     # --- what is common ---
@@ -216,9 +232,11 @@ class Judge:
             return ProbeJudgement(
                 "unsupported", "the peer does not answer this kind of connection even when nothing is wrong"
             )
+        if seen.frame is not None:
+            return ProbeJudgement("no answer", f"{choices} came too late: in {seen.seconds:.3f} s", _STARTUP)
         if seen.end is None:
-            return ProbeJudgement("no answer", f"{choices} is missing")
-        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} instead of sending {choices}")
+            return ProbeJudgement("no answer", f"{choices} is missing", _STARTUP)
+        return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]} instead of sending {choices}", _STARTUP)
 
     def _unreadable(self) -> ProbeJudgement:
         """The peer's own octets are wrong."""
@@ -270,6 +288,8 @@ class Judge:
     def _rejected(self) -> ProbeJudgement:
         """A Reply with R where the Request is valid."""
         control = self._control
+        if control is not None and control.frame is not None and control.frame.r:
+            return ProbeJudgement("unsupported", "the peer rejects the connection (R in its Reply)")
         if self._may("close"):
             return ProbeJudgement("allowed", "the peer rejects the connection, which is allowed")
         if self._said.private_data:
@@ -277,7 +297,7 @@ class Judge:
                 "allowed", "the peer rejects Private Data, which is for its ULP to decide (RFC 5044 §7.1.2)"
             )
         is_valid = self._case.is_conformant or not self._case.begins_full_operation
-        if is_valid and control is not None and control.frame is not None and not control.frame.r:
+        if is_valid and control is not None and control.frame is not None:
             return ProbeJudgement("fail", "the peer rejects the connection (R in its Reply)")
         return ProbeJudgement("unsupported", "the peer rejects the connection (R in its Reply)")
 
@@ -296,7 +316,7 @@ class Judge:
             why = "the peer ends the stream with a Terminate, which is allowed"
         if not why:
             return ProbeJudgement("fail", f"the peer ends the stream with a Terminate: {terminate.meaning}")
-        return self._layout(terminate) or ProbeJudgement("allowed", why)
+        return self._layout(terminate) or ProbeJudgement("allowed", why, lacks_buffer="buffer" in why)
 
     def _accept_end(self) -> ProbeJudgement:
         seen, control = self._seen, self._control
@@ -306,7 +326,7 @@ class Judge:
         if seen.frame is not None and seen.frame.r:
             return ProbeJudgement("allowed", "after a rejection closing is left to the ULP (RFC 5044 §7.1.2, rule 2)")
         if control is not None and control.end is not None:
-            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as it does when nothing is wrong")
+            return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as it also does on a valid connection")
         if self._said.sends and self._spoken is not None and self._spoken.end is not None:
             return ProbeJudgement("allowed", f"the peer {_ENDED[seen.end]}, as its upper layer does for any such Send")
         return ProbeJudgement("fail", f"the peer {_ENDED[seen.end]}")
@@ -345,7 +365,7 @@ class Judge:
         return ProbeJudgement("allowed", "no clause says when the connection is closed")
 
     def _stop(self) -> ProbeJudgement:
-        found = self._error(None)
+        found = self._error()
         if found is not None:
             return found
         terminate = self._seen.terminate
@@ -359,7 +379,7 @@ class Judge:
     def _terminate(self) -> ProbeJudgement:
         peer, seen = self._peer, self._seen
         expected = peer.layer, peer.etype, peer.code
-        found = self._error(expected)
+        found = self._error()
         if found is not None:
             return found
         terminate = seen.terminate
@@ -376,12 +396,12 @@ class Judge:
         if self._may("terminate"):
             return ProbeJudgement("allowed", f"Terminate: {terminate.meaning}, where no clause names a code")
         if why := self._unable(terminate):
-            return ProbeJudgement("allowed", why)
+            return ProbeJudgement("allowed", why, lacks_buffer=True)
         right = bytes((peer.layer << 4 | peer.etype, peer.code))
         differs = difference(right, seen.terminate_octets[:2])
         return ProbeJudgement("fail", f"another Terminate: {terminate.meaning}", "RFC 5040 §4.8", "terminate", differs)
 
-    def _error(self, _expected: tuple[int, int, int] | None) -> ProbeJudgement | None:
+    def _error(self) -> ProbeJudgement | None:
         """What keeps an error from being judged."""
         seen = self._seen
         if self._lacks_startup:
@@ -419,7 +439,7 @@ class Judge:
             return ProbeJudgement(
                 "allowed", "the peer's TCP does not acknowledge it: dropped without a word (RFC 5044 §8)"
             )
-        return ProbeJudgement("no answer", "the peer accepts it, and sends nothing")
+        return ProbeJudgement("no answer", "no Terminate and no close followed")
 
     def _close(self) -> ProbeJudgement:
         seen = self._seen

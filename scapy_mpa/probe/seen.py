@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 from scapy_mpa.craft.tcppacket import Role, other
@@ -22,7 +22,9 @@ ECHO_STAG: Final = 0x5EED0000
 #: Octets of a peer that are kept, to be shown.
 _KEPT = 1 << 16
 #: FPDUs that are kept, and octets above which nothing more is read: no answer is so long.
-_MOST_FPDUS, _MOST_OCTETS = 1 << 12, 1 << 24
+_MOST_FPDUS, _MOST_OCTETS = 1 << 12, 1 << 23
+#: FPDUs of a peer that are kept when a case is over.
+_SHOWN_FPDUS = 32
 _READ_RESPONSE = 2
 
 
@@ -49,10 +51,12 @@ class SeenPeer:
         unacknowledged: octets of ours that the peer's TCP had not acknowledged by then; None if nobody knows.
         beyond_hole: the most octets of ours that the peer's TCP said it had beyond a hole (RFC 2018); None if nobody
             knows.
+        untaken: octets of ours that the peer's TCP did not take in time, because the peer has stopped reading.
         unsupported: what the case needs and the peer does not offer.
         is_cut: not all of the case could be sent: the peer had ended it, or an answer was missing.
         waits_for: what had not come when the rest was left out.
         frames: numbers of the frames of the capture in which the peer sent octets.
+        count: how many FPDUs there were, if not all are kept.
     """
 
     octets: bytearray = field(default_factory=bytearray)
@@ -65,10 +69,18 @@ class SeenPeer:
     seconds: float = 0.0
     unacknowledged: int | None = None
     beyond_hole: int | None = None
+    untaken: int = 0
     unsupported: str = ""
     is_cut: bool = False
     waits_for: str = ""
     frames: list[int] = field(default_factory=list)
+    count: int = 0
+
+    def shortened(self) -> SeenPeer:
+        """The same with no more FPDUs than somebody looks at, and its Terminate: what is kept of many cases."""
+        last = [one for one in self.fpdus[_SHOWN_FPDUS:] if decode_terminate(one.ulpdu) is not None][:1]
+        shown = [*self.fpdus[:_SHOWN_FPDUS], *last]
+        return replace(self, fpdus=shown, count=self.count or len(self.fpdus))
 
     @property
     def terminate(self) -> Terminate | None:

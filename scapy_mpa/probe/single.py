@@ -11,16 +11,19 @@ from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import opcode_name
 from scapy_mpa.live.recording import Recording
-from scapy_mpa.probe.carrier import Connector
+from scapy_mpa.probe.carrier import Connector, NotReached
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.judge import BAD, Judge, ProbeJudgement, expected_words, seen_words
-from scapy_mpa.probe.run import recording_of, said_by
+from scapy_mpa.probe.run import ProbeRun, RunSettings, recording_of, said_by
 from scapy_mpa.probe.seen import SeenPeer
+from scapy_mpa.probe.target import Responder
 from scapy_mpa.system.names import printable
 
-#: Octets of a line.
-_LONGEST = 64
+#: Octets of a line, and FPDUs that are shown.
+_LONGEST, _MOST = 64, 16
+#: Seconds after a case within which a clean connection has to work.
+_RECOVERY = 1.0
 
 
 class Given(NamedTuple):
@@ -30,10 +33,14 @@ class Given(NamedTuple):
     capture: bytes
     frames: int
     is_bad: bool
+    is_gone: bool
 
 
 def given(case: Case, left: Repairable | None, host: str, port: int, timeout: float, settle: float = 0.0) -> Given:
-    """Give a case to a Responder; raises MPAError if it cannot be given, or the peer cannot be reached."""
+    """Give a case to a Responder, and see by a clean connection whether it survived.
+
+    Raises MPAError if the case cannot be given, or the peer cannot be reached.
+    """
     one = ProbeCase(case, case.area)
     if one.reach.carriage != "tcp":
         raise MPAError(f"{case.name} cannot be sent over the kernel's TCP: {one.reach.why}")
@@ -47,7 +54,21 @@ def given(case: Case, left: Repairable | None, host: str, port: int, timeout: fl
     # What it must do with the choice taken is said by the case's outcome.
     taken = ProbeCase(_with(case, left), case.area)
     judgement = Judge(taken, seen, said_by(one, terms)).judgement()
-    return Given(_lines(taken, exchange, seen, judgement), file.getvalue(), recording.frames, judgement.verdict in BAD)
+    lines = _lines(taken, exchange, seen, judgement)
+    gone = _gone(connector, terms, has_answered=bool(seen.total))
+    if gone:
+        lines.append(f"  peer gone: {gone}")
+    return Given(lines, file.getvalue(), recording.frames, judgement.verdict in BAD, bool(gone))
+
+
+def _gone(connector: Connector, terms: Terms, *, has_answered: bool) -> str:
+    """What shows that the peer has gone of a case, which it ``has_answered`` or not; "" if nothing does."""
+    run = ProbeRun(Responder(connector), RunSettings(terms, recovery=_RECOVERY))
+    try:
+        silence = run.silence()
+    except NotReached as error:
+        return str(error)
+    return f"a clean connection afterwards: {silence}" if silence and has_answered else ""
 
 
 def _with(case: Case, left: Repairable | None) -> Case:
@@ -60,12 +81,14 @@ def _lines(case: ProbeCase, exchange: CaseExchange, seen: SeenPeer, judgement: P
     if seen.frame is not None:
         lines.append(f"  received  {seen.frame.wire_length:5}  {_hex(seen.frame.encode())}")
         rest = [(opcode_name(one.ulpdu) or "no opcode", one.ulpdu) for one in seen.fpdus]
-        lines += [f"  received  {len(ulpdu):5}  {_hex(ulpdu)} ({name})" for name, ulpdu in rest]
+        lines += [f"  received  {len(ulpdu):5}  {_hex(ulpdu)} ({name})" for name, ulpdu in rest[:_MOST]]
+        if len(rest) > _MOST:
+            lines.append(f"  received  {len(rest) - _MOST} more FPDUs")
     elif seen.total:
         lines.append(f"  received  {seen.total:5}  {_hex(bytes(seen.octets))}")
     lines.append(f"  expected: {expected_words(case.case.peer)}")
     lines.append(f"  seen: {printable(seen_words(seen))}")
-    clause = judgement.clause or case.clause
+    clause = judgement.clause or (case.clause if judgement.is_of_case else "")
     reason = f": {printable(judgement.reason)}" if judgement.reason else ""
     lines.append(f"  {judgement.verdict}{reason}{f' ({clause})' if clause and judgement.verdict in BAD else ''}")
     return lines

@@ -143,9 +143,14 @@ class Initiator:
                 if status is not None and status != 0:
                     self.done()
                     raise NotReached(f"{printable(self._run[0])} ended with status {status}") from None  # type: ignore[index]
-                if status == 0 or time.monotonic() >= until:
+                if status == 0:
                     self.done()
-                    raise
+                    raise NotReached(f"{printable(self._run[0])} ended, and did not connect") from None  # type: ignore[index]
+                if time.monotonic() >= until:
+                    self.done()
+                    raise NotReached(
+                        f"{self._acceptor}: no Initiator connected for {self._patience:g} seconds"
+                    ) from None
 
     def restart(self) -> bool:
         """Run the command to its end."""

@@ -33,7 +33,7 @@ def json_line(result: Result, capture: str | None = None) -> str:
     said = {
         "case": case.name,
         "area": case.area,
-        "clause": judgement.clause or case.clause or None,
+        "clause": clause_of(result) or None,
         "requirement": case.requirement or None,
         "role": case.reach.role,
         "expected": {"text": expected_words(case.case.peer), **case.case.peer.as_dict(), "may": [*case.case.peer.may]},
@@ -99,11 +99,17 @@ def _differs(judgement: ProbeJudgement) -> dict[str, Any] | None:
     return {"offset": at, "expected": expected.hex(), "seen": seen.hex()}
 
 
+def clause_of(result: Result) -> str:
+    """The clause that a verdict is about; empty if it is about none."""
+    judgement = result.judgement
+    return judgement.clause or (result.case.clause if judgement.is_of_case else "")
+
+
 def why(result: Result) -> str:
     """The reason of a verdict, with its clause and the first octet that differs."""
     case, judgement = result.case, result.judgement
     said = judgement.reason
-    clause = judgement.clause or case.clause
+    clause = clause_of(result)
     word = "" if judgement.clause else case.requirement
     if judgement.verdict in BAD and clause:
         said += f" ({clause}{f', {word}' if word else ''})"
@@ -113,13 +119,17 @@ def why(result: Result) -> str:
     return printable(said + (" [known]" if result.is_known else ""))
 
 
-def print_table(results: Sequence[Result], console: Console, *, everything: bool) -> None:
-    """What people read: all results but those that pass, expected and seen side by side, and how many there are."""
+def print_table(results: Sequence[Result], console: Console, *, everything: bool, total: int = 0) -> None:
+    """What people read: what counts against the peer, or all, expected and seen side by side, and how many there are.
+
+    ``total`` is how many cases there should have been.
+    """
     from rich.table import Column, Table
 
-    shown = [one for one in results if everything or one.judgement.verdict not in ("pass", "unsupported")]
+    shown = [one for one in results if everything or one.judgement.verdict in BAD]
     if shown:
-        table = Table("verdict", Column("case", no_wrap=True), "expected", "seen", "why")
+        columns = [Column(name, overflow="fold") for name in ("expected", "seen", "why")]
+        table = Table("verdict", Column("case", overflow="fold"), *columns)
         for one in shown:
             table.add_row(
                 one.judgement.verdict,
@@ -129,15 +139,20 @@ def print_table(results: Sequence[Result], console: Console, *, everything: bool
                 why(one),
             )
         console.print(table)
-    console.print(counts(results), soft_wrap=True)
+    console.print(counts(results, total), soft_wrap=True)
+    if lacks := sum(one.judgement.lacks_buffer for one in results):
+        words = f"{lacks} of these end{'s' * (lacks == 1)} at memory that the peer does not have"
+        console.print(f"{words}: --buffer or --ulp rping reaches further", soft_wrap=True)
 
 
-def counts(results: Iterable[Result]) -> str:
-    """How many there are of each verdict."""
+def counts(results: Iterable[Result], expected: int = 0) -> str:
+    """How many there are of each verdict, and how many of those ``expected`` are missing."""
     found = [*results]
     number = Counter(one.judgement.verdict for one in found)
     said = [f"{number[verdict]} {verdict}" for verdict in VERDICTS if number[verdict]]
     known = sum(one.is_known for one in found)
+    if expected > len(found):
+        said.append(f"{expected - len(found)} not run")
     total = f"{len(found)} case{'s' * (len(found) != 1)}"
     return ", ".join([f"{total}: {said[0]}", *said[1:]] if said else [total]) + (f" ({known} known)" if known else "")
 

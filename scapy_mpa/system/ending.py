@@ -140,6 +140,22 @@ def usual_signals() -> Iterator[None]:
             signal.signal(number, _ENDING.take)
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C raise KeyboardInterrupt, and so end what stands in it: for a run whose results are worth showing."""
+    try:
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.SIG_IGN:  # nohup
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def undisturbed() -> AbstractContextManager[None]:
     """A context in which a signal that would end the command waits: for steps that belong together, and are short."""
     return _ENDING.undisturbed()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any
 
@@ -30,6 +31,18 @@ def started(command: Sequence[str], *, stdout: Any, stderr: Any) -> Iterator[Pop
         forget()
 
 
+class _Group(Popen[bytes]):
+    """A program and all that it started: signals go to the group, which may outlive the program."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send it to all of them."""
+        if not hasattr(os, "killpg"):
+            super().send_signal(sig)
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, sig)
+
+
 class Program:
     """A program that runs beside this one until it is ended here; nothing outlives the command.
 
@@ -38,7 +51,8 @@ class Program:
 
     def __init__(self, command: Sequence[str], *, stdout: Any, stderr: Any) -> None:
         with undisturbed():
-            self._process = Popen(command, stdin=DEVNULL, stdout=stdout, stderr=stderr)
+            # A group of its own: a shell that is ended would leave what it has started.
+            self._process = _Group(command, stdin=DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True)
             self._forget = kill_at_end(self._process)
 
     @property
@@ -54,13 +68,15 @@ class Program:
             return
 
     def end(self, patience: float = 0.2) -> None:
-        """Have it end, by SIGTERM and then by SIGKILL; its streams are closed."""
+        """Have it end, by SIGTERM and then by SIGKILL, with all that it started; its streams are closed.
+
+        What a program that has ended by itself left running is left: that may be a server.
+        """
         process = self._process
         if process.poll() is None:
             process.terminate()
             self.wait(patience)
-        if process.poll() is None:
-            process.kill()
+            process.kill()  # what it started may go on
         with process:
             process.wait()
         self._forget()
