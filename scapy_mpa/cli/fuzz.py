@@ -175,7 +175,9 @@ def fuzz_command(
         _list()
         return 0
     look_often()
-    wire = OnTheWire(peer, listens, command, restart, timeout, settle, boot, recovery, duration, minimizes)
+    wire = OnTheWire(
+        peer, listens, command, restart, timeout, settle, boot, recovery, duration, minimizes, replay is not None
+    )
     if complaint := wire.complaint():
         raise click.UsageError(complaint)
     if wire.is_wanted:

@@ -15,6 +15,8 @@ import click
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import written
 from scapy_mpa.errors import MPAError
+from scapy_mpa.fuzz.draw import MOST_CASES
+from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
@@ -24,13 +26,15 @@ if TYPE_CHECKING:
 _GONE = 3
 #: Seconds for an Initiator to connect, and for a peer to come back.
 _PATIENCE = 10.0
+#: For each case that is given so many may be left out.
+_MOST_LEFT_OUT = 20
 
 
 @dataclass(frozen=True)
 class OnTheWire:
     """Whom cases are given to, and how.
 
-    ``to`` and ``listens`` name the peer; times are seconds.
+    ``to`` and ``listens`` name the peer; times are seconds; ``replays``: one case is wanted, by its number.
     """
 
     to: str | None
@@ -43,6 +47,7 @@ class OnTheWire:
     recovery: float
     duration: float | None
     minimizes: bool
+    replays: bool = False
 
     @property
     def is_wanted(self) -> bool:
@@ -85,6 +90,11 @@ def fuzz_peer(wire: OnTheWire, fuzzer: Fuzzer, numbers: range, folder: str | Non
         return _Giving(run, wire, folder).all(numbers)
 
 
+def _on_from(numbers: range) -> range:
+    """These numbers, and those behind them for cases that are left out."""
+    return range(numbers.start, min(numbers.stop + _MOST_LEFT_OUT * len(numbers), MOST_CASES))
+
+
 class _Giving:
     """Gives cases and reports them."""
 
@@ -95,10 +105,13 @@ class _Giving:
         self._count = self._new = self._lost = self._same = 0
 
     def all(self, numbers: range) -> int:
-        """All of them, as long as there is time and the peer is there."""
+        """So many, from the first on, as long as there is time and the peer is there.
+
+        Cases in which nothing changes that this side says are left out, and others given for them.
+        """
         until = time.monotonic() + self._wire.duration if self._wire.duration is not None else None
-        for number in numbers:
-            if until is not None and time.monotonic() >= until:
+        for number in numbers if self._wire.replays else _on_from(numbers):
+            if self._count == len(numbers) or (until is not None and time.monotonic() >= until):
                 break
             case = self._run.case(number)
             if not case.done:
@@ -108,10 +121,11 @@ class _Giving:
             self._tell(result)
             if result.is_gone and not self._go_on(result.case):
                 break
-        said = f"{self._count} case{'s' * (self._count != 1)}, {self._new} with new answers"
+        said = f"{plural(self._count, 'case')}, {self._new} with new answers"
+        said += f", {self._lost} after which the peer was gone"
         if self._same:
-            said += f", {self._same} left out because nothing was changed that this side says"
-        print_line(f"scapy-mpa: {said}, {self._lost} after which the peer was gone", err=True)
+            said += f"; {plural(self._same, 'case')} left out because nothing was changed in what this side sends"
+        print_line(f"scapy-mpa: {said}", err=True)
         return _GONE if self._lost else 0
 
     def _tell(self, result: WireResult) -> None:

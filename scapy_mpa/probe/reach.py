@@ -19,8 +19,8 @@ Carriage: TypeAlias = Literal["tcp", "raw", "capture"]
 #: What carries a case, in words.
 CARRIAGES: dict[Carriage, str] = {
     "tcp": "the kernel's TCP",
-    "raw": "segments of one's own",
-    "capture": "a capture alone",
+    "raw": "own TCP (--raw)",
+    "capture": "capture file only",
 }
 
 #: Changes by their names for which the packets do not tell what it takes, and why.

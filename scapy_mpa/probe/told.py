@@ -175,9 +175,9 @@ def list_lines(cases: Sequence[ProbeCase]) -> Iterator[str]:
     name = max((len(case.name) for case in cases), default=0)
     for case in cases:
         carrier = CARRIAGES[case.reach.carriage]
-        yield f"{case.name:<{name}}  {case.reach.role:<9}  {carrier:<21}  {case.case.purpose}"
+        yield f"{case.name:<{name}}  {case.reach.role:<9}  {carrier:<17}  {case.case.purpose}"
     number = Counter(case.reach.carriage for case in cases)
-    said = ", ".join(f"{number[one]} by {words}" for one, words in CARRIAGES.items() if number[one])
+    said = ", ".join(f"{words} {number[one]}" for one, words in CARRIAGES.items() if number[one])
     yield f"{len(cases)} case{'s' * (len(cases) != 1)}: {said}"
 
 

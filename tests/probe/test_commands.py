@@ -153,14 +153,14 @@ def test_a_file_that_cannot_be_made_is_said_before_anything_is_sent(option: str,
 def test_the_list_says_role_and_carrier_of_each_case() -> None:
     lines = probe("--list").stdout.splitlines()
     assert len(lines) == len(all_cases()) + 1
-    assert "by the kernel's TCP" in lines[-1]
+    assert "the kernel's TCP" in lines[-1]
     told = [json.loads(line) for line in probe("--list", "--format", "jsonl").stdout.splitlines()]
     assert [one["case"] for one in told] == [*all_cases()]
     for one in told:
         assert one["role"] in ("initiator", "responder")
         assert one["carrier"] in ("tcp", "raw", "capture")
         assert bool(one["why"]) == (one["carrier"] != "tcp")
-    assert probe("--list", "--area", "attack").stdout.splitlines()[-1] == "100 cases: 100 by segments of one's own"
+    assert probe("--list", "--area", "attack").stdout.splitlines()[-1] == "100 cases: own TCP (--raw) 100"
 
 
 def test_an_initiator_that_a_command_starts() -> None:

@@ -164,11 +164,11 @@ def test_the_command(tmp_path) -> None:  # type: ignore[no-untyped-def]
         again = invoke("--to", where, "--replay", "3", "--timeout", "0.2")
     assert (result.return_value, again.return_value) == (0, 0)
     lines = [json.loads(line) for line in result.stdout.splitlines()]
-    left_out = 6 - len(lines)
-    assert {one["case"] for one in lines} <= {*range(6)}
+    assert len(lines) == 6
+    left_out = lines[-1]["case"] + 1 - len(lines)
     assert all(one["mutations"] for one in lines)
     assert left_out > 0
-    assert f", {left_out} left out" in result.stderr
+    assert f"; {left_out} case{'s' * (left_out != 1)} left out" in result.stderr
     assert len([*folder.iterdir()]) == sum(one["new"] for one in lines) >= 1
     (one,) = map(json.loads, again.stdout.splitlines())
     assert (one["case"], one["mutations"]) == (3, next(it["mutations"] for it in lines if it["case"] == 3))
