@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 
 import click
@@ -46,8 +47,12 @@ def check_folder_of(output: str) -> None:
     folder = os.path.dirname(os.path.abspath(output))
     if not os.path.isdir(folder):
         raise click.UsageError(f"{printable(output)}: there is no folder {printable(folder)}")
-    if not os.access(folder, os.W_OK):
-        raise click.UsageError(f"{printable(output)}: cannot be written")
+    try:
+        # Only an attempt shows it: root may do all that a file system does not offer.
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        raise click.UsageError(f"{printable(output)}: cannot be written") from None
 
 
 def check_read_twice(captures: Sequence[str], again: str) -> None:

@@ -8,7 +8,7 @@ from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.baselines import Baselines, baselines
 from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.catalogue import weights
-from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Changes, Recipe, recipe
+from scapy_mpa.fuzz.recipe import MOST_MUTATIONS, Changes, Recipe, in_area, recipe
 
 
 class Fuzzer:
@@ -36,9 +36,10 @@ class Fuzzer:
             raise MPAError(f"the seed is {seed}, but must be 0 or more")
         self.seed = seed
         self.baselines = baselines() if begin is None else begin
-        self._weights = {area: weight for area, weight in known.items() if not areas or area in areas}
-        self._most = most
         self._only: Changes | None = "messages" if by_message else None
+        wanted = [area for area in known if (not areas or area in areas) and in_area(area, self._only)]
+        self._weights = {area: known[area] for area in wanted}
+        self._most = most
 
     def recipe(self, number: int) -> Recipe:
         """What is drawn for a case."""
