@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from subprocess import DEVNULL
-from typing import Protocol
+from tempfile import TemporaryFile
+from typing import IO, Protocol
 
 from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import MPAError
@@ -21,6 +23,8 @@ PORT = "{port}"
 _POLL = 0.05
 #: A peer that died may come back badly, a machine that crashed above all: so often is it started anew.
 _RESTARTS = 3
+#: Octets of a program's standard error that are looked at.
+_LAST_WORDS = 1024
 
 
 class Connects(Protocol):
@@ -127,12 +131,19 @@ class Initiator:
         self._restart = words(restart, acceptor.port) if restart is not None else None
         self._patience = patience
         self._program: Program | None = None
+        #: What the program writes to its standard error.
+        self._errors: IO[bytes] | None = None
 
     def connection(self, case: ProbeCase | None = None) -> Carrier:
         """Have it connect, and take the connection."""
         if self._run is not None:
             self._acceptor.forget()
-            self._program = start(self._run)
+            self._errors = TemporaryFile()  # noqa: SIM115 - done() closes it
+            try:
+                self._program = start(self._run, self._errors)
+            except MPAError:
+                self.done()
+                raise
         until = time.monotonic() + self._patience
         while True:
             left = until - time.monotonic()
@@ -140,17 +151,25 @@ class Initiator:
                 return self._acceptor.accept(max(0.001, min(left, 0.1)) if self._program is not None else left)
             except NotReached:
                 status = self._program.status if self._program is not None else None
-                if status is not None and status != 0:
+                if status is not None:
+                    said = self._last_words()
                     self.done()
-                    raise NotReached(f"{printable(self._run[0])} ended with status {status}") from None  # type: ignore[index]
-                if status == 0:
-                    self.done()
-                    raise NotReached(f"{printable(self._run[0])} ended, and did not connect") from None  # type: ignore[index]
+                    how = f"ended with status {status}" if status else "ended, and did not connect"
+                    raise NotReached(f"{printable(self._run[0])} {how}{said}") from None  # type: ignore[index]
                 if time.monotonic() >= until:
                     self.done()
                     raise NotReached(
                         f"{self._acceptor}: no Initiator connected for {self._patience:g} seconds"
                     ) from None
+
+    def _last_words(self) -> str:
+        """The last line that the program wrote to its standard error."""
+        if self._errors is None:
+            return ""
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f": {printable(last)}" if last else ""
 
     def restart(self) -> bool:
         """Run the command to its end."""
@@ -170,6 +189,9 @@ class Initiator:
         if self._program is not None:
             self._program.end()
             self._program = None
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
 
     def close(self) -> None:
         """The same."""
@@ -192,10 +214,10 @@ def words(command: str, port: int = 0) -> list[str]:
     return [word.replace(PORT, str(port)) for word in found]
 
 
-def start(command: list[str]) -> Program:
-    """Start a program; raises MPAError."""
+def start(command: list[str], errors: IO[bytes] | None = None) -> Program:
+    """Start a program, whose standard error goes to a file if there is one; raises MPAError."""
     try:
-        return Program(command, stdout=DEVNULL, stderr=DEVNULL)
+        return Program(command, stdout=DEVNULL, stderr=DEVNULL if errors is None else errors)
     except OSError as error:
         raise MPAError(f"{printable(command[0])}: {error.strerror or error}") from None
 

@@ -481,7 +481,8 @@ def test_an_initiator_that_does_not_come() -> None:
     with Acceptor(HOST, 0, TIMEOUT) as acceptor:
         for command, word in (
             ("true", "did not connect"),
-            ("false", "status 1"),
+            ("false", "status 1$"),
+            ("sh -c 'echo first >&2; echo why >&2; exit 3'", "status 3: why$"),
             ("sleep 5", "no Initiator"),
             (None, "no Initiator"),
         ):
