@@ -261,7 +261,7 @@ class ProbeRun:
         for number in range(self._settings.repeat):
             result = self._give_once(case)
             verdicts.append(result.judgement.verdict)
-            is_gone = number + 1 < self._settings.repeat and not self.recovers()
+            is_gone = number + 1 < self._settings.repeat and not self._is_well_after(result, is_last=False)
             if is_gone or worst is None or _rank(result) > _rank(worst):
                 worst = result
             if is_gone:
