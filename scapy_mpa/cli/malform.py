@@ -22,7 +22,7 @@ from scapy_mpa.cli.output import (
     tell_written,
     written,
 )
-from scapy_mpa.cli.settling import settles
+from scapy_mpa.cli.settling import GONE, RECOVERY, settles
 from scapy_mpa.cli.types import Begun, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.report.words import plural
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 # The catalogue is imported when it is needed: completion and help do not need it.
 _FORMATS: tuple[Literal["text", "json", "md"], ...] = ("text", "json", "md")
 _REPAIRS: tuple[Literal["repaired", "left"], ...] = ("repaired", "left")
-#: The exit status if the peer is gone.
-_GONE = 3
 
 
 def _areas() -> Iterable[str]:
@@ -200,16 +198,16 @@ def _give(made: Malformed, peer: str, timeout: float, settle: float, output: str
     with ExitStack() as files:
         file = None
         if output is not None:
-            # Before anything is sent: a peer that goes of it may not do so twice.
+            # Before anything is sent: a peer that crashes on it may not do so twice.
             check_output((), output)
             file = files.enter_context(written(output))
-        found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle)
+        found = given(made.case, made.left, host.strip("[]"), int(port), timeout, settle, RECOVERY)
         if file is not None:
             file.write(found.capture)
     print_lines(found.lines, err=output == STANDARD_OUTPUT)
     if output is not None:
         tell_written(output, plural(found.frames, "packet"))
-    return _GONE if found.is_gone else int(found.is_bad)
+    return GONE if found.is_gone else int(found.is_bad)
 
 
 def _write_one(made: Malformed, output: str) -> None:

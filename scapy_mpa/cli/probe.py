@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -18,14 +19,14 @@ from scapy_mpa.cli.cycles import look_often
 from scapy_mpa.cli.lines import print_line, print_lines
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, make_folder, tell_written, written
 from scapy_mpa.cli.progress import StepProgress
-from scapy_mpa.cli.settling import boots, recovers, settles
+from scapy_mpa.cli.settling import GONE, boots, recovers, settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
 from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.report.words import plural
-from scapy_mpa.system.ending import interruptible
+from scapy_mpa.system.ending import STATUS, noting_interrupt
 from scapy_mpa.system.names import printable
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from scapy_mpa.probe.target import Target
 
 _LOOPBACK = "127.0.0.1"
-_FAILED, _GONE, _INTERRUPTED = 1, 3, 130
+_FAILED, _GONE, _INTERRUPTED = 1, GONE, STATUS + signal.SIGINT
 #: What to try where nothing comes of a valid connection.
 _SILENT = (
     "Does the peer speak MPA? If its Request needs more, see --private-data, --ird and --ord; cases that are chosen "
@@ -186,7 +187,7 @@ def probe_command(
 
     HOST PORT is a Responder; with --listen an Initiator is tested. Each case of the catalogue that can be sent to such
     a peer gets a connection of its own, and the answer is judged. Exit status: 0 all pass, 1 some fail, 2 the probe
-    cannot start, 3 the peer is gone.
+    cannot start or the peer lets nothing be tested, 3 the peer is gone, 130 after Ctrl-C.
     """
     from scapy_mpa.probe.aim import Live
     from scapy_mpa.probe.choice import chosen, known_failures
@@ -272,6 +273,8 @@ def target_of(
     from scapy_mpa.probe.carrier import Acceptor, Connector
     from scapy_mpa.probe.target import Initiator, Responder, closing
 
+    if listens is not None and boot:
+        raise click.UsageError("--boot is about a Responder: leave it out with --listen")
     if listens is None:
         if command is not None:
             raise click.UsageError("--run starts an Initiator, which only --listen tests")
@@ -328,7 +331,7 @@ def _run(
     look_often()
     run, gone, is_interrupted = ProbeRun(target, settings), "", False
     try:
-        with interruptible():
+        with noting_interrupt() as is_over:
             run.begin()
             if run.is_silent and not is_chosen:
                 raise CannotStart(f"{run.remark}. {_SILENT}")
@@ -336,17 +339,22 @@ def _run(
                 print_line(f"scapy-mpa: {printable(run.remark)}", err=True)
             for result in run.results(cases):
                 telling.result(result, len(cases))
+                if is_over():
+                    is_interrupted = True
+                    break
     except PeerGone as error:
         gone = str(error)
-    except KeyboardInterrupt:
-        is_interrupted = True
     telling.end(peer, [one for one in (run.remark, gone) if one], len(cases))
     if gone:
         print_line(f"scapy-mpa: {printable(gone)}", err=True)
     if is_interrupted:
         return _INTERRUPTED
-    if run.is_silent and not any(one.seen.total for one in telling.results):
+    if not gone and run.is_silent and not any(one.seen.total for one in telling.results):
         raise CannotStart("no case was tested: the peer never sent anything")
+    if run.rejects and all(one.judgement.verdict == "unsupported" for one in telling.results):
+        raise CannotStart(
+            "no case was tested: the peer rejects every connection (--private-data, --ird and --ord may help)"
+        )
     bad = [one for one in telling.results if one.counts_against]
     if gone or any(one.judgement.verdict == "peer gone" for one in bad):
         return _GONE

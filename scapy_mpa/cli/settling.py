@@ -7,6 +7,11 @@ from typing import Any
 
 import click
 
+#: The exit status if a live peer is gone.
+GONE = 3
+#: Seconds after a case within which a clean connection has to work.
+RECOVERY = 1.0
+
 _HELP = "Wait this long after the Reply before sending the first FPDU: a slow peer may miss one that comes at once."
 
 
@@ -32,7 +37,7 @@ def recovers() -> Callable[[Callable[..., int]], Callable[..., Any]]:
     return click.option(
         "--recovery",
         type=click.FloatRange(0, 3600),
-        default=1.0,
+        default=RECOVERY,
         show_default=True,
         help="Seconds after a case within which a clean connection has to work.",
     )

@@ -14,6 +14,7 @@ import click
 
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import written
+from scapy_mpa.cli.settling import GONE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.fuzz.draw import MOST_CASES
 from scapy_mpa.report.words import plural
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from scapy_mpa.fuzz.run import Fuzzer
     from scapy_mpa.probe.fuzzing import WireCase, WireFuzzer, WireResult
 
-_GONE = 3
 #: Seconds for an Initiator to connect, and for a peer to come back.
 _PATIENCE = 10.0
 #: For each case that is given so many may be left out.
@@ -34,7 +34,7 @@ _MOST_LEFT_OUT = 20
 class OnTheWire:
     """Whom cases are given to, and how.
 
-    ``to`` and ``listens`` name the peer; times are seconds; ``replays``: one case is wanted, by its number.
+    ``to`` and ``listens`` name the peer; times are seconds; ``replays``: it is one case, named by its number.
     """
 
     to: str | None
@@ -102,7 +102,7 @@ class _Giving:
         self._run = run
         self._wire = wire
         self._folder = folder
-        self._count = self._new = self._lost = self._same = 0
+        self._count = self._new = self._lost = self._unchanged = self._not_given = 0
 
     def all(self, numbers: range) -> int:
         """So many, from the first on, as long as there is time and the peer is there.
@@ -115,18 +115,21 @@ class _Giving:
                 break
             case = self._run.case(number)
             if not case.done:
-                self._same += 1
+                self._unchanged += 1
                 continue
             result = self._run.give(case)
+            self._not_given += not result.is_given
             self._tell(result)
             if result.is_gone and not self._go_on(result.case):
                 break
         said = f"{plural(self._count, 'case')}, {self._new} with new answers"
         said += f", {self._lost} after which the peer was gone"
-        if self._same:
-            said += f"; {plural(self._same, 'case')} left out because nothing was changed in what this side sends"
+        if self._not_given:
+            said += f", {self._not_given} not given because there was no connection"
+        if self._unchanged:
+            said += f"; {plural(self._unchanged, 'case')} left out because nothing was changed in what this side sends"
         print_line(f"scapy-mpa: {said}", err=True)
-        return _GONE if self._lost else 0
+        return GONE if self._lost else 0
 
     def _tell(self, result: WireResult) -> None:
         self._count += 1

@@ -54,7 +54,10 @@ class Carrier(Protocol):
         """Octets that a segment takes."""
 
     def send(self, step: Send | BareOctets) -> None:
-        """Have a segment sent; raises NotTaken, and OSError if the connection is over."""
+        """Have a segment sent.
+
+        Raises NotTaken if it can be known that the peer does not read, and OSError if the connection is over.
+        """
 
     def finish(self, step: Finish) -> None:
         """End the half connection, or the connection."""

@@ -168,6 +168,8 @@ class CaseExchange:
                 self._carrier.send(step)
         except NotTaken as error:
             self.seen.untaken = error.left
+            if self._recorded is not None:
+                self._recorded.data(_client(self._by), step.octets[: -error.left], time.time())
             return
         except OSError:
             self._lose()

@@ -63,13 +63,18 @@ class WireCase:
 
 @dataclass(frozen=True)
 class WireResult:
-    """What a peer did: ``is_new``: no case before had that answer; ``is_gone``: it does not answer any more."""
+    """What a peer did.
+
+    ``is_new``: no case before had that answer; ``is_gone``: it does not answer any more; ``is_given``: there was a
+    connection for the case.
+    """
 
     case: WireCase
     seen: SeenPeer
     is_new: bool
     is_gone: bool
     capture: bytes
+    is_given: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """The line that reports it."""
@@ -83,7 +88,7 @@ class WireResult:
             "octets": sum(len(one.octets) for one in self.case.messages),
             "answer": printable(seen_words(self.seen)),
             "new": self.is_new,
-            "verdict": "peer gone" if self.is_gone else "survived",
+            "verdict": "peer gone" if self.is_gone else "survived" if self.is_given else "not given",
             "seconds": round(self.seen.seconds, 6),
         }
 
@@ -149,9 +154,11 @@ class WireFuzzer:
     def give(self, case: WireCase) -> WireResult:
         """Give a case, and see whether the peer survives it."""
         file = io.BytesIO()
-        seen = SeenPeer()
-        with suppress(NotReached):
+        try:
             seen = self._say(case, Recording(file))
+        except NotReached:
+            is_gone = not self._health.recovers()
+            return WireResult(case, SeenPeer(), is_new=False, is_gone=is_gone, capture=b"", is_given=False)
         answer = answer_of(seen)
         is_new = answer not in self._answers
         self._answers.add(answer)
@@ -283,6 +290,7 @@ class _Talk:
         except NotTaken as error:
             self._watcher.seen.untaken = error.left
             self._is_gone = True
+            self._recorded.data(self._side(self._by), octets[: -error.left], time.time())
             return
         except OSError:
             self._lose()

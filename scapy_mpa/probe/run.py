@@ -119,6 +119,7 @@ class ProbeRun:
     Attributes:
         frame: the peer's startup frame on the first clean connection, None if there was none.
         remark: what is odd about the first clean connection, "" if nothing is.
+        rejects: it was rejected.
         is_silent: nothing came on it: the peer does not speak MPA, or not Rev 1, or needs more in a Request.
         lost: names of the cases after which the peer was gone.
     """
@@ -135,7 +136,7 @@ class ProbeRun:
         self._told: dict[str, str] = {}
         self.frame: StartupFrame | None = None
         self.remark = ""
-        self.is_silent = False
+        self.is_silent = self.rejects = False
         self.lost: list[str] = []
 
     def results(self, cases: Sequence[ProbeCase]) -> Iterator[Result]:
@@ -143,8 +144,8 @@ class ProbeRun:
         if not self._has_begun:
             self.begin()
         for case in cases:
-            result = self._give(case)
-            if not self._is_well_after(result, is_last=case is cases[-1]):
+            result, is_well = self._give(case)
+            if not (is_well and self._is_well_after(result, is_last=case is cases[-1])):
                 result = self._gone(case, result)
                 yield self._known(result)
                 if not brings_back(self._target, self.is_well):
@@ -167,6 +168,7 @@ class ProbeRun:
         self._terms = self._terms._replace(echoes=seen.has_echoed)
         self._standard = self._state(seen)
         self.frame = seen.frame
+        self.rejects = seen.frame is not None and bool(seen.frame.r)
         if seen.frame is None or seen.frame.r or seen.end is not None or seen.error is not None:
             self.remark = f"the clean connection before the first case: {seen_words(seen)}"
             self.is_silent = not seen.total
@@ -236,13 +238,13 @@ class ProbeRun:
                 why += "; after a restart it survived the case"
             else:
                 why += "; after a restart the case had the same effect"
-        judgement = replace(result.judgement, verdict="peer gone", reason=why, is_of_case=False, clause="")
-        return replace(result, judgement=judgement)
+        return replace(result, judgement=ProbeJudgement("peer gone", why, is_of_case=False))
 
     def _known(self, result: Result) -> Result:
         """Reckon with failures that are known; one of them that passes is a failure too."""
         verdict, expected = result.judgement.verdict, self._settings.expected
-        if verdict in BAD and expected & {result.judgement.rule, *result.judgement.also} - {""}:
+        rules = {result.judgement.rule, *result.judgement.also} - {""}
+        if verdict in BAD and rules and rules <= expected:
             return replace(result, is_known=True)
         if result.case.name not in expected:
             return result
@@ -255,7 +257,9 @@ class ProbeRun:
 
     # --- one case ---
 
-    def _give(self, case: ProbeCase) -> Result:
+    def _give(self, case: ProbeCase) -> tuple[Result, bool]:
+        """The worst result of a case, and whether the peer was well after all repetitions but the last."""
+        is_gone = False
         worst: Result | None = None
         verdicts: list[str] = []
         for number in range(self._settings.repeat):
@@ -271,7 +275,7 @@ class ProbeRun:
             count = verdicts.count(worst.judgement.verdict)
             reason = f"{worst.judgement.reason} ({count} of {len(verdicts)} times)"
             worst = replace(worst, judgement=replace(worst.judgement, reason=reason.strip()))
-        return worst
+        return worst, not is_gone
 
     def _give_once(self, case: ProbeCase) -> Result:
         try:

@@ -23,16 +23,29 @@ ECHO_STAG: Final = 0x5EED0000
 _KEPT = 1 << 16
 #: FPDUs that are kept, and octets above which nothing more is read: no answer is so long.
 _MOST_FPDUS, _MOST_OCTETS = 1 << 12, 1 << 23
-#: FPDUs of a peer that are kept when a case is over.
-_SHOWN_FPDUS = 32
+#: FPDUs of a peer, and octets of each, that are kept when a case is over.
+_SHOWN_FPDUS, _SHOWN_OCTETS = 16, 512
 _READ_RESPONSE = 2
 
 
 class SeenFPDU(NamedTuple):
-    """An FPDU of the peer: its ULPDU, and how many seconds after the connection stood it was complete."""
+    """An FPDU of the peer: its ULPDU, and how many seconds after the connection stood it was complete.
+
+    ``cut`` octets of the ULPDU are not kept.
+    """
 
     ulpdu: bytes
     seconds: float
+    cut: int = 0
+
+    @property
+    def ulpdu_length(self) -> int:
+        """How long it was."""
+        return len(self.ulpdu) + self.cut
+
+    def shortened(self) -> SeenFPDU:
+        """The same with the octets that somebody looks at."""
+        return self._replace(ulpdu=self.ulpdu[:_SHOWN_OCTETS], cut=self.ulpdu_length - len(self.ulpdu[:_SHOWN_OCTETS]))
 
 
 @dataclass
@@ -79,8 +92,14 @@ class SeenPeer:
     def shortened(self) -> SeenPeer:
         """The same with no more FPDUs than somebody looks at, and its Terminate: what is kept of many cases."""
         last = [one for one in self.fpdus[_SHOWN_FPDUS:] if decode_terminate(one.ulpdu) is not None][:1]
-        shown = [*self.fpdus[:_SHOWN_FPDUS], *last]
-        return replace(self, fpdus=shown, count=self.count or len(self.fpdus))
+        shown = [one.shortened() for one in (*self.fpdus[:_SHOWN_FPDUS], *last)]
+        error = self.error
+        if error is not None:
+            # Where it was raised, everything is known that came.
+            error = error.with_traceback(None)
+            error.events = ()
+            error.__context__ = error.__cause__ = None
+        return replace(self, fpdus=shown, count=self.count or len(self.fpdus), error=error)
 
     @property
     def terminate(self) -> Terminate | None:

@@ -22,8 +22,6 @@ from scapy_mpa.system.names import printable
 
 #: Octets of a line, and FPDUs that are shown.
 _LONGEST, _MOST = 64, 16
-#: Seconds after a case within which a clean connection has to work.
-_RECOVERY = 1.0
 
 
 class Given(NamedTuple):
@@ -36,10 +34,19 @@ class Given(NamedTuple):
     is_gone: bool
 
 
-def given(case: Case, left: Repairable | None, host: str, port: int, timeout: float, settle: float = 0.0) -> Given:
+def given(
+    case: Case,
+    left: Repairable | None,
+    host: str,
+    port: int,
+    timeout: float,
+    settle: float = 0.0,
+    recovery: float = 0.0,
+) -> Given:
     """Give a case to a Responder, and see by a clean connection whether it survived.
 
-    Raises MPAError if the case cannot be given, or the peer cannot be reached.
+    Times are seconds; the peer has ``recovery`` of them to take a connection again.  Raises MPAError if the case cannot
+    be given, or the peer cannot be reached.
     """
     one = ProbeCase(case, case.area)
     if one.reach.carriage != "tcp":
@@ -55,15 +62,15 @@ def given(case: Case, left: Repairable | None, host: str, port: int, timeout: fl
     taken = ProbeCase(_with(case, left), case.area)
     judgement = Judge(taken, seen, said_by(one, terms)).judgement()
     lines = _lines(taken, exchange, seen, judgement)
-    gone = _gone(connector, terms, has_answered=bool(seen.total))
+    gone = _gone(connector, terms, recovery, has_answered=bool(seen.total))
     if gone:
         lines.append(f"  peer gone: {gone}")
     return Given(lines, file.getvalue(), recording.frames, judgement.verdict in BAD, bool(gone))
 
 
-def _gone(connector: Connector, terms: Terms, *, has_answered: bool) -> str:
-    """What shows that the peer has gone of a case, which it ``has_answered`` or not; "" if nothing does."""
-    run = ProbeRun(Responder(connector), RunSettings(terms, recovery=_RECOVERY))
+def _gone(connector: Connector, terms: Terms, recovery: float, *, has_answered: bool) -> str:
+    """What shows that the peer has crashed on a case, which it ``has_answered`` or not; "" if nothing does."""
+    run = ProbeRun(Responder(connector), RunSettings(terms, recovery=recovery))
     try:
         silence = run.silence()
     except NotReached as error:

@@ -138,12 +138,12 @@ class Initiator:
         """Have it connect, and take the connection."""
         if self._run is not None:
             self._acceptor.forget()
-            self._errors = TemporaryFile()  # noqa: SIM115 - done() closes it
             try:
+                self._errors = TemporaryFile()  # noqa: SIM115 - done() closes it
                 self._program = start(self._run, self._errors)
-            except MPAError:
+            except (MPAError, OSError) as error:
                 self.done()
-                raise
+                raise MPAError(str(error)) from None
         until = time.monotonic() + self._patience
         while True:
             left = until - time.monotonic()
@@ -176,8 +176,10 @@ class Initiator:
         if self._restart is None:
             return False
         program = start(self._restart)
-        program.wait(self._patience)
-        program.end()
+        try:
+            program.wait(self._patience)
+        finally:
+            program.end()
         return True
 
     def is_back(self, works: Callable[[], bool]) -> bool:

@@ -60,7 +60,7 @@ def _seen(seen: SeenPeer) -> dict[str, Any]:
         "fpdus": [
             {
                 "opcode": opcode_name(one.ulpdu),
-                "ulpdu_length": len(one.ulpdu),
+                "ulpdu_length": one.ulpdu_length,
                 "ulpdu": one.ulpdu[:_OCTETS].hex(),
                 "seconds": round(one.seconds, 6),
             }

@@ -141,17 +141,28 @@ def usual_signals() -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt, and so end what stands in it: for a run whose results are worth showing."""
+def noting_interrupt() -> Iterator[Callable[[], bool]]:
+    """Have Ctrl-C only be noted, once: for a run that ends itself, with what it has found so far.
+
+    Yields whether there was one. A second Ctrl-C does what the first would have done. Nothing is noted outside the main
+    thread, or where the signal is ignored.
+    """
+    noted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        noted.append(number)
+        signal.signal(number, before)
+
     try:
-        before = signal.getsignal(signal.SIGINT)
-        if before is not signal.SIG_IGN:  # nohup
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-    except ValueError:  # not the main thread
-        yield
+        if before in (None, signal.SIG_IGN):
+            raise ValueError
+        signal.signal(signal.SIGINT, note)
+    except ValueError:
+        yield lambda: False
         return
     try:
-        yield
+        yield lambda: bool(noted)
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any
 
 from scapy_mpa.system.ending import kill_at_end, undisturbed
+
+#: Seconds after which it is looked again whether something has ended.
+_POLL = 0.01
 
 
 @contextmanager
@@ -35,18 +40,26 @@ class _Group(Popen[bytes]):
     """A program and all that it started: signals go to the group, which may outlive the program."""
 
     def send_signal(self, sig: int) -> None:
-        """Send it to all of them."""
-        if not hasattr(os, "killpg"):
+        """Send it to all of them; to nobody once the program has ended: its number may be another's by then."""
+        if self.poll() is None and hasattr(os, "killpg"):
+            self.send_to_group(sig)
+        else:
             super().send_signal(sig)
-            return
-        with suppress(ProcessLookupError, PermissionError):
+
+    def send_to_group(self, sig: int) -> bool:
+        """Send it to whatever is left of the group; whether there was anything."""
+        try:
             os.killpg(self.pid, sig)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
 
 
 class Program:
     """A program that runs beside this one until it is ended here; nothing outlives the command.
 
-    Raises OSError if it cannot be started.
+    It has a session of its own, and so no terminal: it cannot ask for a password.  Raises OSError if it cannot be
+    started.
     """
 
     def __init__(self, command: Sequence[str], *, stdout: Any, stderr: Any) -> None:
@@ -76,7 +89,19 @@ class Program:
         if process.poll() is None:
             process.terminate()
             self.wait(patience)
-            process.kill()  # what it started may go on
+            self._end_group(patience)
         with process:
             process.wait()
         self._forget()
+
+    def _end_group(self, patience: float) -> None:
+        """End what is left of the group, which has had SIGTERM: of the program itself, and of what it started."""
+        process = self._process
+        if not hasattr(os, "killpg"):
+            process.kill()
+            return
+        until = time.monotonic() + patience
+        while process.send_to_group(0) and time.monotonic() < until:
+            process.poll()  # while nobody has asked for its status, it is there
+            time.sleep(_POLL)
+        process.send_to_group(signal.SIGKILL)

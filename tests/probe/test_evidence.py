@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import socket
 import time
+import weakref
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -15,20 +18,21 @@ import pytest
 from click import UsageError
 
 from scapy_mpa.cli.output import check_folder_of
-from scapy_mpa.craft.ulpdus import terminate_body, untagged
+from scapy_mpa.craft.ulpdus import rdma_write, terminate_body, untagged
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.crc import crc_field
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.fuzz.mutations import MUTATIONS
 from scapy_mpa.fuzz.run import Fuzzer
-from scapy_mpa.probe.carrier import Connector, NotTaken
+from scapy_mpa.probe.carrier import Carrier, Connector, NotReached, NotTaken
 from scapy_mpa.probe.choice import all_cases, chosen
 from scapy_mpa.probe.exchange import CaseExchange, Terms
 from scapy_mpa.probe.fuzzing import WireFuzzer
+from scapy_mpa.probe.judge import seen_words
 from scapy_mpa.probe.run import CannotStart, PeerGone, ProbeRun, RunSettings
 from scapy_mpa.probe.script import BareOctets
-from scapy_mpa.probe.seen import SeenFPDU, SeenPeer
+from scapy_mpa.probe.seen import Watcher
 from scapy_mpa.probe.target import Responder
 from scapy_mpa.system.programs import Program
 from tests.live.loopback import command, interrupted
@@ -99,13 +103,24 @@ def _take_none(_step: object) -> None:
 
 
 def test_what_is_kept_of_a_peer_that_says_much() -> None:
-    many = [SeenFPDU(bytes(20), 0.0)] * 1000
-    last = SeenFPDU(untagged(7, 2, 1, terminate_body(2, 0, 2)), 0.0)
-    short = SeenPeer(fpdus=[*many, last]).shortened()
-    assert short.count == 1001
-    assert len(short.fpdus) < 50
-    assert short.terminate is not None
+    """Neither its FPDUs nor what was known where an error was raised stays in memory."""
+    watcher = Watcher("initiator")
+    watcher.take(startup_frame("reply").encode(), 0.0)
+    watcher.begin(startup_frame("request"), 0.0)
+    watcher.take(encode_fpdu(rdma_write(1, 0, bytes(60_000))) * 40, 0.1)
+    watcher.take(encode_fpdu(untagged(7, 2, 1, terminate_body(2, 0, 2))), 0.2)
+    watcher.take(b"\xff\xff" * 40_000, 0.3)
+    assert watcher.seen.error is not None
+    here = weakref.ref(watcher)
+    short = watcher.seen.shortened()
+    assert (short.count, short.fpdus[0].ulpdu_length) == (41, 60_014)
     assert short.shortened() == short
+    assert short.terminate is not None
+    assert sum(len(one.ulpdu) for one in short.fpdus) < 10_000
+    assert "FPDUs" in seen_words(short)
+    del watcher
+    gc.collect()
+    assert here() is None
 
 
 def test_malform_looks_whether_the_peer_survived(tmp_path: Path) -> None:
@@ -118,9 +133,11 @@ def test_malform_looks_whether_the_peer_survived(tmp_path: Path) -> None:
 
 
 def test_nothing_is_sent_if_the_record_cannot_be_written(tmp_path: Path) -> None:
-    with plain_server(lambda _sock, _number: pytest.fail("somebody connected")) as port:
+    came: list[int] = []
+    with plain_server(lambda _, number: not came.extend((number,))) as port:  # type: ignore[func-returns-value]
         result = malform("crc-ones", "--to", f"{HOST}:{port}", "-o", str(tmp_path / "no" / "folder.pcapng"))
         assert isinstance(result.exception, UsageError)
+    assert not came
     with pytest.raises(UsageError):
         check_folder_of("/proc/page.html")
 
@@ -181,14 +198,13 @@ def test_a_fuzzer_of_messages_draws_no_changes_of_packets() -> None:
 
 def test_the_fuzzer_waits_for_a_peer_to_settle_and_leaves_out_what_the_peer_would_say() -> None:
     with our_responder() as target:
-        run = WireFuzzer(target, Fuzzer(1, by_message=True), Terms(TIMEOUT, settle=0.6))
+        run = WireFuzzer(target, Fuzzer(1, by_message=True), Terms(0.2, settle=0.7))
         run.begin()
         cases = [run.case(number) for number in range(12)]
-        changed = next(one for one in cases if one.done)
-        start = time.monotonic()
-        seen = run.give(changed).seen
-        took = time.monotonic() - start
-    assert seen.frame is None or seen.end is not None or took > 0.6
+        valid = run._made(run._fuzzer.recipe(0)._replace(mutations=()))
+        seen = run.give(replace(valid, messages=valid.messages[:1])).seen
+    assert seen.frame is not None
+    assert seen.seconds > 0.7
     for case in cases:
         unchanged = run._made(case.recipe._replace(mutations=()))
         assert bool(case.done) == (case.messages != unchanged.messages)
@@ -199,7 +215,43 @@ def test_a_peer_that_rejects_everything_is_not_tested() -> None:
     with plain_server(lambda sock, _: bool(replies(sock, reply)) or True) as port:
         target = Responder(Connector(HOST, port, TIMEOUT))
         results = run_of(target, chosen(["request-private-data-1", "crc-zero"]), RunSettings(Terms(0.3)))
+        result = probe(HOST, str(port), "--timeout", "0.3", "--case", "crc-zero")
     assert {one.judgement.verdict for one in results} == {"unsupported"}
+    assert isinstance(result.exception, CannotStart)
+    assert "rejects every connection" in str(result.exception)
+
+
+def test_a_known_error_does_not_hide_that_the_peer_goes() -> None:
+    """Nor another error in the same connection, or a peer that needs longer than it may to come back."""
+    reply = startup_frame("reply", res=8).encode()
+
+    def serve(sock: socket.socket, _number: int) -> bool:
+        return dies_of(sock, _ONES, reply)
+
+    known = frozenset(("startup-reserved-bits",))
+    for repeat in (1, 3):
+        with plain_server(serve) as port:
+            run = ProbeRun(
+                Responder(Connector(HOST, port, TIMEOUT)), RunSettings(Terms(0.3), expected=known, repeat=repeat)
+            )
+            results = run.results(chosen(["crc-ones"]))
+            found = next(results)
+            with pytest.raises(PeerGone):
+                next(results)
+        assert (found.judgement.verdict, found.is_known, found.judgement.rule) == ("peer gone", False, "")
+
+
+def test_a_case_without_a_connection_is_not_survived() -> None:
+    with plain_server(lambda sock, _: bool(replies(sock)) or True) as port:
+        run = WireFuzzer(Responder(Connector(HOST, port, TIMEOUT)), Fuzzer(1, by_message=True), Terms(0.2))
+        run.begin()
+        run._target.connection = _no_connection  # type: ignore[assignment, method-assign]
+        result = run.give(run._made(run._fuzzer.recipe(0)))
+    assert (result.is_given, result.is_new, result.as_dict()["verdict"]) == (False, False, "peer gone")
+
+
+def _no_connection(_case: object = None) -> Carrier:
+    raise NotReached("nobody")
 
 
 def test_endless_octets_do_not_keep_a_lost_connection_open() -> None:

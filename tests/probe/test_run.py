@@ -210,7 +210,7 @@ def test_a_peer_that_misses_what_comes_at_once_behind_its_reply() -> None:
     assert spoke[0] == 0 < spoke[1]
 
 
-def dies_of(sock: socket.socket, word: bytes) -> bool:
+def dies_of(sock: socket.socket, word: bytes, reply: bytes = REPLY) -> bool:
     """Answer by a Reply, and die of octets that hold this word; whether it lives."""
     octets = b""
     while True:
@@ -221,7 +221,7 @@ def dies_of(sock: socket.socket, word: bytes) -> bool:
         if word in octets:
             return False
         if len(octets) == len(more):
-            sock.sendall(REPLY)
+            sock.sendall(reply)
 
 
 def test_the_peer_that_goes_is_named() -> None:
