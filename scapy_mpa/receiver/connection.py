@@ -1,0 +1,260 @@
+"""An MPA connection: its startup frames, and the FPDUs of both directions (RFC 5044 §7.1, RFC 6581).
+
+In: what a :class:`~scapy_mpa.stream.connection.Connection` received.  Out: startup frames, and a reader of FPDUs for each
+direction.  The Initiator is who sent the Request, which need not be who sent the SYN.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from scapy_mpa.framing.markers import LONGEST_FPDU
+from scapy_mpa.infer.inference import Budget
+from scapy_mpa.receiver.fpdus import FPDUReader, Moment
+from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, is_sure, markers_at
+from scapy_mpa.receiver.startup import FoundFrame, KeySearch
+from scapy_mpa.receiver.window import Layout
+from scapy_mpa.stream.connection import Connection, HalfStream
+from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.values.limits import Limits
+
+#: Segments of a connection after which octets are old: so far a capture may have them out of order.  Without ACKs, of
+#: segments reordered over 300, 64 lose 22 % of the FPDUs, 256 0.1 %, 1,024 none.
+PATIENCE: Final = 1024
+#: Nanoseconds after which octets are old.  What was lost was sent again before: RTO begins at 1 s (RFC 6298 §2) and
+#: doubles.
+PATIENCE_TIME: Final = 3_000_000_000
+#: Octets of both directions at which FPDUs are first looked for where there is no startup frame; then at each doubling.
+FIRST_LOOK: Final = 1 << 13
+#: Octets after which no CRC in use is believed, as it goes: two of the longest FPDUs.
+ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
+#: Octets without startup frame or FPDUs after which a connection is taken for another protocol's.
+MOST_LOOKED_AT: Final = 1 << 18
+
+
+class MPAConnection:
+    """A TCP connection that carries MPA, or may.
+
+    Args:
+        connection: the TCP connection.
+        limits: how much is held at most.
+        budget: how long octets may be searched at every place.
+
+    Attributes:
+        frames: the startup frame of each direction, None if it was not found.
+        initiator: the direction in which the Initiator sends, None if it is not known.
+        readers: the reader of each direction, None before Full Operation.
+        rejected: True if the Reply rejects the connection.
+        inferred: True if something that a startup frame tells had to be inferred.
+    """
+
+    __slots__ = (
+        "_budget", "_is_other", "_limits", "_next_look", "_recent", "_searches", "connection", "frames", "inferred", "initiator",
+        "readers", "rejected",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection, limits: Limits, budget: Budget) -> None:
+        self.connection = connection
+        self.frames: list[FoundFrame | None] = [None, None]
+        self.initiator: int | None = None
+        self.readers: list[FPDUReader | None] = [None, None]
+        self.rejected = self.inferred = False
+        self._searches = [KeySearch(half) for half in connection.halves]
+        self._limits = limits
+        self._budget = budget
+        self._recent: deque[int] = deque(maxlen=PATIENCE)
+        self._next_look = FIRST_LOOK
+        self._is_other = False
+
+    @property
+    def is_mpa(self) -> bool:
+        """True once a startup frame was found or FPDUs were inferred."""
+        return self.initiator is not None or self.frames != [None, None]
+
+    @property
+    def first_frame(self) -> int:
+        """The frame by which connections are numbered: of the Request, else of the Reply, else of the first octets."""
+        frames = self.frames if self.initiator is None else [self.frames[self.initiator], self.frames[1 - self.initiator]]
+        found = next((one.frame for one in frames if one is not None), None)
+        return min(half.first_frame for half in self.connection.halves) if found is None else found
+
+    def receive(self, d: int, frame: int, time: int) -> None:
+        """Read on, after the TCP connection received a segment in direction ``d``."""
+        connection = self.connection
+        start, end = connection.received
+        reader, other = self.readers[d], self.readers[1 - d]
+        if other is not None and connection.advanced:
+            other.acknowledge()
+        if reader is not None:
+            self._recent.append(frame)
+            if end > start:
+                reader.receive(start, end)
+            for one in (reader, other):
+                if one is not None and len(one.half.copies):
+                    self._give_up(one, time)
+        elif end > start and not self.rejected:
+            self._search(d, start, end)
+
+    def _give_up(self, reader: FPDUReader, time: int) -> None:
+        """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
+        half = reader.half
+        if half.copies.held > self._limits.held_octets or len(half.copies) > self._limits.held_segments:
+            reader.relieve()
+            return
+        if half.copies.end <= reader.main.edge:
+            return
+        is_old_frame = self._recent[0] if len(self._recent) == PATIENCE else -1
+        since = time - PATIENCE_TIME
+        last_ack = half.peer.last_ack_sent
+        if last_ack is not None and half.copies.least == DropReason.NONE:
+            # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
+            if half.copies.next_start(reader.main.edge) > last_ack:
+                return
+            reader.give_up(lambda frame, when: frame <= is_old_frame or when <= since)
+        else:
+            reader.give_up(lambda frame, when: frame <= is_old_frame and when <= since)
+
+    # --- startup ---
+
+    def _search(self, d: int, start: int, end: int) -> None:
+        half = self.connection.halves[d]
+        if self.frames[d] is None:
+            found = self._searches[d].receive(start, end)
+            if found is not None:
+                self.frames[d] = found
+                self._agree()
+        if self.initiator is None and not self._is_other:
+            held = sum(one.copies.held for one in self.connection.halves)
+            if held >= self._next_look:
+                self._next_look = 2 * held
+                if self.frames == [None, None]:
+                    self._infer(is_over=False)
+                    if self.initiator is None and held >= MOST_LOOKED_AT:
+                        self._is_other = True
+        if self._is_other or self.rejected:
+            # Only a startup frame at its beginning can still make it MPA's.
+            half.forget(end)
+        elif self.readers[d] is None and half.copies.held > self._limits.held_octets:
+            half.forget(half.copies.start + half.copies.held // 2)
+
+    def _agree(self) -> None:
+        """Begin Full Operation once both startup frames are known (RFC 5044 §7.1.1, §7.1.2)."""
+        first, second = self.frames
+        if first is None or second is None or self.initiator is not None:
+            return
+        kinds = [first.startup.kind, second.startup.kind]
+        if sorted(kinds) != ["reply", "request"]:
+            return
+        self.initiator = kinds.index("request")
+        request, reply = (first, second) if self.initiator == 0 else (second, first)
+        if reply.startup.r:
+            self.rejected = True
+            return
+        crc = bool(request.startup.c or reply.startup.c)
+        startup = max((request.frame, request.time), (reply.frame, reply.time))
+        # M asks for Markers in what its sender receives.
+        for d, markers in ((self.initiator, reply.startup.m), (1 - self.initiator, request.startup.m)):
+            found = self.frames[d]
+            assert found is not None
+            self._begin(d, Beginning(found.end, 0, Layout(bool(markers), crc), True), startup)
+        for reader in self.readers:
+            assert reader is not None
+            reader.begin()
+
+    def _begin(self, d: int, beginning: Beginning, startup: Moment) -> None:
+        half = self.connection.halves[d]
+        half.count_from(beginning.origin)
+        self.readers[d] = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
+
+    # --- startup frames that were not captured ---
+
+    def _infer(self, is_over: bool) -> None:
+        """Begin Full Operation without startup frames, if the octets show it; who sent first is called the Initiator."""
+        halves = self.connection.halves
+        found, crc = infer_both(halves, self._budget)
+        if not any(found):
+            return
+        if not is_over and not crc and sum(half.copies.held for half in halves) < ENOUGH_WITHOUT_CRC:
+            return
+        self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
+        self.inferred = True
+        for d, inferred in enumerate(found):
+            if inferred is not None:
+                self._begin(d, beginning_of(halves[d], inferred), (0, 0))
+            elif len(halves[d].copies):
+                self._begin_other(d, crc)
+        for reader in self.readers:
+            if reader is not None:
+                reader.begin()
+
+    def _begin_other(self, d: int, crc: bool) -> None:
+        """Begin a direction that shows too little of its own: without Markers, where a CRC can tell that they are none."""
+        half = self.connection.halves[d]
+        inferred = infer_half(half, self._budget, None, crc)
+        if is_sure(inferred):
+            assert inferred is not None
+            self._begin(d, beginning_of(half, inferred), (0, 0))
+        elif crc:
+            first = half.copies.start
+            self._begin(d, Beginning(first - (1 << 30), 1 << 30, Layout(False, True), False), (0, 0))
+
+    def _infer_from_one(self, d: int) -> None:
+        """Begin Full Operation with the startup frame of one direction alone."""
+        found = self.frames[d]
+        assert found is not None
+        half, other = self.connection.halves[d], self.connection.halves[1 - d]
+        is_request = found.startup.kind == "request"
+        self.initiator, self.inferred = d if is_request else 1 - d, True
+        if found.startup.r and not is_request:
+            self.rejected = True
+            return
+        layout = markers_at(half, found.end, bool(found.startup.c) or None)
+        startup = found.frame, found.time
+        begin_other = self._start_of_other(d, other)
+        if begin_other is not None:
+            there = markers_at(other, begin_other, layout.crc or None)
+            crc = layout.crc or there.crc
+            self._begin(1 - d, Beginning(begin_other, 0, Layout(bool(found.startup.m), crc), True), startup)
+            layout = layout._replace(crc=crc)
+        elif len(other.copies):
+            inferred = infer_half(other, self._budget, bool(found.startup.m), layout.crc or None)
+            if inferred is not None and inferred.confirmations:
+                layout = layout._replace(crc=inferred.crc)
+                self._begin(1 - d, beginning_of(other, inferred), startup)
+        self._begin(d, Beginning(found.end, 0, layout, True), startup)
+        for reader in self.readers:
+            if reader is not None:
+                reader.begin()
+
+    def _start_of_other(self, d: int, other: HalfStream) -> int | None:
+        """Return where Full Operation of the direction without startup frame begins, None if that is not known.
+
+        The Responder acknowledged the whole Request before it sent its Reply.
+        """
+        found = self.frames[d]
+        assert found is not None
+        if found.startup.kind == "request":
+            return None
+        start = other.copies.next_start(-(1 << 61))
+        return start if start < 1 << 61 and other.peer.acked_frame(start - 1, start) <= found.frame else None
+
+    # --- the end ---
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        halves = self.connection.halves
+        if self.initiator is None:
+            for d, half in enumerate(halves):
+                for start, end in list(half.copies.runs()) if self.frames[d] is None else ():
+                    self.frames[d] = self.frames[d] or self._searches[d].receive(start, end, is_over=True)
+            self._agree()
+        if self.initiator is None:
+            one = next((d for d in (0, 1) if self.frames[d] is not None), None)
+            if one is None and not self._is_other:
+                self._infer(is_over=True)
+            elif one is not None and self.frames[1 - one] is None:
+                self._infer_from_one(one)
+        for reader in self.readers:
+            if reader is not None:
+                reader.finish()

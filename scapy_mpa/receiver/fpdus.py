@@ -1,0 +1,823 @@
+"""The FPDUs of one direction in Full Operation: located, placed, delivered (RFC 5044 §4 to §6, §8, appendix A.3, A.4).
+
+In: octets held in a :class:`~scapy_mpa.stream.connection.HalfStream`, and what its receiver acknowledged.  Out:
+:class:`LocatedFPDU` values, each once when nothing captured later can change it (*final*), and once in stream order when
+all before it is (*passed*).  For FPDU k, in frames of the copies chosen for its octets:
+
+    complete(k)  = max(both startup frames, those frames)
+    placed(k)    = complete(k)                      if k is the first, holds a Marker, or was found by scanning
+                 = max(complete(k), placed(k-1))    otherwise
+    delivered(k) = max(complete(j) for j <= k); never after a gap
+
+FPDUs are read along *chains*: each begins where the one before it ends.  The main chain begins with Full Operation.
+Where it waits, for octets not captured yet or for an FPDU that is not final, each Marker begins another chain after it.
+The main chain takes their FPDUs up when it gets there.  An FPDU is final
+
+* at complete(k), if its copies have no reason to be dropped, and its CRC is good; without CRC but with Markers when the
+  next FPDU that holds a Marker agrees; without both at once;
+* otherwise (bad, or of doubtful copies) when its octets are acknowledged, at a limit, or at the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, marker_positions
+from scapy_mpa.receiver.window import JURY, LONGEST_FPDU, Extent, Layout, Window, extent_of
+from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+
+#: As in :mod:`scapy_mpa.values.records`: not all octets of the FPDU are in the capture file.
+CUT: Final = 3
+#: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
+MOST_CHAINS: Final = 1 << 15
+#: Octets of the main chain's run that are looked through for a start while none is known; more are passed by.
+MOST_SEARCHED: Final = 4 * LONGEST_FPDU
+#: Places at which pieces begin that are tried before all others: FPDUs begin with segments (RFC 5044 appendix A.1).
+NEAR_STARTS: Final = 64
+
+Moment = tuple[int, int]
+
+
+class LocatedFPDU(NamedTuple):
+    """One FPDU; offsets count octets of Full Operation, times are nanoseconds since the epoch.
+
+    ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is bad.
+    ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.
+    """
+
+    offset: int
+    header: int
+    ulpdu_length: int
+    end: int
+    markers: int
+    crc: int
+    located_by: int
+    frames: tuple[int, ...]
+    complete: Moment
+    known: Moment
+    opcode: int
+
+
+class Gap(NamedTuple):
+    """Octets [start, end) that no frame brought; ``acknowledged``: the peer had them, so the capture lost them."""
+
+    start: int
+    end: int
+    acknowledged: bool
+
+
+class LeftOut(NamedTuple):
+    """Octets [start, end) that were not believed, the frame that brought the first, and why."""
+
+    start: int
+    end: int
+    frame: int
+    reason: DropReason
+
+
+class Contradiction(NamedTuple):
+    """A Marker and ULPDU_Length name different starts (RFC 5044 §8, code 3): the FPDU's start, the Marker, the moment."""
+
+    offset: int
+    marker: int
+    moment: Moment
+
+
+class Chain:
+    """FPDUs that follow one another by their lengths.
+
+    Attributes:
+        at: the offset at which the next FPDU begins, or from which one is looked for.
+        is_located: whether an FPDU is known to begin at ``at``.
+        is_proven: whether an FPDU of the chain was valid.
+        by_length: whether the length of an FPDU that is not bad named ``at``.
+        known: the moment at which the FPDU before was placed, None if that is not known.
+        edge: where the contiguous octets from ``at`` on end, as far as was looked at.
+        need: the end of the next FPDU by its length, 0 if that is not known.
+        waits: whether the next FPDU is complete but not final.
+        hint: where the length of a bad or cut FPDU leads, -1 if there is none.
+        pending: FPDUs that are valid, but final only when a Marker agrees.
+    """
+
+    __slots__ = ("at", "by_length", "edge", "hint", "is_located", "is_proven", "known", "need", "pending", "tried", "waits")
+
+    def __init__(self, at: int, is_located: bool, known: Moment | None = None) -> None:
+        self.at = at
+        self.edge = at
+        self.need = 0
+        self.hint = -1
+        self.tried = -1
+        self.is_located = is_located
+        self.is_proven = self.by_length = self.waits = False
+        self.known = known
+        self.pending: list[LocatedFPDU] = []
+
+    def go_to(self, start: int) -> None:
+        """Go on with the FPDU at a start that no length names."""
+        self.at, self.is_located, self.by_length = start, True, False
+        self.edge, self.need, self.hint, self.tried, self.waits = max(self.edge, start), 0, -1, -1, False
+
+    def search(self, low: int, hint: int) -> None:
+        """Look for the next start from an offset on."""
+        self.at, self.is_located, self.by_length, self.hint = low, False, False, hint
+        self.edge, self.need, self.tried, self.waits = max(self.edge, low), 0, -1, False
+
+
+class FPDUReader:
+    """Reads the FPDUs of one direction.
+
+    Args:
+        half: its octets.  Offset 0 is the first octet of Full Operation, or, of a capture that begins in the middle,
+            lies before all that can come, where a Marker stands.
+        layout: how FPDUs lie.
+        startup: the moment by which both startup frames were captured.
+        begins_at: the offset from which FPDUs are read.
+        is_beginning: whether that is the first octet of Full Operation.
+
+    Attributes:
+        final: FPDUs that became final, for the owner to take.
+        passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never; to be taken.
+        gaps: octets that no frame brought and that were given up.
+        left_out: octets that were not believed.
+        contradictions: Markers that contradicted lengths.
+        first_error: (frame, offset) of the first error of code 2 or 3, None without one.
+    """
+
+    __slots__ = (
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_is_beginning", "_is_gapless", "_is_over", "_starts", "contradictions",
+        "final", "first_error", "gaps", "half", "layout", "left_out", "main", "passed", "startup",
+    )  # fmt: skip
+
+    def __init__(self, half: HalfStream, layout: Layout, startup: Moment, begins_at: int = 0, is_beginning: bool = True) -> None:
+        self.half = half
+        self.layout = layout
+        self.startup = startup
+        self.main = Chain(begins_at, is_beginning)
+        self.main.is_proven = is_beginning
+        self._is_beginning = is_beginning
+        #: Chains beside the main one, by where they are: ascending, and the chain at each place.
+        self._starts: list[int] = []
+        self._chains: dict[int, Chain] = {}
+        #: Final FPDUs that the main chain has not passed, by offset, and their offsets, ascending.
+        self._ahead: dict[int, LocatedFPDU] = {}
+        self._ahead_offsets: list[int] = []
+        self._delivered = startup[0]
+        self._is_gapless = True
+        self._is_over = False
+        self.final: list[LocatedFPDU] = []
+        self.passed: list[tuple[LocatedFPDU, int]] = []
+        self.gaps: list[Gap] = []
+        self.left_out: list[LeftOut] = []
+        self.contradictions: list[Contradiction] = []
+        self.first_error: tuple[int, int] | None = None
+
+    # --- what happens to the direction ---
+
+    def begin(self) -> None:
+        """Read what was held before it was known that these are FPDUs."""
+        copies = self.half.copies
+        self.half.forget(self.main.at)
+        start = copies.next_start(self.main.at)
+        while start < NEVER:
+            end = copies.edge(start)
+            self.receive(start, end)
+            start = copies.next_start(end)
+
+    def receive(self, start: int, end: int) -> None:
+        """Read what the octets [start, end) complete, which were held just now."""
+        main = self.main
+        if not main.waits or start < main.need:
+            # What competes with an FPDU that waits may make it valid.
+            self._read(main)
+        if (end > main.edge or main.waits) and end > main.at and self.layout.markers:
+            self._read_beyond(max(start, main.at), end)
+        self._forget()
+
+    def acknowledge(self) -> None:
+        """Read what the peer's acknowledgement makes final."""
+        if self.main.waits:
+            self._read(self.main)
+            self._forget()
+
+    def give_up(self, old: Callable[[int, int], bool]) -> None:
+        """Give up a hole if the octets on both sides of it are old and those after it are believed.
+
+        ``old`` tells of a frame and its time whether octets captured then are.
+        """
+        main, copies = self.main, self.half.copies
+        while main.edge < copies.end:
+            start = copies.next_start(main.edge)
+            _, _, _, frame, time, _ = copies.first_piece(start)
+            if not old(frame, time) or not self._is_believed(start):
+                return
+            if main.edge > main.at:
+                _, _, _, frame, time, _ = copies.first_piece(main.edge - 1)
+                if not old(frame, time):
+                    return
+            self._skip_hole(start)
+            self._read(main)
+            self._forget()
+
+    def relieve(self) -> None:
+        """Too much is held: decide what waits, and give up the first hole, or what is not believed after it."""
+        before = self.main.at
+        self._is_over = True
+        self._read(self.main)
+        self._is_over = False
+        if self.main.at == before and not self._go_over_hole():
+            # One run without a start, or an FPDU longer than the limit.
+            self.main.search(self.main.edge, -1)
+        self._read(self.main)
+        self._forget()
+
+    def finish(self) -> None:
+        """Nothing more comes: all that is held is decided."""
+        self._is_over = True
+        self._read(self.main)
+        while self._go_over_hole():
+            self._read(self.main)
+        self._pass_rest()
+        self._forget()
+
+    def _go_over_hole(self) -> bool:
+        """Go to the next run that is believed; those before it are left out.  False if there is none."""
+        main, copies = self.main, self.half.copies
+        while main.edge < self._limit(copies.end):
+            start = copies.next_start(main.edge)
+            if start >= self._limit(NEVER):
+                break
+            if self._is_believed(start):
+                self._skip_hole(start)
+                return True
+            edge = copies.edge(start)
+            self.left_out.append(LeftOut(start, edge, copies.first_piece(start)[3], self._why(start, edge)))
+            main.edge = edge
+        return False
+
+    def _limit(self, end: int) -> int:
+        """Return the offset up to which octets are read: a FIN that the peer acknowledged ends them."""
+        fin = self.half.fin
+        return end if fin is None else min(end, fin)
+
+    def _why(self, start: int, end: int) -> DropReason:
+        return DropReason(self.half.copies.weakest_reason(start, end))
+
+    def _is_believed(self, start: int) -> bool:
+        """Return True if the octets of the run at ``start``, beyond a hole, are the connection's.
+
+        They are unless all their copies may have been dropped, no ACK or SACK covers any of them, and they do not begin
+        within a window of what is believed.
+        """
+        copies, peer = self.half.copies, self.half.peer
+        end = copies.edge(start)
+        if peer.is_acknowledged(start, end):
+            return True
+        reason = copies.weakest_reason(start, end)
+        if reason == DropReason.NONE:
+            return True
+        believed = max(self.half.believed, self.main.at)
+        return reason == DropReason.OVERWINDOW and start <= believed + (peer.rcv_wnd or 0)
+
+    # --- the chains ---
+
+    def _read(self, chain: Chain) -> None:
+        """Read the FPDUs of a chain as far as they are there and final."""
+        copies, main = self.half.copies, self.main
+        limit = self._limit(NEVER)
+        while True:
+            if chain is main and self._ahead and self._pass_ahead():
+                continue
+            at = chain.at
+            if chain.edge <= chain.at or chain.edge < limit:
+                chain.edge = min(copies.edge(max(chain.edge, at)), limit)
+            if not chain.is_located:
+                if not self._locate(chain):
+                    return
+                continue
+            if chain.edge < chain.need or chain.edge < at + 8:
+                if not (self._is_over or (self.layout.markers and not self.layout.crc)):
+                    return
+                if not self._examine_part(chain):
+                    return
+                continue
+            self._read_piece(chain, limit)
+            if chain is main and self._ahead and chain.at in self._ahead:
+                continue
+            if not self._read_one(chain):
+                return
+
+    def _read_piece(self, chain: Chain, limit: int) -> None:
+        """Read the FPDUs that lie whole in the piece at which the chain is, as long as nothing is remarkable."""
+        data, start, end, frame, time, reason = self.half.copies.first_piece(chain.at)
+        if reason or data is None or (self.half.copies.has_rivals(chain.at, end)):
+            return
+        markers_used, crc_used = self.layout
+        at, end = chain.at, min(end, limit)
+        ahead = self._ahead_offsets
+        while True:
+            header = at + MARKER_LENGTH if markers_used and not at & 511 else at
+            index = header - start
+            if header + 4 > end:
+                break
+            ulpdu_length = data[index] << 8 | data[index + 1]
+            fpdu_end = at + 4 + (ulpdu_length + 5 & ~3)
+            markers = 0
+            if markers_used:
+                markers = marker_count(at, fpdu_end - at)
+                fpdu_end += MARKER_LENGTH * markers
+                if not crc_used and markers:
+                    break
+            if fpdu_end > end or (crc_used and crc32c(data[at - start : fpdu_end - start]) != CRC_RESIDUE):
+                break
+            opcode = self._opcode(header, ulpdu_length, data, start)
+            extent = Extent(at, header, ulpdu_length, fpdu_end, markers)
+            self._accept(chain, extent, GOOD if crc_used else UNCHECKED, (frame,), (frame, time), opcode)
+            at = fpdu_end
+            if ahead and at in self._ahead:
+                break
+
+    def _opcode(self, header: int, ulpdu_length: int, data: memoryview, start: int) -> int:
+        """Return the RDMAP opcode of an FPDU, NO_OPCODE if its ULPDU has none (RFC 5040 §4.1)."""
+        if ulpdu_length < 2:
+            return NO_OPCODE
+        at = header + 3
+        if self.layout.markers:
+            # A Marker may stand before or after the first control octet.
+            at = header + 2
+            at += MARKER_LENGTH if not at % MARKER_INTERVAL else 0
+            at += 1
+            at += MARKER_LENGTH if not at % MARKER_INTERVAL else 0
+        return data[at - start] & 0x0F
+
+    def _read_one(self, chain: Chain) -> bool:
+        """Read the FPDU at which the chain is, wherever its octets lie; False if it has to wait."""
+        half, copies, at = self.half, self.half.copies, chain.at
+        extent = self._extent(at, chain.edge)
+        if extent is None:
+            # The length was cut off, or is not there yet.
+            if self._has_cut_header(at, chain.edge):
+                chain.search(at + 4, -1)
+                return True
+            chain.need = at + 8
+            return False
+        if extent.end > chain.edge:
+            chain.need = extent.end
+            if (self.layout.markers and not self.layout.crc) or self._is_over:
+                return self._examine_part(chain)
+            return self._is_rescued(chain, extent)
+        if not copies.is_captured(at, extent.end):
+            frames, *moment = copies.frames(at, extent.end)
+            self._accept(chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent))
+            return True
+        copies.settle(at, extent.end)
+        extent = self._extent(at, chain.edge)
+        if extent is None or extent.end > chain.edge:
+            return False
+        if not self._is_valid(extent) and not copies.make_valid(
+            at, min(chain.edge, at + LONGEST_FPDU), lambda: self._is_whole_and_valid(at, chain.edge)
+        ):
+            return self._read_bad(chain, extent)
+        extent = self._extent(at, chain.edge)
+        assert extent is not None
+        if not self._is_final(chain, at, extent.end) and self._may_change(chain, at, extent.end):
+            chain.need, chain.waits = extent.end, True
+            return False
+        frames, frame, time = copies.frames(at, extent.end)
+        data = copies.octets(at, extent.end)
+        opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
+        self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode)
+        return True
+
+    def _is_rescued(self, chain: Chain, extent: Extent) -> bool:
+        """The next FPDU is not complete by its length: return True if other copies of its header name a shorter one."""
+        copies = self.half.copies
+        if not copies.has_rivals(chain.at, chain.edge):
+            return False
+        return copies.make_valid(chain.at, chain.edge, lambda: self._is_whole_and_valid(chain.at, chain.edge))
+
+    def _extent(self, at: int, edge: int) -> Extent | None:
+        """Return the extent of the FPDU at an offset, None if its length is not held or was cut off."""
+        header = at + MARKER_LENGTH if self.layout.markers and not at % MARKER_INTERVAL else at
+        if header + 2 > edge or not self.half.copies.is_captured(header, header + 2):
+            return None
+        octets = self.half.copies.octets(header, header + 2)
+        return extent_of(at, header, octets[0] << 8 | octets[1], self.layout.markers)
+
+    def _has_cut_header(self, at: int, edge: int) -> bool:
+        header = at + MARKER_LENGTH if self.layout.markers and not at % MARKER_INTERVAL else at
+        return header + 2 <= edge and not self.half.copies.is_captured(header, header + 2)
+
+    def _cut_opcode(self, extent: Extent) -> int:
+        """Return the opcode of an FPDU of which not all octets were captured."""
+        at = extent.header + 3
+        if extent.ulpdu_length < 2 or not self.half.copies.is_captured(extent.header + 2, min(at + 5, extent.end)):
+            return NO_OPCODE
+        data = self.half.copies.octets(extent.header, min(extent.header + 12, at + 5, extent.end))
+        return self._opcode(extent.header, extent.ulpdu_length, data, extent.header)
+
+    def _is_valid(self, extent: Extent) -> bool:
+        if not self.layout.crc and not extent.markers:
+            return True
+        octets = self.half.copies.octets(extent.offset, extent.end)
+        return Window(octets, extent.offset, self.layout).is_valid(extent)
+
+    def _is_whole_and_valid(self, at: int, edge: int) -> bool:
+        extent = self._extent(at, edge)
+        return extent is not None and extent.end <= edge and self._is_valid(extent)
+
+    def _is_final(self, chain: Chain, start: int, end: int) -> bool:
+        """Return True if no copy captured from now on can be chosen for octets: the peer acknowledged them."""
+        return self._is_over or self.half.peer.acked_frame(start, end) != NEVER
+
+    def _may_change(self, chain: Chain, start: int, end: int) -> bool:
+        """Return True if a copy that comes later may be chosen in place of those of a valid FPDU."""
+        reason = self.half.copies.worst_reason(start, end)
+        if reason == DropReason.OVERWINDOW and self.layout.crc and chain is self.main and self._is_gapless:
+            # It joins the stream and its CRC is good: its receiver had room, and the ACK was not captured.
+            return False
+        return reason != DropReason.NONE
+
+    # --- FPDUs that were read ---
+
+    def _accept(
+        self, chain: Chain, extent: Extent, crc: int, frames: tuple[int, ...], latest: Moment, opcode: int
+    ) -> None:
+        """A chain goes on after a whole FPDU."""
+        complete = latest if latest > self.startup else self.startup
+        before = chain.known
+        markers = extent.markers
+        known = complete if markers or not chain.by_length or before is None or before <= complete else before
+        if not extent.offset and self._is_beginning:
+            located_by = START
+        elif chain.by_length and before is not None and before[0] <= known[0]:
+            located_by = LENGTH
+        else:
+            located_by = MARKER if markers else SCAN
+        fpdu = LocatedFPDU(
+            extent.offset, extent.header, extent.ulpdu_length, extent.end, markers, crc, located_by, frames, complete,
+            known, opcode,
+        )  # fmt: skip
+        chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
+        chain.need, chain.waits, chain.is_proven = 0, False, True
+        if self.layout.markers and not self.layout.crc and crc != BAD:
+            if markers:
+                self._confirm(chain)
+            chain.pending.append(fpdu)
+        else:
+            self._finalize(chain, fpdu)
+
+    def _confirm(self, chain: Chain) -> None:
+        """A Marker agrees: what the chain has read is final."""
+        pending, chain.pending = chain.pending, []
+        for fpdu in pending:
+            self._finalize(chain, fpdu)
+
+    def _finalize(self, chain: Chain, fpdu: LocatedFPDU) -> None:
+        """An FPDU is final."""
+        if fpdu.offset not in self._ahead:
+            self.final.append(fpdu)
+        if chain is self.main:
+            self._pass(fpdu)
+        elif fpdu.offset not in self._ahead:
+            self._ahead[fpdu.offset] = fpdu
+            insort(self._ahead_offsets, fpdu.offset)
+
+    def _pass(self, fpdu: LocatedFPDU) -> None:
+        """The main chain passes an FPDU."""
+        if fpdu.complete[0] > self._delivered:
+            self._delivered = fpdu.complete[0]
+        if fpdu.crc == BAD:
+            self._note_error(fpdu.known[0], fpdu.offset)
+        is_delivered = fpdu.crc != BAD and self._is_gapless
+        self.passed.append((fpdu, self._delivered if is_delivered else 0))
+        if fpdu.end > self.half.believed and fpdu.crc != BAD:
+            self._believe(fpdu.end)
+
+    def _believe(self, offset: int) -> None:
+        """Octets up to an offset are the sender's: beyond the window, ACKs were not captured."""
+        half = self.half
+        half.believed = offset
+        edge = half.peer.right_edge
+        half.copies.least = DropReason.OVERWINDOW if edge is not None and offset > edge else DropReason.NONE
+
+    def _note_error(self, frame: int, offset: int) -> None:
+        if self.first_error is None or (frame, offset) < self.first_error:
+            self.first_error = frame, offset
+
+    def _pass_ahead(self) -> bool:
+        """Pass the FPDU at which the main chain is, if it was read before; False if it was not."""
+        main = self.main
+        while self._ahead_offsets and self._ahead_offsets[0] < main.at:
+            # The chain of lengths passed over it: both starts proved right.
+            del self._ahead[self._ahead_offsets.pop(0)]
+        fpdu = self._ahead.get(main.at) if main.is_located else None
+        if fpdu is None:
+            return False
+        del self._ahead[self._ahead_offsets.pop(0)]
+        self._confirm(main)
+        before = main.known
+        if main.by_length and before is not None and before[0] <= fpdu.known[0]:
+            located_by = LENGTH
+        elif not fpdu.offset and self._is_beginning:
+            located_by = START
+        else:
+            located_by = MARKER if fpdu.markers else SCAN
+        main.at, main.known, main.by_length, main.need, main.waits = fpdu.end, fpdu.known, True, 0, False
+        main.edge = max(main.edge, main.at)
+        self._pass(fpdu._replace(located_by=located_by))
+        return True
+
+    # --- where a chain cannot go on ---
+
+    def _read_bad(self, chain: Chain, extent: Extent) -> bool:
+        """The next FPDU is complete and not valid; False if it has to wait."""
+        if not self._is_final(chain, extent.offset, extent.end):
+            chain.need, chain.waits = extent.end, True
+            return False
+        if chain is not self.main:
+            # Only the main chain tells that an FPDU is bad: this one may begin at a wrong place.
+            chain.need, chain.waits = extent.end, True
+            return False
+        if not self.layout.crc:
+            return self._read_contradicted(chain, extent)
+        frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
+        data = self.half.copies.octets(extent.offset, extent.end)
+        opcode = self._opcode(extent.header, extent.ulpdu_length, data, extent.offset)
+        self._accept(chain, extent, BAD, frames, (frame, time), opcode)
+        # Its length is not to be trusted: the next start may lie in it.
+        chain.search(extent.offset + 4, extent.end)
+        return True
+
+    def _read_contradicted(self, chain: Chain, extent: Extent) -> bool:
+        """Without CRC, a Marker names another start than the lengths; False if the Markers after it have to come."""
+        low = chain.pending[0].offset if chain.pending else chain.at
+        low = max(low, chain.at - MOST_SEARCHED, self.half.copies.start)
+        if not self.half.copies.is_captured(low, chain.edge):
+            chain.search(chain.edge, -1)
+            return True
+        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
+        marker = window.contradiction(extent.offset, min(extent.end, chain.edge))
+        if marker is None:
+            return False
+        if not self._is_over and chain.edge < marker + JURY * MARKER_INTERVAL + MARKER_LENGTH:
+            chain.need, chain.waits = max(chain.edge + 1, chain.need), False
+            return False
+        if chain is not self.main:
+            chain.waits = True
+            return False
+        moment = self._moment(extent.offset, marker)
+        self.contradictions.append(Contradiction(extent.offset, marker, moment))
+        self._note_error(moment[0], extent.offset)
+        sure = chain.pending[0].offset if chain.pending else chain.at - 1
+        start = window.start_by_marker(sure + 1, marker)
+        whole = extent.end <= chain.edge
+        if start is None and not whole:
+            return False
+        if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
+            # The Marker is garbled, not the length.
+            frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
+            octets = self.half.copies.octets(extent.offset, extent.end)
+            opcode = self._opcode(extent.header, extent.ulpdu_length, octets, extent.offset)
+            self._accept(chain, extent, UNCHECKED, frames, (frame, time), opcode)
+            return True
+        self._resume_at(chain, window, extent, start)
+        return True
+
+    def _resume_at(self, chain: Chain, window: Window, extent: Extent, start: int) -> None:
+        """Go on at the start that Markers name.  FPDUs whose end the lengths contradict are not told: it is not known."""
+        while chain.pending and chain.pending[-1].end > start:
+            chain.pending.pop()
+        if chain.pending and chain.pending[-1].end == extent.offset and not window.is_plausible(extent):
+            # What follows the last one is no FPDU: the length that is wrong is its own.
+            chain.pending.pop()
+        self._confirm(chain)
+        self._delivered = max(self._delivered, self.half.copies.frames(chain.at, min(start, chain.edge))[1] if start > chain.at else 0)
+        chain.go_to(start)
+
+    def _moment(self, offset: int, marker: int) -> Moment:
+        """Return the moment at which both the length of an FPDU and a Marker were captured."""
+        _, frame, time = self.half.copies.frames(offset, min(offset + 6, marker + MARKER_LENGTH))
+        _, other, other_time = self.half.copies.frames(marker, marker + MARKER_LENGTH)
+        return max((frame, time), (other, other_time), self.startup)
+
+    def _examine_part(self, chain: Chain) -> bool:
+        """The next FPDU is not complete: True if a Marker in it, or that nothing more comes, shows where to go on."""
+        if chain.edge < chain.at + 8 and not self._is_over:
+            return False
+        extent = self._extent(chain.at, chain.edge)
+        if extent is None:
+            return False
+        chain.need = extent.end
+        if extent.end <= chain.edge:
+            return self._read_one(chain)
+        if self.layout.markers and not self.layout.crc:
+            low = chain.at
+            if not marker_positions(low, chain.edge - MARKER_LENGTH + 1) or not self.half.copies.is_captured(low, chain.edge):
+                return False
+            window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
+            if window.contradiction(low, chain.edge) is None:
+                return False
+            return self._read_contradicted(chain, extent)
+        if not self._is_over or chain is not self.main:
+            return False
+        if self._is_rescued(chain, extent):
+            return True
+        return self._examine_cut(chain, extent)
+
+    def _examine_cut(self, chain: Chain, extent: Extent) -> bool:
+        """The octets end before the FPDU does: its length, or the one before, may be wrong.  True if a start follows."""
+        low = chain.at
+        if not self.half.copies.is_captured(low, chain.edge):
+            return False
+        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
+        if self.layout.markers:
+            if window.contradiction(low, chain.edge) is None:
+                return False
+            start = window.start_by_marker(low + 4, low)
+        else:
+            start = self._search(window, low + 4)
+        if start is None:
+            return False
+        chain.go_to(start)
+        return True
+
+    def _skip_hole(self, start: int) -> None:
+        """Give up the octets between the main chain's run and the one at ``start``."""
+        main, half = self.main, self.half
+        self._confirm(main)
+        low = max(main.edge, main.at)
+        self.gaps.append(Gap(low, start, half.peer.acked_frame(low, start) != NEVER))
+        if not (self._is_gapless and not self._is_beginning and not self.passed and self._delivered == self.startup[0]):
+            self._is_gapless = False
+        hint = main.need if main.is_located else -1
+        main.search(start, hint if hint >= start else -1)
+        main.edge, main.known = start, None
+
+    def _locate(self, chain: Chain) -> bool:
+        """Find the first FPDU at ``at`` or after it: the chain's octets hold one whose start a Marker, a CRC or DDP's
+        headers prove."""
+        if chain.edge == chain.tried or chain.edge <= chain.at:
+            return self._go_ahead(chain)
+        # What was searched in vain is searched again when it has grown by a quarter.
+        if chain.tried >= 0 and not self._is_over and chain.edge - chain.tried < (chain.tried - chain.at) // 4:
+            return False
+        chain.tried = chain.edge
+        low = max(chain.at, chain.edge - MOST_SEARCHED)
+        while low < chain.edge and not self.half.copies.is_captured(low, chain.edge):
+            low = self._after_cut(low, chain.edge)
+        if low >= chain.edge:
+            return self._go_ahead(chain)
+        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
+        start = self._start(chain, window, low)
+        first = self._first_ahead(chain)
+        if first is not None and (start is None or first <= start):
+            start = first
+        if start is None:
+            if chain.edge - chain.at > MOST_SEARCHED:
+                chain.at = chain.edge - MOST_SEARCHED // 2 & -MARKER_INTERVAL
+            return False
+        if chain.hint >= 0 and chain.hint < start and window.lengths_lead(chain.hint, start):
+            # Between lie FPDUs that are bad, one after the other.
+            start = chain.hint
+        if self._is_beginning or self.passed:
+            self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
+        chain.go_to(start)
+        return True
+
+    def _after_cut(self, low: int, edge: int) -> int:
+        """Return the offset after the next octets in [low, edge) that were cut off."""
+        copies = self.half.copies
+        while low < edge and copies.first_piece(low)[0] is not None:
+            low = copies.first_piece(low)[2]
+        return copies.first_piece(low)[2] if low < edge else edge
+
+    def _latest(self, start: int, end: int) -> int:
+        return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start) >= end else 0
+
+    def _go_ahead(self, chain: Chain) -> bool:
+        """Go to the first FPDU that was read beyond the main chain, if its octets join the chain's run."""
+        first = self._first_ahead(chain)
+        if first is None or first > chain.edge:
+            return False
+        chain.go_to(first)
+        return True
+
+    def _first_ahead(self, chain: Chain) -> int | None:
+        if chain is not self.main:
+            return None
+        index = bisect_left(self._ahead_offsets, chain.at)
+        return self._ahead_offsets[index] if index < len(self._ahead_offsets) else None
+
+    def _start(self, chain: Chain, window: Window, low: int) -> int | None:
+        """Return the next start that proves right in a window."""
+        crc, hint = self.layout.crc, chain.hint
+        if window.start <= hint < window.end and (crc or not self.layout.markers):
+            extent = window.extent(hint)
+            if extent is not None and (window.lengths_lead_to_valid(hint, 1) if crc else window.is_plausible(extent)):
+                return hint
+        if not self.layout.markers:
+            return self._search(window, low)
+        named = window.start_by_marker(low, low)
+        if crc and hint >= 0:
+            # After a bad FPDU one that holds no Marker may come first.
+            return self._search(window, low, window.end if named is None else named) or named
+        return named
+
+    def _search(self, window: Window, low: int, high: int | None = None) -> int | None:
+        near = self.half.copies.segment_starts(low, window.end, NEAR_STARTS)
+        if self.layout.crc:
+            return window.start_by_crc(low, window.end if high is None else high, near)
+        return window.start_by_headers(low, near)
+
+    # --- beyond the main chain ---
+
+    def _read_beyond(self, start: int, end: int) -> None:
+        """Read FPDUs that new octets [start, end) complete beyond a hole, or beyond an FPDU that waits."""
+        index = max(0, bisect_right(self._starts, start) - 1)
+        covered = start
+        for at in self._starts[index:]:
+            if at >= end:
+                break
+            chain = self._chains[at]
+            if chain.at <= self.main.at:
+                self._remove(at)
+                continue
+            if chain.need and chain.need <= start and chain.edge < start:
+                continue
+            self._continue(at, chain)
+            if chain.is_proven or chain.need > end:
+                covered = max(covered, chain.at, chain.need)
+        low = max(self.main.at + 4, covered - MARKER_LENGTH + 1)
+        copies = self.half.copies
+        edge = min(copies.edge(start), self._limit(NEVER))
+        for marker in marker_positions(low, min(end, edge) - MARKER_LENGTH + 1):
+            if marker < covered or not copies.is_captured(marker, marker + MARKER_LENGTH):
+                continue
+            covered = max(covered, self._begin_chain(marker))
+
+    def _begin_chain(self, marker: int) -> int:
+        """Begin a chain at the start that a Marker names; return the offset up to which it read."""
+        copies, main = self.half.copies, self.main
+        window = Window(copies.octets(marker, marker + MARKER_LENGTH), marker, self.layout)
+        for start in window.starts_named_by(marker):
+            if start <= main.at or start in self._ahead or start in self._chains or len(self._chains) >= MOST_CHAINS:
+                continue
+            chain = Chain(start, True)
+            self._add(start, chain)
+            self._continue(start, chain)
+            if chain.is_proven:
+                return chain.at
+        return marker
+
+    def _continue(self, at: int, chain: Chain) -> None:
+        """Read on along a chain beside the main one; it stops where another one began."""
+        if self.half.copies.next_start(chain.at) > chain.at:
+            return
+        self._read(chain)
+        fpdu = self._ahead.get(chain.at)
+        while fpdu is not None and chain.at != at:
+            chain.at, chain.known, chain.by_length = fpdu.end, fpdu.known, True
+            chain.edge, chain.need, chain.waits = max(chain.edge, chain.at), 0, False
+            fpdu = self._ahead.get(chain.at)
+            if fpdu is None:
+                self._read(chain)
+                fpdu = self._ahead.get(chain.at)
+        if chain.at != at:
+            self._remove(at)
+            if chain.at not in self._chains:
+                self._add(chain.at, chain)
+
+    def _add(self, at: int, chain: Chain) -> None:
+        self._chains[at] = chain
+        insort(self._starts, at)
+
+    def _remove(self, at: int) -> None:
+        del self._chains[at]
+        del self._starts[bisect_left(self._starts, at)]
+
+    # --- what is needed no more ---
+
+    def _pass_rest(self) -> None:
+        """At the end, pass what was read beyond the main chain, and what its chains still hold."""
+        self._confirm(self.main)
+        for at in list(self._starts):
+            self._confirm(self._chains[at])
+        while self._ahead_offsets:
+            first = self._ahead_offsets[0]
+            if first != self.main.at:
+                self.main.go_to(first)
+            if not self._pass_ahead():
+                break
+
+    def _forget(self) -> None:
+        """Let go of the octets that nobody reads again."""
+        main = self.main
+        self.half.forget(main.pending[0].offset if main.pending else main.at)
+        while self._starts and self._starts[0] <= main.at:
+            self._remove(self._starts[0])

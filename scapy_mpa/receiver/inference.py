@@ -1,0 +1,93 @@
+"""Full Operation where a startup frame was not captured: Markers, CRC and where FPDUs lie, from the octets alone.
+
+It only says where and how the one :class:`~scapy_mpa.receiver.fpdus.FPDUReader` begins.  The evidence of octets is
+counted by :mod:`scapy_mpa.infer.inference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.infer.inference import HALF_BITS, Budget, Inferred, Run, infer, is_enough
+from scapy_mpa.receiver.window import Layout, Window
+from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
+
+#: Octets of one run that are examined: four of the longest FPDUs.
+MOST_EXAMINED: Final = 1 << 18
+
+
+class Beginning(NamedTuple):
+    """Where Full Operation of a direction begins: the offset that counts as 0, and from which FPDUs are read.
+
+    ``is_beginning`` tells whether an FPDU, the first one, is known to begin there.
+    """
+
+    origin: int
+    begins_at: int
+    layout: Layout
+    is_beginning: bool
+    inferred: Inferred | None = None
+
+
+def infer_half(half: HalfStream, budget: Budget, markers: bool | None, crc: bool | None) -> Inferred | None:
+    """Return what the octets of a direction show, None if nothing."""
+    runs = []
+    for start, end in half.copies.runs():
+        end = min(end, start + MOST_EXAMINED)
+        if half.copies.is_captured(start, end):
+            runs.append(Run(start, bytes(half.copies.octets(start, end))))
+    return infer(runs, budget, markers, crc)
+
+
+def infer_both(halves: Sequence[HalfStream], budget: Budget) -> tuple[list[Inferred | None], bool]:
+    """Return what each direction shows without any startup frame, and whether CRCs are in use.
+
+    Nothing is returned for a direction that contradicts the stronger one: CRCs are in use in both or in none (RFC 5044
+    §7.1.1).
+    """
+    found = [infer_half(half, budget, None, None) if len(half.copies) else None for half in halves]
+    sure = [one for one in found if one is not None and one.confirmations]
+    if not sure or not is_enough(sure):
+        return [None, None], False
+    crc = max(sure, key=lambda one: one.bits).crc
+    agreeing = [one if one is not None and one.crc == crc else None for one in found]
+    return agreeing, crc
+
+
+def beginning_of(half: HalfStream, inferred: Inferred) -> Beginning:
+    """Return where the FPDUs of a direction begin that was inferred.
+
+    Offsets count from a place before anything that can still come, at which a Marker may stand.
+    """
+    layout = Layout(inferred.markers, inferred.crc)
+    if half.start is not None and inferred.first == half.start and inferred.markers and inferred.crc:
+        if (half.start - inferred.grid) % MARKER_INTERVAL == 0:
+            return Beginning(half.start, 0, layout, True, inferred)  # as culley-02 begins
+    first = half.copies.start
+    shift = LARGEST_WINDOW
+    shift += (first - inferred.grid) % MARKER_INTERVAL if inferred.markers else (first - inferred.first) % 4
+    return Beginning(first - shift, shift, layout, False, inferred)
+
+
+def is_sure(inferred: Inferred | None) -> bool:
+    """Return True if a direction shows enough by itself, MPA being known on its connection."""
+    return inferred is not None and inferred.bits >= HALF_BITS
+
+
+def markers_at(half: HalfStream, origin: int, crc: bool | None) -> Layout:
+    """Return how FPDUs lie behind a startup frame whose peer's was not captured: the first octets tell.
+
+    A Marker stands first, and its four octets are zero; ULPDU_Length is not.
+    """
+    edge = half.copies.edge(origin)
+    data = half.copies.octets(origin, min(edge, origin + MOST_EXAMINED)) if edge > origin else memoryview(b"")
+    best = Layout(bytes(data[:4]) == bytes(4), bool(crc))
+    for markers in (False, True):
+        window = Window(data, 0, Layout(markers, True))
+        extent = window.extent(0)
+        if extent is not None and extent.end <= window.end and window.is_valid(extent):
+            return Layout(markers, True)
+    return best

@@ -1,0 +1,53 @@
+"""The receiver: captured segments of any number of connections in, MPA connections and their FPDUs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scapy_mpa.infer.inference import Budget
+from scapy_mpa.receiver.connection import MPAConnection
+from scapy_mpa.stream.connection import Connection, Flows
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.segment import Segment
+
+
+class Receiver:
+    """Receives the segments of a capture.
+
+    Feed it segments in the order of capture, a list at a time; call :meth:`finish` at the end.
+
+    Args:
+        limits: how much is held at most.
+    """
+
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._budget = Budget()
+        self._flows = Flows(self._make_user)
+
+    def _make_user(self, connection: Connection) -> MPAConnection:
+        return MPAConnection(connection, self._limits, self._budget)
+
+    def receive(self, seg: Segment) -> MPAConnection | None:
+        """Receive one segment; return the connection that it belongs to, None if it is left out."""
+        connection, d = self._flows.receive(seg)
+        if connection is None:
+            return None
+        mpa: MPAConnection = connection.user
+        mpa.receive(d, seg.frame, seg.time)
+        return mpa
+
+    def feed(self, segments: Iterable[Segment]) -> None:
+        """Receive segments in the order of capture."""
+        for seg in segments:
+            self.receive(seg)
+
+    def finish(self) -> list[tuple[bytes, MPAConnection]]:
+        """Decide all that is held; return the MPA connections in their order, each with the key of its direction 0."""
+        found = []
+        for key, connection in self._flows:
+            mpa: MPAConnection = connection.user
+            mpa.finish()
+            if mpa.is_mpa:
+                found.append((key, mpa))
+        return sorted(found, key=lambda one: one[1].first_frame)

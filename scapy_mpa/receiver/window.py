@@ -1,0 +1,224 @@
+"""What contiguous octets say about FPDUs: extents, CRCs, Markers, and where an FPDU may begin (RFC 5044 §4.1 to §4.4).
+
+A :class:`Window` only answers questions; it changes nothing and keeps nothing.  Offsets count from the first octet of
+Full Operation, where the first Marker stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
+from scapy_mpa.framing.markers import (
+    LONGEST_FPDU,
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    expected_fpduptr,
+    fpdu_start_of,
+    marker_count,
+    marker_positions,
+)
+from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER, is_plausible_control
+
+#: Bad FPDUs in a row over which lengths are followed to a good one: a bound of time.
+MOST_BAD_IN_A_ROW: Final = 16
+#: Markers that are compared where, without CRC, one of them contradicts the lengths: the one garbled Marker is outvoted
+#: by the next, and three more hold against two garbled ones.
+JURY: Final = 4
+#: FPDUs in a row that must look like DDP Segments where there is neither CRC nor Marker: 12 bits each that chance must
+#: meet (RFC 5041 §4.1, RFC 5040 §4.1), so 2^-48 for each place tried.
+ENOUGH_HEADERS: Final = 4
+#: Octets over which CRCs are computed in one search at places where no DDP header stands: a bound of time.
+MOST_CRC_OCTETS: Final = 1 << 22
+#: FPDUPTR's low two bits are not compared (RFC 5044 §4.3).
+_COMPARED: Final = 0xFFFC
+
+
+class Layout(NamedTuple):
+    """How FPDUs lie in a direction: whether there are Markers, whether CRCs are in use."""
+
+    markers: bool
+    crc: bool
+
+
+class Extent(NamedTuple):
+    """Where an FPDU lies by its length: its first octet, its ULPDU_Length field and value, its end, its Markers."""
+
+    offset: int
+    header: int
+    ulpdu_length: int
+    end: int
+    markers: int
+
+
+def extent_of(offset: int, header: int, ulpdu_length: int, markers: bool) -> Extent:
+    """Return the extent of an FPDU from its ULPDU_Length (RFC 5044 §4.1, §4.3)."""
+    end = offset + 4 + (ulpdu_length + 5 & ~3)
+    count = marker_count(offset, end - offset) if markers else 0
+    return Extent(offset, header, ulpdu_length, end + MARKER_LENGTH * count, count)
+
+
+class Window:
+    """Contiguous octets ``data`` from offset ``start`` on, with FPDUs of a layout."""
+
+    __slots__ = ("data", "end", "layout", "start")
+
+    def __init__(self, data: memoryview, start: int, layout: Layout) -> None:
+        self.data = data
+        self.start = start
+        self.end = start + len(data)
+        self.layout = layout
+
+    def extent(self, at: int) -> Extent | None:
+        """Return the extent of the FPDU at an offset, None if its ULPDU_Length is not all there."""
+        header = at + MARKER_LENGTH if self.layout.markers and not at % MARKER_INTERVAL else at
+        index = header - self.start
+        if header + 2 > self.end or at < self.start:
+            return None
+        return extent_of(at, header, self.data[index] << 8 | self.data[index + 1], self.layout.markers)
+
+    def is_valid(self, extent: Extent) -> bool:
+        """Return True if a whole FPDU is what its sender sent: by its CRC, without CRC by its Markers."""
+        if self.layout.crc:
+            return bool(crc32c(self.data[extent.offset - self.start : extent.end - self.start]) == CRC_RESIDUE)
+        return not extent.markers or self.contradiction(extent.offset, extent.end) is None
+
+    def contradiction(self, offset: int, end: int) -> int | None:
+        """Return the first Marker in [offset, end) that names another start than ``offset``, None if there is none."""
+        for marker in marker_positions(offset, min(end, self.end - MARKER_LENGTH + 1)):
+            if not self.names(marker, offset):
+                return marker
+        return None
+
+    def names(self, marker: int, offset: int) -> bool:
+        """Return True if a Marker says that it stands in the FPDU at an offset, counted from either origin."""
+        index = marker - self.start
+        found = (self.data[index + 2] << 8 | self.data[index + 3]) & _COMPARED
+        return found == expected_fpduptr(marker, offset) & _COMPARED or (
+            found == expected_fpduptr(marker, offset, "first-octet") & _COMPARED
+        )
+
+    def is_whole_and_valid(self, at: int) -> bool:
+        """Return True if a valid FPDU begins at an offset; one without ULPDU would be found anywhere in zeros."""
+        extent = self.extent(at)
+        return extent is not None and extent.ulpdu_length > 1 and extent.end <= self.end and self.is_valid(extent)
+
+    def lengths_lead_to_valid(self, at: int, most: int = MOST_BAD_IN_A_ROW) -> bool:
+        """Return True if lengths lead from an offset to a valid FPDU, over at most ``most`` - 1 that are not."""
+        for _ in range(most):
+            extent = self.extent(at)
+            if extent is None or extent.end > self.end:
+                return False
+            if self.is_valid(extent):
+                return True
+            at = extent.end
+        return False
+
+    def lengths_lead(self, at: int, start: int) -> bool:
+        """Return True if lengths lead from one offset exactly to another."""
+        while at < start and (extent := self.extent(at)) is not None:
+            at = extent.end
+        return at == start
+
+    def agreeing(self, at: int, first: int) -> int:
+        """Count the Markers at ``first`` or after it that agree with the lengths from an FPDU on, until one does not."""
+        count = 0
+        while count < JURY:
+            extent = self.extent(at)
+            if extent is None:
+                break
+            for marker in marker_positions(max(at, first), min(extent.end, self.end - MARKER_LENGTH + 1)):
+                if not self.names(marker, at):
+                    return count
+                count += 1
+            at = extent.end
+        return count
+
+    def start_by_marker(self, low: int, first: int) -> int | None:
+        """Return the first start, at ``low`` or after it, that a Marker at ``first`` or after it names and that proves
+        right: by a CRC to which lengths lead, without CRC by two Markers that agree."""
+        for marker in marker_positions(max(first, self.start), self.end - MARKER_LENGTH + 1):
+            for start in self.starts_named_by(marker):
+                if start >= max(low, self.start) and self.proves_right(start, marker):
+                    return start
+        return None
+
+    def starts_named_by(self, marker: int) -> list[int]:
+        """Return where the FPDU that holds a Marker may begin, the likeliest first (RFC 5044 §4.3)."""
+        index = marker - self.start
+        named = fpdu_start_of(marker, self.data[index + 2] << 8 | self.data[index + 3])
+        return [start for start, _ in named if not start % 4]
+
+    def proves_right(self, start: int, marker: int) -> bool:
+        """Return True if an FPDU that holds a Marker begins at a start: by CRC, without CRC by this Marker and the next."""
+        extent = self.extent(start)
+        if extent is None or marker >= extent.end:
+            return False
+        if self.layout.crc:
+            return self.lengths_lead_to_valid(start)
+        return self.agreeing(start, marker) >= min(2, len(marker_positions(marker, self.end - MARKER_LENGTH + 1)))
+
+    def start_by_crc(self, low: int, high: int, near: Iterable[int]) -> int | None:
+        """Return the first start in [low, high) whose FPDU has a good CRC; ``near`` is tried first (RFC 5044 §4.4).
+
+        Starts at which a DDP header stands come next, then all others as far as MOST_CRC_OCTETS allows.
+        """
+        low = max(low, self.start)
+        low += -low % 4
+        sure = next((at for at in near if low <= at < high and not at % 4 and self.is_whole_and_valid(at)), None)
+        high = min(high, self.end) if sure is None else sure
+        lead = self.layout.markers
+        octets = bytes(self.data[low - self.start : high - self.start + 4])
+        for found in PLAUSIBLE_HEADER.finditer(octets):
+            at = low + found.start()
+            if lead and not (at - MARKER_LENGTH) % MARKER_INTERVAL:
+                at -= MARKER_LENGTH
+            if not at % 4 and low <= at < high and self.is_whole_and_valid(at):
+                return at
+        budget = MOST_CRC_OCTETS
+        for at in range(low, high, 4):
+            extent = self.extent(at)
+            if extent is None or extent.end > self.end or extent.ulpdu_length < 2:
+                continue
+            budget -= extent.end - at
+            if budget < 0:
+                break
+            if self.is_valid(extent):
+                return at
+        return sure
+
+    def start_by_headers(self, low: int, near: Iterable[int]) -> int | None:
+        """Return the first start from which FPDUs without Markers and CRC follow one another by DDP's headers."""
+        low = max(low, self.start)
+        low += -low % 4
+        for at in near:
+            if at >= low and not at % 4 and self.headers_follow(at):
+                return at
+        for found in PLAUSIBLE_HEADER.finditer(bytes(self.data[low - self.start :])):
+            at = low + found.start()
+            if not at % 4 and self.headers_follow(at):
+                return at
+        return None
+
+    def headers_follow(self, at: int, count: int = ENOUGH_HEADERS) -> bool:
+        """Return True if so many FPDUs follow, by their lengths and by the control octets of DDP and RDMAP."""
+        for _ in range(count):
+            extent = self.extent(at)
+            if extent is None or extent.ulpdu_length < 14 or not self.is_plausible(extent):
+                return False
+            at = extent.end
+        return True
+
+    def is_plausible(self, extent: Extent) -> bool:
+        """Return True if DDP could have sent the control octets of an FPDU (RFC 5041 §4.1, RFC 5040 §4.1)."""
+        at, control = extent.header + 2, bytearray()
+        for _ in range(2):
+            if self.layout.markers and not at % MARKER_INTERVAL:
+                at += MARKER_LENGTH
+            control += self.data[at - self.start : at - self.start + 1]
+            at += 1
+        return is_plausible_control(bytes(control))
+
+
+__all__ = ["LONGEST_FPDU", "Extent", "Layout", "Window", "extent_of"]

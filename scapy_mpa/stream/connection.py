@@ -1,0 +1,328 @@
+"""TCP connections of a capture: which one a segment belongs to, and what it says of both directions.
+
+In: captured segments, in the order of capture.  Out: octets held in the :class:`HalfStream` of their direction, and what
+the peer acknowledged there.  A SYN that is no retransmission begins a connection *beside* those known on the same
+addresses and ports; a segment belongs to the one that its sequence and acknowledgement numbers fit best.  So a late
+duplicate goes to the connection that it comes from, and a forged SYN begins one in which nobody sends.
+
+Nothing here knows MPA: :attr:`Connection.user` is whoever reads the octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy
+from scapy_mpa.stream.drop_reason import LARGEST_SHIFT, NEAR, DropReason
+from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.stream.sequence_space import SequenceSpace
+from scapy_mpa.values.options import announced, sacked_by, timestamps_of
+from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment, checksum_is_wrong, reverse_key
+
+#: Connections on the same addresses and ports that nobody reads and that are kept: SYNs that nobody answered, strays.
+MOST_UNREAD: Final = 8
+#: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt: the
+#: largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
+MOST_BEFORE_SYN: Final = 1 << 20
+#: Distance in octets at which a number fits a connection no better than any other.
+FAR: Final = 1 << 30
+#: Octets within which one number speaks for a connection although the other one is far: a hole lies between.
+CLOSE: Final = 1 << 20
+#: FINs of a direction that are remembered while nobody has acknowledged one.
+MOST_FINS: Final = 8
+
+
+class HalfStream:
+    """One direction of a TCP connection (RFC 9293 §3.3).
+
+    Offsets count from the first sequence number known, or from where :meth:`count_from` said.
+
+    Attributes:
+        space: where its sequence numbers are.
+        peer: what is known of its receiver.
+        copies: its octets.
+        start: the offset of the first octet after the SYN, None while no SYN was captured.
+        fin: the offset of the FIN that the peer acknowledged, None if there is none.
+        needed: octets below this offset are not held any more.
+        believed: the offset up to which octets are known to be the sender's.
+        highest: the offset after the highest octet captured.
+        first_frame: the first frame with octets.
+    """
+
+    __slots__ = (
+        "_fins", "believed", "copies", "fin", "first_frame", "highest", "needed", "peer", "shift_count", "space", "start",
+        "syn_length",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.space = SequenceSpace()
+        self.peer = PeerState()
+        self.copies = Copies(self.peer)
+        self.start: int | None = None
+        self.fin: int | None = None
+        self._fins: list[int] = []
+        self.needed = -NEVER
+        self.believed = self.highest = -NEVER
+        self.first_frame = NEVER
+        #: The window shift that its sender announced (RFC 7323 §2): -1 before its SYN, None if it does not scale.
+        self.shift_count: int | None = -1
+        #: Octets that its SYN carried.
+        self.syn_length = 0
+
+    @property
+    def is_known(self) -> bool:
+        """True once a sequence number of this direction is known."""
+        return self.space.base is not None
+
+    def begin(self, seq: int, is_syn: bool) -> None:
+        """Count offsets from a sequence number: that after a SYN, or any."""
+        self.space.begin(seq)
+        self.start = 0 if is_syn else None
+
+    def misfit(self, seq: int) -> int:
+        """Return the distance in octets of a sequence number from this direction, at most FAR.
+
+        It is FAR for what lies before the SYN, or beyond the FIN that the peer acknowledged.
+        """
+        distance, offset = self.space.nearest(seq)
+        if (self.start is not None and offset < self.start - 1) or (self.fin is not None and offset > self.fin + 1):
+            return FAR
+        return min(distance, FAR)
+
+    def may_begin_at(self, seq: int, octets: int) -> bool:
+        """Return True if a sequence number may be that of the first octet, or follow so many octets of the SYN."""
+        distance, offset = self.space.nearest(seq)
+        if distance > NEAR:
+            return False
+        return 0 <= offset - self.start <= octets if self.start is not None else -MOST_BEFORE_SYN <= offset <= 0
+
+    def hold(self, start: int, end: int, copy: Copy) -> bool:
+        """Hold the octets [start, end) of a segment; False if all of them were read before."""
+        if end <= self.needed:
+            return False
+        if start < self.needed:
+            data = copy.data[self.needed - start :] if copy.data is not None else None
+            copy, start = copy._replace(data=data), self.needed
+        self.first_frame = min(self.first_frame, copy.frame)
+        self.highest = max(self.highest, end)
+        self.copies.add(start, end, copy)
+        return True
+
+    def note_fin(self, offset: int) -> None:
+        """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
+        if offset not in self._fins:
+            self._fins = [*self._fins[1 - MOST_FINS :], offset]
+
+    def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
+        """Take an acknowledgement of the peer; True if it advanced."""
+        advanced = self.peer.acknowledge(frame, ack, window)
+        if self._fins and ack == self.peer.last_ack_sent:
+            self.fin = ack - 1 if ack - 1 in self._fins else None
+        return advanced
+
+    def forget(self, below: int) -> None:
+        """Let go of the octets below an offset, all of which were read."""
+        if below > self.needed:
+            self.needed = below
+            self.copies.drop(below)
+            self.peer.forget(below)
+
+    def count_from(self, origin: int) -> None:
+        """Count offsets from what is now ``origin``."""
+        self.space.shift(origin)
+        self.copies.shift(origin)
+        self.peer.shift(origin)
+        self.needed, self.believed, self.highest = self.needed - origin, self.believed - origin, self.highest - origin
+        self.start = None if self.start is None else self.start - origin
+        self.fin = None if self.fin is None else self.fin - origin
+        self._fins = [fin - origin for fin in self._fins]
+
+
+class Connection:
+    """A TCP connection: two directions, 0 and 1, as those of its :class:`Flow`.
+
+    Attributes:
+        halves: both directions.
+        user: who reads its octets.
+        last_frame: the last segment's.
+        received: of the last segment: the offsets of its octets, empty if it brought none that is held.
+        advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
+    """
+
+    __slots__ = ("advanced", "halves", "last_frame", "received", "user")
+
+    def __init__(self) -> None:
+        self.halves = HalfStream(), HalfStream()
+        self.user: Any = None
+        self.last_frame = 0
+        self.received = 0, 0
+        self.advanced = False
+
+    def misfit(self, seg: Segment, d: int) -> int | None:
+        """Return how far a segment is from this connection, None if it cannot belong to it (RFC 9293 §3.10.7.4)."""
+        half, other = self.halves[d], self.halves[1 - d]
+        known = [half.misfit(seg.seq)] if half.is_known else []
+        if other.is_known and seg.flags & ACK_FLAG:
+            known.append(other.misfit(seg.ack))
+        # Where a hole makes one of them far, the other must be the closer.
+        if not known or min(known) > (NEAR if max(known) < FAR else CLOSE):
+            return None
+        return sum(known)
+
+    def accept_syn(self, seg: Segment, d: int) -> bool:
+        """Receive a SYN or SYN-ACK if it is this connection's (RFC 9293 §3.5)."""
+        half, other = self.halves[d], self.halves[1 - d]
+        first = (seg.seq + 1) & SEQ_MASK
+        if seg.flags & ACK_FLAG:
+            if not other.is_known or not other.may_begin_at(seg.ack, other.syn_length):
+                return False
+        elif not half.is_known and other.is_known and (other.start is None or len(other.copies)):
+            return False  # not the SYN of a simultaneous open
+        if not half.is_known or ((half.start is None or seg.flags & ACK_FLAG) and not len(half.copies)):
+            half.begin(first, True)
+        elif not half.may_begin_at(first, 0):
+            return False
+        elif half.start is None:
+            half.start = half.space.offset_of(first, 0, None)
+        options = announced(seg)
+        half.shift_count = -1 if options is None else options.shift
+        half.syn_length = seg.length
+        self.receive(seg._replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
+        return True
+
+    def receive(self, seg: Segment, d: int, is_syn: bool = False) -> None:
+        """Receive a segment that belongs to this connection, sent in direction ``d``."""
+        half, other = self.halves[d], self.halves[1 - d]
+        frame, time, _, seq, ack, flags, buffer, first, last, tcp, length = seg
+        self.last_frame, self.advanced, self.received = frame, False, (0, 0)
+        if not half.is_known:
+            half.begin(seq, False)
+        offset = half.space.offset_of(seq, length, half.peer.rcv_wnd)
+        stamps = timestamps_of(seg) if tcp >= 0 else None
+        reason = half.peer.drop_reason(offset, offset + length, stamps[0] if stamps else None, half.believed)
+        if half.fin is not None and offset + length > half.fin and length:
+            reason = max(reason, DropReason.AFTER_FIN)
+        if flags & ACK_FLAG:
+            if not other.is_known:
+                other.begin(ack, False)
+            elif not -CLOSE < other.space.distance_from_last(ack) < CLOSE and (
+                other.space.nearest(ack)[0] > NEAR >= half.space.nearest(seq)[0]
+            ):
+                reason = max(reason, DropReason.INVALID_ACK)
+            if reason < DropReason.INVALID_ACK:
+                window = None
+                if tcp >= 0:
+                    window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
+                if stamps:
+                    other.peer.echo(stamps[1])
+                wnd = other.peer.rcv_wnd
+                if tcp >= 0 and first - tcp > 32:
+                    for low, high in sacked_by(seg):
+                        other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
+                self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
+        if length and half.hold(
+            offset,
+            offset + length,
+            Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last]))),
+        ):
+            self.received = offset, offset + length
+        if flags & FIN and reason == DropReason.NONE:
+            half.note_fin(offset + length)
+
+    def _shift_count(self, d: int) -> int:
+        """Return by how much the windows that a side sends are shifted: the most there is where a SYN was not captured."""
+        mine, others = self.halves[d].shift_count, self.halves[1 - d].shift_count
+        if mine is None or others is None:
+            return 0
+        return LARGEST_SHIFT if mine < 0 or others < 0 else mine
+
+
+class Flow:
+    """The connections on one pair of addresses and ports."""
+
+    __slots__ = ("_make_user", "connections", "key")
+
+    def __init__(self, key: bytes, make_user: Callable[[Connection], Any]) -> None:
+        self.key = key
+        self.connections: list[Connection] = []
+        self._make_user = make_user
+
+    def receive(self, seg: Segment, d: int) -> Connection | None:
+        """Receive a segment; return the connection that it belongs to, None if it is left out."""
+        if seg.flags & (RST | PATH_MTU) or seg.flags & SYN and seg.flags & FIN:
+            return None
+        connections = self.connections
+        if seg.flags & SYN:
+            for connection in reversed(connections):
+                if connection.accept_syn(seg, d):
+                    return connection
+            connection = self._new()
+            if seg.flags & ACK_FLAG:
+                connection.halves[1 - d].begin(seg.ack, True)
+            connection.accept_syn(seg, d)
+            return connection
+        if len(connections) == 1:
+            only = connections[0]
+            if only.halves[d].is_known and -CLOSE < only.halves[d].space.distance_from_last(seg.seq) < CLOSE:
+                only.receive(seg, d)
+                return only
+        best, least = None, 4 * FAR
+        for connection in reversed(connections):
+            misfit = connection.misfit(seg, d)
+            if misfit is not None and misfit < least:
+                best, least = connection, misfit
+        if best is None:
+            best = self._new()
+        best.receive(seg, d)
+        return best
+
+    def _new(self) -> Connection:
+        unread = [connection for connection in self.connections if not connection.user.is_mpa]
+        if len(unread) > MOST_UNREAD:
+            self.connections.remove(min(unread, key=lambda connection: connection.last_frame))
+        connection = Connection()
+        connection.user = self._make_user(connection)
+        self.connections.append(connection)
+        return connection
+
+
+class Flows:
+    """All pairs of addresses and ports of a capture."""
+
+    def __init__(self, make_user: Callable[[Connection], Any]) -> None:
+        self._make_user = make_user
+        self._directions: dict[bytes, tuple[Flow, int]] = {}
+        self._flows: list[Flow] = []
+
+    def receive(self, seg: Segment) -> tuple[Connection | None, int]:
+        """Receive a segment; return its connection and the direction in which it was sent."""
+        found = self._directions.get(seg.key)
+        if found is None:
+            flow = Flow(seg.key, self._make_user)
+            found = self._directions[seg.key] = flow, 0
+            self._directions.setdefault(reverse_key(seg.key), (flow, 1))
+            self._flows.append(flow)
+        return found[0].receive(seg, found[1]), found[1]
+
+    def __iter__(self) -> Iterator[tuple[bytes, Connection]]:
+        """Yield all connections, with the key of their direction 0."""
+        for flow in self._flows:
+            for connection in flow.connections:
+                yield flow.key, connection
+
+
+def checksum_of(seg: Segment) -> int:
+    """Return RIGHT, WRONG or UNKNOWN for the TCP checksum of a segment (RFC 9293 §3.1).
+
+    It is UNKNOWN where nothing follows from it: no header, octets cut off, zero, or the sum that offloading leaves.
+    """
+    if seg.tcp < 0 or seg.end - seg.start != seg.length:
+        return UNKNOWN
+    octets = seg.buffer[seg.tcp : seg.end]
+    pseudo = int.from_bytes(seg.key[:-4], "big") + 6 + len(octets)
+    total = int.from_bytes(octets, "big") << (8 * (len(octets) & 1))
+    if (total + pseudo) % 0xFFFF == 0:
+        return RIGHT
+    return WRONG if checksum_is_wrong(seg) else UNKNOWN

@@ -1,0 +1,164 @@
+"""What is known of the receiver of one direction, as its own segments show it.
+
+In: SEG.ACK, SEG.WND, SACK and TSecr of what the receiver sent, in the order of capture.  Out: a :class:`DropReason` for a
+segment sent to it, and the frame in which it acknowledged given octets.  All offsets are those of the direction.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.stream.drop_reason import PAWS_WINDOW, DropReason
+
+#: A frame after all others.
+NEVER: Final = 1 << 62
+#: Ranges of acknowledged octets that are kept apart; above, neighbours count as acknowledged by the later of their
+#: frames.  A bound of memory: 3 MiB.
+MOST_ACKNOWLEDGED: Final = 1 << 16
+_LOWEST = -NEVER
+_OLDER = 1 << 31
+
+
+class PeerState:
+    """The receiver of a direction (RFC 9293 §3.3.1, RFC 7323 §4.3, RFC 2018 §3).
+
+    Attributes:
+        last_ack_sent: the highest SEG.ACK captured: RCV.NXT when it was sent; None before the first.
+        right_edge: the highest SEG.ACK + SEG.WND captured, None before the first whose scale is known.
+        rcv_wnd: the largest window captured, octets; None before the first.
+        ts_recent: TS.Recent, None without timestamps or without ACKs.
+    """
+
+    __slots__ = ("_ends", "_frames", "_starts", "last_ack_sent", "rcv_wnd", "right_edge", "ts_recent")
+
+    def __init__(self) -> None:
+        self.last_ack_sent: int | None = None
+        self.right_edge: int | None = None
+        self.rcv_wnd: int | None = None
+        self.ts_recent: int | None = None
+        # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._frames: list[int] = []
+
+    def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
+        """Take SEG.ACK as an offset and SEG.WND in octets, None if its scale is not known; True if RCV.NXT advanced."""
+        if window is not None:
+            if self.rcv_wnd is None or window > self.rcv_wnd:
+                self.rcv_wnd = window
+            if self.right_edge is None or ack + window > self.right_edge:
+                self.right_edge = ack + window
+        before = self.last_ack_sent
+        if before is not None and ack <= before:
+            return False
+        self.last_ack_sent = ack
+        self._insert(frame, _LOWEST if before is None else before, ack)
+        return True
+
+    def sack(self, frame: int, start: int, end: int) -> None:
+        """Take a range that the receiver acknowledged selectively (RFC 2018 §3)."""
+        low = start if self.last_ack_sent is None else max(start, self.last_ack_sent)
+        if low < end:
+            self._insert(frame, low, end)
+
+    def _insert(self, frame: int, start: int, end: int) -> None:
+        """Note that a frame acknowledged [start, end): what an earlier one acknowledged keeps its frame."""
+        starts, ends, frames = self._starts, self._ends, self._frames
+        if not ends or start >= ends[-1]:
+            starts.append(start)
+            ends.append(end)
+            frames.append(frame)
+        else:
+            index = bisect_right(ends, start)
+            while start < end:
+                if index == len(starts) or starts[index] >= end:
+                    starts.insert(index, start)
+                    ends.insert(index, end)
+                    frames.insert(index, frame)
+                    break
+                if start < starts[index]:
+                    starts.insert(index, start)
+                    ends.insert(index, starts[index + 1])
+                    frames.insert(index, frame)
+                    index += 1
+                start = ends[index]
+                index += 1
+        if len(starts) > MOST_ACKNOWLEDGED:
+            self._join_neighbours()
+
+    def _join_neighbours(self) -> None:
+        """Halve the number of ranges."""
+        starts, ends, frames = [self._starts[0]], [self._ends[0]], [self._frames[0]]
+        for at in range(1, len(self._starts)):
+            if at % 2 and self._starts[at] == ends[-1]:
+                ends[-1], frames[-1] = self._ends[at], max(frames[-1], self._frames[at])
+            else:
+                starts.append(self._starts[at])
+                ends.append(self._ends[at])
+                frames.append(self._frames[at])
+        self._starts, self._ends, self._frames = starts, ends, frames
+
+    def acked_frame(self, start: int, end: int) -> int:
+        """Return the frame by which the receiver had acknowledged all of [start, end); NEVER if it has not."""
+        index, frame = bisect_right(self._ends, start), 0
+        while start < end:
+            if index == len(self._starts) or self._starts[index] > start:
+                return NEVER
+            frame = max(frame, self._frames[index])
+            start = self._ends[index]
+            index += 1
+        return frame
+
+    def echo(self, tsecr: int) -> None:
+        """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""
+        if self.ts_recent is not None and 0 < (tsecr - self.ts_recent) & SEQ_MASK < _OLDER:
+            self.ts_recent = tsecr
+
+    def drop_reason(self, start: int, end: int, tsval: int | None, believed: int) -> DropReason:
+        """Return why the receiver may drop a segment of octets [start, end); follows TS.Recent (RFC 7323 §5.3).
+
+        Args:
+            start: the offset of its first octet.
+            end: the offset after its last octet.
+            tsval: its timestamp, None without one.
+            believed: the offset up to which octets are known to be the sender's: had there been no room for them, they
+                would not be; so the window has moved on where ACKs were not captured.
+        """
+        if tsval is not None and self.last_ack_sent is not None:
+            age = 0 if self.ts_recent is None else (self.ts_recent - tsval) & SEQ_MASK
+            if PAWS_WINDOW < age < _OLDER:
+                return DropReason.PAWS
+            if start <= self.last_ack_sent <= end and (not age or age >= _OLDER):
+                self.ts_recent = tsval
+        edge = self.right_edge
+        if edge is not None and start > edge:
+            return DropReason.NONE if believed > edge and start <= believed + (self.rcv_wnd or 0) else DropReason.OVERWINDOW
+        return DropReason.NONE
+
+    def forget(self, below: int) -> None:
+        """Drop what was acknowledged below an offset: nobody asks for it any more."""
+        if self._ends and self._ends[0] <= below:
+            count = bisect_right(self._ends, below)
+            del self._starts[:count], self._ends[:count], self._frames[:count]
+
+    def shift(self, origin: int) -> None:
+        """Count offsets from what is now ``origin``."""
+        if self.last_ack_sent is not None:
+            self.last_ack_sent -= origin
+        if self.right_edge is not None:
+            self.right_edge -= origin
+        self._starts = [start - origin for start in self._starts]
+        self._ends = [end - origin for end in self._ends]
+
+    def last_acknowledged(self) -> int:
+        """Return the offset after the last octet that was acknowledged, by SEG.ACK or SACK; below all without any."""
+        return self._ends[-1] if self._ends else (self.last_ack_sent if self.last_ack_sent is not None else _LOWEST)
+
+    def is_acknowledged(self, start: int, end: int) -> bool:
+        """Return True if any octet of [start, end) was acknowledged."""
+        if self.last_ack_sent is not None and start < self.last_ack_sent:
+            return True
+        index = bisect_left(self._ends, start + 1)
+        return index < len(self._starts) and self._starts[index] < end

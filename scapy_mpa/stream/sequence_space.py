@@ -1,0 +1,106 @@
+"""Where the sequence numbers of one direction are: 32 bits unwrapped to offsets (RFC 9293 §3.4).
+
+In: sequence and acknowledgement numbers in the order of capture.  Out: offsets, octets since a base.  A number is
+unwrapped against the places at which the stream recently was, never against the oldest hole, so a hole of up to 2 GiB
+hides nothing behind it, and holes may add up to any size.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR
+
+_HALF = 1 << 31
+#: Places that are remembered, those met last: one that goes on, and those of strays.
+MOST_PLACES: Final = 8
+
+
+class SequenceSpace:
+    """Unwraps the sequence numbers of one direction.
+
+    A place is where the stream was: the offset after the last octet met there, and how many segments were met there.
+    What lies near no known place begins another, ahead of the last one that was met twice: a single stray segment does
+    not move the stream.
+
+    Attributes:
+        base: the sequence number of offset 0, None before the first number is known.
+    """
+
+    __slots__ = ("_edges", "_hits", "base")
+
+    def __init__(self) -> None:
+        self.base: int | None = None
+        self._edges: list[int] = []
+        self._hits: list[int] = []
+
+    def begin(self, seq: int) -> None:
+        """Let a sequence number be offset 0."""
+        self.base, self._edges, self._hits = seq & SEQ_MASK, [0], [1]
+
+    def nearest(self, seq: int) -> tuple[int, int]:
+        """Return the distance in octets of a sequence number from the nearest known place, and its offset there."""
+        assert self.base is not None
+        best, offset = 1 << 62, 0
+        for edge in self._edges:
+            ahead = ((seq - self.base - edge + _HALF) & SEQ_MASK) - _HALF
+            if abs(ahead) < best:
+                best, offset = abs(ahead), edge + ahead
+        return best, offset
+
+    def distance_from_last(self, seq: int) -> int:
+        """Return the signed distance in octets from the place met last."""
+        assert self.base is not None
+        return ((seq - self.base - self._edges[0] + _HALF) & SEQ_MASK) - _HALF
+
+    def offset_of(self, seq: int, length: int, rcv_wnd: int | None) -> int:
+        """Return the offset of a segment's first octet, and remember that the stream is now behind its last one.
+
+        Args:
+            seq: its sequence number.
+            length: octets of its payload.
+            rcv_wnd: the largest window that its receiver is known to have advertised, octets; None if none is.
+        """
+        edges, base = self._edges, self.base
+        assert base is not None
+        ahead = ((seq - base - edges[0] + _HALF) & SEQ_MASK) - _HALF
+        if -NEAR < ahead < NEAR:
+            offset = edges[0] + ahead
+            edges[0] = offset + length
+            self._hits[0] += 1
+            return offset
+        return self._offset_far(seq, length, rcv_wnd)
+
+    def _offset_far(self, seq: int, length: int, rcv_wnd: int | None) -> int:
+        """Return the offset of what is not near the place met last: near another one, or at a new one."""
+        edges, hits, base = self._edges, self._hits, self.base
+        assert base is not None
+        near = LARGEST_WINDOW if rcv_wnd is None else max(NEAR, min(2 * rcv_wnd, LARGEST_WINDOW))
+        best, ahead = -1, near
+        for index, edge in enumerate(edges):
+            distance = ((seq - base - edge + _HALF) & SEQ_MASK) - _HALF
+            if abs(distance) < abs(ahead):
+                best, ahead = index, distance
+        if best >= 0:
+            offset, count = edges.pop(best) + ahead, hits.pop(best)
+        else:
+            sure = next((edge for edge, count in zip(edges, hits, strict=True) if count > 1), edges[0])
+            # What is not within a window behind lies ahead, up to 4 GiB less that window.
+            ahead = (seq - base - sure) & SEQ_MASK
+            offset, count = sure + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - near else ahead), 0
+        edges.insert(0, offset + length)
+        hits.insert(0, count + 1)
+        del edges[MOST_PLACES:], hits[MOST_PLACES:]
+        return offset
+
+    def shift(self, origin: int) -> None:
+        """Count offsets from what is now ``origin``."""
+        assert self.base is not None
+        self.base = (self.base + origin) & SEQ_MASK
+        self._edges = [edge - origin for edge in self._edges]
+
+    def seq_of(self, offset: int) -> int:
+        """Return the sequence number of an offset."""
+        assert self.base is not None
+        return (self.base + offset) & SEQ_MASK
