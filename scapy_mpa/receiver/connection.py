@@ -11,11 +11,12 @@ from typing import Final
 
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.infer.inference import Budget
-from scapy_mpa.receiver.fpdus import FPDUReader, Moment
+from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, is_sure, markers_at
 from scapy_mpa.receiver.startup import FoundFrame, KeySearch
+from scapy_mpa.receiver.values import Moment
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.stream.connection import Connection, HalfStream
+from scapy_mpa.stream.connection import Arrival, Connection, HalfStream
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.limits import Limits
 
@@ -45,12 +46,13 @@ class MPAConnection:
         frames: the startup frame of each direction, None if it was not found.
         initiator: the direction in which the Initiator sends, None if it is not known.
         readers: the reader of each direction, None before Full Operation.
+        arrivals: the segments of each direction with octets of Full Operation, for the owner to take.
         rejected: True if the Reply rejects the connection.
         inferred: True if something that a startup frame tells had to be inferred.
     """
 
     __slots__ = (
-        "_budget", "_is_other", "_limits", "_next_look", "_recent", "_searches", "connection", "frames", "inferred", "initiator",
+        "_budget", "_is_other", "_limits", "_next_look", "_recent", "_searches", "arrivals", "connection", "frames", "inferred", "initiator",
         "readers", "rejected",
     )  # fmt: skip
 
@@ -60,6 +62,7 @@ class MPAConnection:
         self.initiator: int | None = None
         self.readers: list[FPDUReader | None] = [None, None]
         self.rejected = self.inferred = False
+        self.arrivals: list[list[Arrival]] = [[], []]
         self._searches = [KeySearch(half) for half in connection.halves]
         self._limits = limits
         self._budget = budget
@@ -75,26 +78,31 @@ class MPAConnection:
     @property
     def first_frame(self) -> int:
         """The frame by which connections are numbered: of the Request, else of the Reply, else of the first octets."""
-        frames = self.frames if self.initiator is None else [self.frames[self.initiator], self.frames[1 - self.initiator]]
+        frames = (
+            self.frames if self.initiator is None else [self.frames[self.initiator], self.frames[1 - self.initiator]]
+        )
         found = next((one.frame for one in frames if one is not None), None)
         return min(half.first_frame for half in self.connection.halves) if found is None else found
 
     def receive(self, d: int, frame: int, time: int) -> None:
         """Read on, after the TCP connection received a segment in direction ``d``."""
         connection = self.connection
-        start, end = connection.received
+        arrival = connection.arrival
         reader, other = self.readers[d], self.readers[1 - d]
         if other is not None and connection.advanced:
             other.acknowledge()
         if reader is not None:
             self._recent.append(frame)
-            if end > start:
-                reader.receive(start, end)
+            if arrival is not None:
+                self.arrivals[d].append(arrival)
+                reader.receive(arrival.start, arrival.end)
             for one in (reader, other):
                 if one is not None and len(one.half.copies):
                     self._give_up(one, time)
-        elif end > start and not self.rejected:
-            self._search(d, start, end)
+        elif arrival is not None and not self.rejected:
+            if len(self.arrivals[d]) < self._limits.held_segments:
+                self.arrivals[d].append(arrival)
+            self._search(d, arrival.start, arrival.end)
 
     def _give_up(self, reader: FPDUReader, time: int) -> None:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
@@ -165,6 +173,11 @@ class MPAConnection:
     def _begin(self, d: int, beginning: Beginning, startup: Moment) -> None:
         half = self.connection.halves[d]
         half.count_from(beginning.origin)
+        self.arrivals[d] = [
+            one._replace(start=one.start - beginning.origin, end=one.end - beginning.origin)
+            for one in self.arrivals[d]
+            if one.end > beginning.origin
+        ]
         self.readers[d] = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
 
     # --- startup frames that were not captured ---

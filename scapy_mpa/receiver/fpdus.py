@@ -22,18 +22,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, marker_positions
+from scapy_mpa.receiver.values import CUT, Contradiction, Gap, LeftOut, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import JURY, LONGEST_FPDU, Extent, Layout, Window, extent_of
 from scapy_mpa.stream.connection import HalfStream
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
-#: As in :mod:`scapy_mpa.values.records`: not all octets of the FPDU are in the capture file.
-CUT: Final = 3
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
 MOST_CHAINS: Final = 1 << 15
 #: Octets of the main chain's run that are looked through for a start while none is known; more are passed by.
@@ -41,52 +40,7 @@ MOST_SEARCHED: Final = 4 * LONGEST_FPDU
 #: Places at which pieces begin that are tried before all others: FPDUs begin with segments (RFC 5044 appendix A.1).
 NEAR_STARTS: Final = 64
 
-Moment = tuple[int, int]
-
-
-class LocatedFPDU(NamedTuple):
-    """One FPDU; offsets count octets of Full Operation, times are nanoseconds since the epoch.
-
-    ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is bad.
-    ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.
-    """
-
-    offset: int
-    header: int
-    ulpdu_length: int
-    end: int
-    markers: int
-    crc: int
-    located_by: int
-    frames: tuple[int, ...]
-    complete: Moment
-    known: Moment
-    opcode: int
-
-
-class Gap(NamedTuple):
-    """Octets [start, end) that no frame brought; ``acknowledged``: the peer had them, so the capture lost them."""
-
-    start: int
-    end: int
-    acknowledged: bool
-
-
-class LeftOut(NamedTuple):
-    """Octets [start, end) that were not believed, the frame that brought the first, and why."""
-
-    start: int
-    end: int
-    frame: int
-    reason: DropReason
-
-
-class Contradiction(NamedTuple):
-    """A Marker and ULPDU_Length name different starts (RFC 5044 §8, code 3): the FPDU's start, the Marker, the moment."""
-
-    offset: int
-    marker: int
-    moment: Moment
+_NOTHING: Final = memoryview(b"")
 
 
 class Chain:
@@ -105,7 +59,19 @@ class Chain:
         pending: FPDUs that are valid, but final only when a Marker agrees.
     """
 
-    __slots__ = ("at", "by_length", "edge", "hint", "is_located", "is_proven", "known", "need", "pending", "tried", "waits")
+    __slots__ = (
+        "at",
+        "by_length",
+        "edge",
+        "hint",
+        "is_located",
+        "is_proven",
+        "known",
+        "need",
+        "pending",
+        "tried",
+        "waits",
+    )
 
     def __init__(self, at: int, is_located: bool, known: Moment | None = None) -> None:
         self.at = at
@@ -154,7 +120,9 @@ class FPDUReader:
         "final", "first_error", "gaps", "half", "layout", "left_out", "main", "passed", "startup",
     )  # fmt: skip
 
-    def __init__(self, half: HalfStream, layout: Layout, startup: Moment, begins_at: int = 0, is_beginning: bool = True) -> None:
+    def __init__(
+        self, half: HalfStream, layout: Layout, startup: Moment, begins_at: int = 0, is_beginning: bool = True
+    ) -> None:
         self.half = half
         self.layout = layout
         self.startup = startup
@@ -192,8 +160,10 @@ class FPDUReader:
     def receive(self, start: int, end: int) -> None:
         """Read what the octets [start, end) complete, which were held just now."""
         main = self.main
-        if not main.waits or start < main.need:
-            # What competes with an FPDU that waits may make it valid.
+        if start < main.edge and start < main.need:
+            # What competes with the next FPDU may make it valid, or name another end.
+            main.need, main.waits = 0, False
+        if not main.waits:
             self._read(main)
         if (end > main.edge or main.waits) and end > main.at and self.layout.markers:
             self._read_beyond(max(start, main.at), end)
@@ -294,8 +264,7 @@ class FPDUReader:
             if chain is main and self._ahead and self._pass_ahead():
                 continue
             at = chain.at
-            if chain.edge <= chain.at or chain.edge < limit:
-                chain.edge = min(copies.edge(max(chain.edge, at)), limit)
+            chain.edge = min(copies.edge(max(chain.edge, at)), limit)
             if not chain.is_located:
                 if not self._locate(chain):
                     return
@@ -337,7 +306,8 @@ class FPDUReader:
                 break
             opcode = self._opcode(header, ulpdu_length, data, start)
             extent = Extent(at, header, ulpdu_length, fpdu_end, markers)
-            self._accept(chain, extent, GOOD if crc_used else UNCHECKED, (frame,), (frame, time), opcode)
+            octets = data[at - start : fpdu_end - start]
+            self._accept(chain, extent, GOOD if crc_used else UNCHECKED, (frame,), (frame, time), opcode, octets)
             at = fpdu_end
             if ahead and at in self._ahead:
                 break
@@ -373,7 +343,7 @@ class FPDUReader:
             return self._is_rescued(chain, extent)
         if not copies.is_captured(at, extent.end):
             frames, *moment = copies.frames(at, extent.end)
-            self._accept(chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent))
+            self._accept(chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), _NOTHING)
             return True
         copies.settle(at, extent.end)
         extent = self._extent(at, chain.edge)
@@ -391,7 +361,7 @@ class FPDUReader:
         frames, frame, time = copies.frames(at, extent.end)
         data = copies.octets(at, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
-        self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode)
+        self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
         return True
 
     def _is_rescued(self, chain: Chain, extent: Extent) -> bool:
@@ -446,7 +416,14 @@ class FPDUReader:
     # --- FPDUs that were read ---
 
     def _accept(
-        self, chain: Chain, extent: Extent, crc: int, frames: tuple[int, ...], latest: Moment, opcode: int
+        self,
+        chain: Chain,
+        extent: Extent,
+        crc: int,
+        frames: tuple[int, ...],
+        latest: Moment,
+        opcode: int,
+        octets: memoryview,
     ) -> None:
         """A chain goes on after a whole FPDU."""
         complete = latest if latest > self.startup else self.startup
@@ -461,7 +438,7 @@ class FPDUReader:
             located_by = MARKER if markers else SCAN
         fpdu = LocatedFPDU(
             extent.offset, extent.header, extent.ulpdu_length, extent.end, markers, crc, located_by, frames, complete,
-            known, opcode,
+            known, opcode, octets,
         )  # fmt: skip
         chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
         chain.need, chain.waits, chain.is_proven = 0, False, True
@@ -549,7 +526,7 @@ class FPDUReader:
         frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
         data = self.half.copies.octets(extent.offset, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, extent.offset)
-        self._accept(chain, extent, BAD, frames, (frame, time), opcode)
+        self._accept(chain, extent, BAD, frames, (frame, time), opcode, data)
         # Its length is not to be trusted: the next start may lie in it.
         chain.search(extent.offset + 4, extent.end)
         return True
@@ -584,7 +561,7 @@ class FPDUReader:
             frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
             octets = self.half.copies.octets(extent.offset, extent.end)
             opcode = self._opcode(extent.header, extent.ulpdu_length, octets, extent.offset)
-            self._accept(chain, extent, UNCHECKED, frames, (frame, time), opcode)
+            self._accept(chain, extent, UNCHECKED, frames, (frame, time), opcode, octets)
             return True
         self._resume_at(chain, window, extent, start)
         return True
@@ -597,7 +574,9 @@ class FPDUReader:
             # What follows the last one is no FPDU: the length that is wrong is its own.
             chain.pending.pop()
         self._confirm(chain)
-        self._delivered = max(self._delivered, self.half.copies.frames(chain.at, min(start, chain.edge))[1] if start > chain.at else 0)
+        self._delivered = max(
+            self._delivered, self.half.copies.frames(chain.at, min(start, chain.edge))[1] if start > chain.at else 0
+        )
         chain.go_to(start)
 
     def _moment(self, offset: int, marker: int) -> Moment:
@@ -618,7 +597,9 @@ class FPDUReader:
             return self._read_one(chain)
         if self.layout.markers and not self.layout.crc:
             low = chain.at
-            if not marker_positions(low, chain.edge - MARKER_LENGTH + 1) or not self.half.copies.is_captured(low, chain.edge):
+            if not marker_positions(low, chain.edge - MARKER_LENGTH + 1) or not self.half.copies.is_captured(
+                low, chain.edge
+            ):
                 return False
             window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
             if window.contradiction(low, chain.edge) is None:
@@ -668,21 +649,28 @@ class FPDUReader:
         if chain.tried >= 0 and not self._is_over and chain.edge - chain.tried < (chain.tried - chain.at) // 4:
             return False
         chain.tried = chain.edge
-        low = max(chain.at, chain.edge - MOST_SEARCHED)
-        while low < chain.edge and not self.half.copies.is_captured(low, chain.edge):
-            low = self._after_cut(low, chain.edge)
-        if low >= chain.edge:
-            return self._go_ahead(chain)
-        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
-        start = self._start(chain, window, low)
+        low, edge = chain.at, min(chain.edge, chain.at + MOST_SEARCHED)
+        while low < edge and not self.half.copies.is_captured(low, edge):
+            low = self._after_cut(low, edge)
+        start, window = None, None
+        if low < edge:
+            window = Window(self.half.copies.octets(low, edge), low, self.layout)
+            start = self._start(chain, window, low)
         first = self._first_ahead(chain)
         if first is not None and (start is None or first <= start):
             start = first
-        if start is None:
-            if chain.edge - chain.at > MOST_SEARCHED:
-                chain.at = chain.edge - MOST_SEARCHED // 2 & -MARKER_INTERVAL
+        if start is None and edge < chain.edge:
+            # No FPDU that begins farther back can still be found.
+            chain.at, chain.tried = (edge - LONGEST_FPDU) & -MARKER_INTERVAL, -1
+            return self._locate(chain)
+        if window is None:
             return False
-        if chain.hint >= 0 and chain.hint < start and window.lengths_lead(chain.hint, start):
+        if start is None and self._is_over and chain.hint >= 0 and window.lengths_lead(chain.hint, edge):
+            # All are bad to the end, and their lengths lead there.
+            start = chain.hint if chain.hint < edge else None
+        if start is None:
+            return False
+        if 0 <= chain.hint < start and window.lengths_lead(chain.hint, start):
             # Between lie FPDUs that are bad, one after the other.
             start = chain.hint
         if self._is_beginning or self.passed:

@@ -11,7 +11,7 @@ Nothing here knows MPA: :attr:`Connection.user` is whoever reads the octets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy
@@ -32,6 +32,24 @@ FAR: Final = 1 << 30
 CLOSE: Final = 1 << 20
 #: FINs of a direction that are remembered while nobody has acknowledged one.
 MOST_FINS: Final = 8
+
+
+class Arrival(NamedTuple):
+    """A captured segment with octets: the offsets [start, end) that they have on the wire.
+
+    ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
+    captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop Limit,
+    None if it is not known.
+    """
+
+    frame: int
+    time: int
+    start: int
+    end: int
+    new: int
+    is_out_of_order: bool
+    acknowledged: bool
+    hop_limit: int | None
 
 
 class HalfStream:
@@ -98,22 +116,28 @@ class HalfStream:
             return False
         return 0 <= offset - self.start <= octets if self.start is not None else -MOST_BEFORE_SYN <= offset <= 0
 
-    def hold(self, start: int, end: int, copy: Copy) -> bool:
-        """Hold the octets [start, end) of a segment; False if all of them were read before."""
+    def hold(self, start: int, end: int, copy: Copy) -> int:
+        """Hold the octets [start, end) of a segment; return how many of them no segment had brought.
+
+        Those below ``needed`` were read before.
+        """
         if end <= self.needed:
-            return False
+            return 0
         if start < self.needed:
             data = copy.data[self.needed - start :] if copy.data is not None else None
             copy, start = copy._replace(data=data), self.needed
         self.first_frame = min(self.first_frame, copy.frame)
         self.highest = max(self.highest, end)
-        self.copies.add(start, end, copy)
-        return True
+        return self.copies.add(start, end, copy)
 
     def note_fin(self, offset: int) -> None:
         """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
         if offset not in self._fins:
             self._fins = [*self._fins[1 - MOST_FINS :], offset]
+
+    def has_fin_before(self, end: int) -> bool:
+        """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
+        return any(fin < end for fin in self._fins)
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
@@ -147,17 +171,17 @@ class Connection:
         halves: both directions.
         user: who reads its octets.
         last_frame: the last segment's.
-        received: of the last segment: the offsets of its octets, empty if it brought none that is held.
+        arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
     """
 
-    __slots__ = ("advanced", "halves", "last_frame", "received", "user")
+    __slots__ = ("advanced", "arrival", "halves", "last_frame", "user")
 
     def __init__(self) -> None:
         self.halves = HalfStream(), HalfStream()
         self.user: Any = None
         self.last_frame = 0
-        self.received = 0, 0
+        self.arrival: Arrival | None = None
         self.advanced = False
 
     def misfit(self, seg: Segment, d: int) -> int | None:
@@ -196,13 +220,13 @@ class Connection:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
         frame, time, _, seq, ack, flags, buffer, first, last, tcp, length = seg
-        self.last_frame, self.advanced, self.received = frame, False, (0, 0)
+        self.last_frame, self.advanced, self.arrival = frame, False, None
         if not half.is_known:
             half.begin(seq, False)
         offset = half.space.offset_of(seq, length, half.peer.rcv_wnd)
         stamps = timestamps_of(seg) if tcp >= 0 else None
-        reason = half.peer.drop_reason(offset, offset + length, stamps[0] if stamps else None, half.believed)
-        if half.fin is not None and offset + length > half.fin and length:
+        reason = half.peer.drop_reason(offset, offset + length, stamps[0] if stamps else None, time, half.believed)
+        if length and half.has_fin_before(offset + length):
             reason = max(reason, DropReason.AFTER_FIN)
         if flags & ACK_FLAG:
             if not other.is_known:
@@ -216,18 +240,20 @@ class Connection:
                 if tcp >= 0:
                     window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
                 if stamps:
-                    other.peer.echo(stamps[1])
+                    other.peer.echo(stamps[1], time)
                 wnd = other.peer.rcv_wnd
                 if tcp >= 0 and first - tcp > 32:
                     for low, high in sacked_by(seg):
                         other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
                 self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
-        if length and half.hold(
-            offset,
-            offset + length,
-            Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last]))),
-        ):
-            self.received = offset, offset + length
+        if length:
+            end, highest = offset + length, half.highest
+            copy = Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last])))
+            new = half.hold(offset, end, copy)
+            is_late = new > max(0, end - max(offset, highest))
+            acked = half.peer.last_ack_sent
+            is_acknowledged = acked is not None and acked >= offset
+            self.arrival = Arrival(frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg))
         if flags & FIN and reason == DropReason.NONE:
             half.note_fin(offset + length)
 
@@ -251,7 +277,7 @@ class Flow:
 
     def receive(self, seg: Segment, d: int) -> Connection | None:
         """Receive a segment; return the connection that it belongs to, None if it is left out."""
-        if seg.flags & (RST | PATH_MTU) or seg.flags & SYN and seg.flags & FIN:
+        if seg.flags & (RST | PATH_MTU) or (seg.flags & SYN and seg.flags & FIN):
             return None
         connections = self.connections
         if seg.flags & SYN:
@@ -311,6 +337,15 @@ class Flows:
         for flow in self._flows:
             for connection in flow.connections:
                 yield flow.key, connection
+
+
+def hop_limit_of(seg: Segment) -> int | None:
+    """Return TTL or Hop Limit of the packet that a segment came in, None where IP options or extensions hide it."""
+    if len(seg.key) == 12:
+        at = seg.tcp - 20
+        return seg.buffer[at + 8] if at >= 0 and seg.buffer[at] == 0x45 else None
+    at = seg.tcp - 40
+    return seg.buffer[at + 7] if at >= 0 and seg.buffer[at] >> 4 == 6 else None
 
 
 def checksum_of(seg: Segment) -> int:

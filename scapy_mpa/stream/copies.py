@@ -375,7 +375,7 @@ class Copies:
             for column in (
                 self._starts, ends, self._frames, self._times, self._reasons, self._checksums, self._data,
             ):  # fmt: skip
-                del column[:index]  # type: ignore[attr-defined]
+                del column[:index]
             self._head = 0
 
     def _drop_rivals(self, start: int) -> None:

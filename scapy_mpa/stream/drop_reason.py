@@ -11,6 +11,11 @@ from typing import Final
 
 #: Linux's TCP_PAWS_WINDOW, ticks: a timestamp that is older by no more is accepted (RFC 7323 §5.3 would drop it).
 PAWS_WINDOW: Final = 1
+#: Nanoseconds: no timestamp clock is faster (RFC 7323 §5.4 has 1 ms; Linux 6.7 and later 1 us).  A timestamp that is
+#: newer than the time since TS.Recent allows comes from another clock, that of an earlier connection or of a forger.
+SHORTEST_TICK: Final = 1000
+#: Ticks that are allowed besides: one second of the fastest clock, for what a capture has out of order.
+TICK_SLACK: Final = 1_000_000
 #: Octets.  A sequence or acknowledgement number within this distance of one that is known belongs to the same place of
 #: the stream.  No window captured is larger: 100 Gbit/s for 5 ms.  One that was advertised larger counts instead.
 NEAR: Final = 1 << 26
@@ -28,7 +33,7 @@ class DropReason(IntEnum):
     OVERWINDOW = 1
     #: SEG.ACK is nowhere near what its receiver sent (RFC 9293 §3.10.7.4, RFC 5961 §5).
     INVALID_ACK = 2
-    #: SEG.TSval is older than TS.Recent by more than PAWS_WINDOW ticks (RFC 7323 §5.3).
+    #: SEG.TSval is older than TS.Recent by more than PAWS_WINDOW ticks (RFC 7323 §5.3), or newer than any clock allows.
     PAWS = 3
     #: It has octets at or beyond a FIN that its receiver acknowledged (RFC 9293 §3.10.7.4, eighth step).
     AFTER_FIN = 4

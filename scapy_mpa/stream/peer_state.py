@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.stream.drop_reason import PAWS_WINDOW, DropReason
+from scapy_mpa.stream.drop_reason import PAWS_WINDOW, SHORTEST_TICK, TICK_SLACK, DropReason
 
 #: A frame after all others.
 NEVER: Final = 1 << 62
@@ -31,13 +31,14 @@ class PeerState:
         ts_recent: TS.Recent, None without timestamps or without ACKs.
     """
 
-    __slots__ = ("_ends", "_frames", "_starts", "last_ack_sent", "rcv_wnd", "right_edge", "ts_recent")
+    __slots__ = ("_ends", "_frames", "_starts", "_ts_time", "last_ack_sent", "rcv_wnd", "right_edge", "ts_recent")
 
     def __init__(self) -> None:
         self.last_ack_sent: int | None = None
         self.right_edge: int | None = None
         self.rcv_wnd: int | None = None
         self.ts_recent: int | None = None
+        self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -111,30 +112,43 @@ class PeerState:
             index += 1
         return frame
 
-    def echo(self, tsecr: int) -> None:
+    def echo(self, tsecr: int, time: int) -> None:
         """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""
-        if self.ts_recent is not None and 0 < (tsecr - self.ts_recent) & SEQ_MASK < _OLDER:
-            self.ts_recent = tsecr
+        if self.ts_recent is not None and 0 < (tsecr - self.ts_recent) & SEQ_MASK <= self._most_ticks(time):
+            self.ts_recent, self._ts_time = tsecr, time
 
-    def drop_reason(self, start: int, end: int, tsval: int | None, believed: int) -> DropReason:
+    def _most_ticks(self, time: int) -> int:
+        """Return by how many ticks a timestamp may have advanced since TS.Recent was taken."""
+        return (
+            min((time - self._ts_time) // SHORTEST_TICK + TICK_SLACK, _OLDER - 1)
+            if time >= self._ts_time
+            else TICK_SLACK
+        )
+
+    def drop_reason(self, start: int, end: int, tsval: int | None, time: int, believed: int) -> DropReason:
         """Return why the receiver may drop a segment of octets [start, end); follows TS.Recent (RFC 7323 §5.3).
 
         Args:
             start: the offset of its first octet.
             end: the offset after its last octet.
             tsval: its timestamp, None without one.
+            time: when it was captured, nanoseconds.
             believed: the offset up to which octets are known to be the sender's: had there been no room for them, they
                 would not be; so the window has moved on where ACKs were not captured.
         """
         if tsval is not None and self.last_ack_sent is not None:
             age = 0 if self.ts_recent is None else (self.ts_recent - tsval) & SEQ_MASK
-            if PAWS_WINDOW < age < _OLDER:
+            if PAWS_WINDOW < age < SEQ_MASK + 1 - self._most_ticks(time):
                 return DropReason.PAWS
             if start <= self.last_ack_sent <= end and (not age or age >= _OLDER):
-                self.ts_recent = tsval
+                self.ts_recent, self._ts_time = tsval, time
         edge = self.right_edge
         if edge is not None and start > edge:
-            return DropReason.NONE if believed > edge and start <= believed + (self.rcv_wnd or 0) else DropReason.OVERWINDOW
+            return (
+                DropReason.NONE
+                if believed > edge and start <= believed + (self.rcv_wnd or 0)
+                else DropReason.OVERWINDOW
+            )
         return DropReason.NONE
 
     def forget(self, below: int) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receiver.connection import MPAConnection
-from scapy_mpa.receiver.fpdus import FPDUReader, LocatedFPDU
+from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.receiver import Receiver
+from scapy_mpa.receiver.values import LocatedFPDU
 from scapy_mpa.values.records import BAD
 from scapy_mpa.values.segment import Segment
 
