@@ -10,6 +10,7 @@ from collections import deque
 from typing import Final
 
 from scapy_mpa.framing.markers import LONGEST_FPDU
+from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, is_sure, markers_at
@@ -18,6 +19,7 @@ from scapy_mpa.receiver.values import Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, Connection, HalfStream
 from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.segment import Segment
 
 #: Segments of a connection after which octets are old: so far a capture may have them out of order.  Without ACKs, of
 #: segments reordered over 300, 64 lose 22 % of the FPDUs, 256 0.1 %, 1,024 none.
@@ -73,6 +75,11 @@ class MPAConnection:
     def is_mpa(self) -> bool:
         """True once a startup frame was found or FPDUs were inferred."""
         return self.initiator is not None or self.frames != [None, None]
+
+    def is_begun_anew_by(self, seg: Segment) -> bool:
+        """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
+        octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + KEY_LENGTH)])
+        return octets in (REQUEST_KEY, REPLY_KEY) or not self.is_mpa or self.connection.is_closed
 
     @property
     def first_frame(self) -> int:

@@ -29,6 +29,7 @@ from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_cou
 from scapy_mpa.receiver.values import CUT, Contradiction, Gap, LeftOut, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import JURY, LONGEST_FPDU, Extent, Layout, Window, extent_of
 from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
@@ -57,6 +58,7 @@ class Chain:
         waits: whether the next FPDU is complete but not final.
         hint: where the length of a bad or cut FPDU leads, -1 if there is none.
         pending: FPDUs that are valid, but final only when a Marker agrees.
+        marker: the Marker that named where it begins; the first FPDU must hold it.
     """
 
     __slots__ = (
@@ -67,13 +69,14 @@ class Chain:
         "is_located",
         "is_proven",
         "known",
+        "marker",
         "need",
         "pending",
         "tried",
         "waits",
     )
 
-    def __init__(self, at: int, is_located: bool, known: Moment | None = None) -> None:
+    def __init__(self, at: int, is_located: bool, marker: int = -1) -> None:
         self.at = at
         self.edge = at
         self.need = 0
@@ -81,7 +84,8 @@ class Chain:
         self.tried = -1
         self.is_located = is_located
         self.is_proven = self.by_length = self.waits = False
-        self.known = known
+        self.known: Moment | None = None
+        self.marker = marker
         self.pending: list[LocatedFPDU] = []
 
     def go_to(self, start: int) -> None:
@@ -112,12 +116,13 @@ class FPDUReader:
         gaps: octets that no frame brought and that were given up.
         left_out: octets that were not believed.
         contradictions: Markers that contradicted lengths.
+        rivals: copies that were not chosen for the FPDUs that were read.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
     """
 
     __slots__ = (
         "_ahead", "_ahead_offsets", "_chains", "_delivered", "_is_beginning", "_is_gapless", "_is_over", "_starts", "contradictions",
-        "final", "first_error", "gaps", "half", "layout", "left_out", "main", "passed", "startup",
+        "final", "first_error", "gaps", "half", "layout", "left_out", "main", "passed", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -127,7 +132,7 @@ class FPDUReader:
         self.layout = layout
         self.startup = startup
         self.main = Chain(begins_at, is_beginning)
-        self.main.is_proven = is_beginning
+        self.main.is_proven = True
         self._is_beginning = is_beginning
         #: Chains beside the main one, by where they are: ascending, and the chain at each place.
         self._starts: list[int] = []
@@ -143,6 +148,7 @@ class FPDUReader:
         self.gaps: list[Gap] = []
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
+        self.rivals: list[Rival] = []
         self.first_error: tuple[int, int] | None = None
 
     # --- what happens to the direction ---
@@ -183,12 +189,12 @@ class FPDUReader:
         main, copies = self.main, self.half.copies
         while main.edge < copies.end:
             start = copies.next_start(main.edge)
-            _, _, _, frame, time, _ = copies.first_piece(start)
-            if not old(frame, time) or not self._is_believed(start):
+            after = copies.piece(start)[2]
+            if not old(after.frame, after.time) or not self._is_believed(start):
                 return
             if main.edge > main.at:
-                _, _, _, frame, time, _ = copies.first_piece(main.edge - 1)
-                if not old(frame, time):
+                before = copies.piece(main.edge - 1)[2]
+                if not old(before.frame, before.time):
                     return
             self._skip_hole(start)
             self._read(main)
@@ -226,7 +232,7 @@ class FPDUReader:
                 self._skip_hole(start)
                 return True
             edge = copies.edge(start)
-            self.left_out.append(LeftOut(start, edge, copies.first_piece(start)[3], self._why(start, edge)))
+            self.left_out.append(LeftOut(start, edge, copies.piece(start)[2].frame, self._why(start, edge)))
             main.edge = edge
         return False
 
@@ -236,7 +242,7 @@ class FPDUReader:
         return end if fin is None else min(end, fin)
 
     def _why(self, start: int, end: int) -> DropReason:
-        return DropReason(self.half.copies.weakest_reason(start, end))
+        return self.half.copies.weakest_reason(start, end)
 
     def _is_believed(self, start: int) -> bool:
         """Return True if the octets of the run at ``start``, beyond a hole, are the connection's.
@@ -283,8 +289,10 @@ class FPDUReader:
 
     def _read_piece(self, chain: Chain, limit: int) -> None:
         """Read the FPDUs that lie whole in the piece at which the chain is, as long as nothing is remarkable."""
-        data, start, end, frame, time, reason = self.half.copies.first_piece(chain.at)
-        if reason or data is None or (self.half.copies.has_rivals(chain.at, end)):
+        copies = self.half.copies
+        start, end, copy = copies.piece(chain.at)
+        frame, time, _, _, data = copy
+        if data is None or not chain.is_proven or not copies.is_settled(copy) or copies.has_rivals(chain.at, end):
             return
         markers_used, crc_used = self.layout
         at, end = chain.at, min(end, limit)
@@ -327,7 +335,8 @@ class FPDUReader:
 
     def _read_one(self, chain: Chain) -> bool:
         """Read the FPDU at which the chain is, wherever its octets lie; False if it has to wait."""
-        half, copies, at = self.half, self.half.copies, chain.at
+        copies, at = self.half.copies, chain.at
+        copies.settle(at, min(chain.edge, at + 8))
         extent = self._extent(at, chain.edge)
         if extent is None:
             # The length was cut off, or is not there yet.
@@ -335,6 +344,10 @@ class FPDUReader:
                 chain.search(at + 4, -1)
                 return True
             chain.need = at + 8
+            return False
+        if not chain.is_proven and extent.end <= chain.marker:
+            # It does not hold the Marker that named its start.
+            chain.need, chain.waits = NEVER, True
             return False
         if extent.end > chain.edge:
             chain.need = extent.end
@@ -346,13 +359,12 @@ class FPDUReader:
             self._accept(chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), _NOTHING)
             return True
         copies.settle(at, extent.end)
-        extent = self._extent(at, chain.edge)
-        if extent is None or extent.end > chain.edge:
-            return False
-        if not self._is_valid(extent) and not copies.make_valid(
-            at, min(chain.edge, at + LONGEST_FPDU), lambda: self._is_whole_and_valid(at, chain.edge)
-        ):
-            return self._read_bad(chain, extent)
+        is_made_valid = False
+        if not self._is_valid(extent):
+            high = min(chain.edge, at + LONGEST_FPDU) if copies.has_rivals(at, at + 8) else extent.end
+            is_made_valid = copies.make_valid(at, high, lambda: self._is_whole_and_valid(at, chain.edge))
+            if not is_made_valid:
+                return self._read_bad(chain, extent)
         extent = self._extent(at, chain.edge)
         assert extent is not None
         if not self._is_final(chain, at, extent.end) and self._may_change(chain, at, extent.end):
@@ -361,13 +373,14 @@ class FPDUReader:
         frames, frame, time = copies.frames(at, extent.end)
         data = copies.octets(at, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
+        self.rivals += copies.rivals(at, extent.end, is_made_valid)
         self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
         return True
 
     def _is_rescued(self, chain: Chain, extent: Extent) -> bool:
         """The next FPDU is not complete by its length: return True if other copies of its header name a shorter one."""
         copies = self.half.copies
-        if not copies.has_rivals(chain.at, chain.edge):
+        if not copies.has_rivals(chain.at, min(chain.edge, chain.at + 8)):
             return False
         return copies.make_valid(chain.at, chain.edge, lambda: self._is_whole_and_valid(chain.at, chain.edge))
 
@@ -407,7 +420,7 @@ class FPDUReader:
 
     def _may_change(self, chain: Chain, start: int, end: int) -> bool:
         """Return True if a copy that comes later may be chosen in place of those of a valid FPDU."""
-        reason = self.half.copies.worst_reason(start, end)
+        reason = self.half.copies.strongest_reason(start, end)
         if reason == DropReason.OVERWINDOW and self.layout.crc and chain is self.main and self._is_gapless:
             # It joins the stream beyond the window, and its CRC is good: the ACK that made room was not captured.
             edge = self.half.peer.right_edge
@@ -454,7 +467,8 @@ class FPDUReader:
         """A Marker agrees: what the chain has read is final."""
         pending, chain.pending = chain.pending, []
         for fpdu in pending:
-            self._finalize(chain, fpdu)
+            if chain is self.main or fpdu.offset >= self.main.at:
+                self._finalize(chain, fpdu)
 
     def _finalize(self, chain: Chain, fpdu: LocatedFPDU) -> None:
         """An FPDU is final."""
@@ -684,17 +698,20 @@ class FPDUReader:
     def _after_cut(self, low: int, edge: int) -> int:
         """Return the offset after the next octets in [low, edge) that were cut off."""
         copies = self.half.copies
-        while low < edge and copies.first_piece(low)[0] is not None:
-            low = copies.first_piece(low)[2]
-        return copies.first_piece(low)[2] if low < edge else edge
+        while low < edge:
+            _, end, copy = copies.piece(low)
+            if copy.data is None:
+                return end
+            low = end
+        return edge
 
     def _latest(self, start: int, end: int) -> int:
         return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start) >= end else 0
 
     def _go_ahead(self, chain: Chain) -> bool:
-        """Go to the first FPDU that was read beyond the main chain, if its octets join the chain's run."""
+        """Go to the first FPDU of the main chain's run that was read before."""
         first = self._first_ahead(chain)
-        if first is None or first > chain.edge:
+        if first is None:
             return False
         chain.go_to(first)
         return True
@@ -703,7 +720,8 @@ class FPDUReader:
         if chain is not self.main:
             return None
         index = bisect_left(self._ahead_offsets, chain.at)
-        return self._ahead_offsets[index] if index < len(self._ahead_offsets) else None
+        first = self._ahead_offsets[index] if index < len(self._ahead_offsets) else NEVER
+        return first if first < chain.edge else None
 
     def _start(self, chain: Chain, window: Window, low: int) -> int | None:
         """Return the next start that proves right in a window."""
@@ -759,7 +777,7 @@ class FPDUReader:
         for start in window.starts_named_by(marker):
             if start <= main.at or start in self._ahead or start in self._chains or len(self._chains) >= MOST_CHAINS:
                 continue
-            chain = Chain(start, True)
+            chain = Chain(start, True, marker)
             self._add(start, chain)
             self._continue(start, chain)
             if chain.is_proven:

@@ -62,20 +62,6 @@ class Contradiction(NamedTuple):
     moment: Moment
 
 
-class Overlap(NamedTuple):
-    """Copies of the octets [start, end) differ: the one chosen, the other one, and what decided between them.
-
-    ``decided_by`` is "acknowledged", "crc", "marker", "reason" (the other has a stronger reason to be dropped) or "first".
-    """
-
-    start: int
-    end: int
-    chosen: Moment
-    other: Moment
-    other_reason: DropReason
-    decided_by: str
-
-
 class Breach(NamedTuple):
     """A rule broken at an offset of the stream, and the frame and time (nanoseconds) at which it shows.
 

@@ -99,6 +99,13 @@ class HalfStream:
         self.space.begin(seq)
         self.start = 0 if is_syn else None
 
+    def is_close(self, seq: int) -> bool:
+        """Return True if a sequence number is surely this direction's: where it just was, and not before the SYN."""
+        if self.space.base is None:
+            return False
+        ahead = self.space.distance_from_last(seq)
+        return -CLOSE < ahead < CLOSE and (self.start is None or self.space.nearest(seq)[1] >= self.start - 1)
+
     def misfit(self, seq: int) -> int:
         """Return the distance in octets of a sequence number from this direction, at most FAR.
 
@@ -141,11 +148,12 @@ class HalfStream:
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
-        edge = self.peer.right_edge
-        if edge is not None and ack > edge:
-            # The window had moved on: the ACKs that said so were not captured.
-            self.copies.window_known = frame
+        edge, before = self.peer.right_edge, self.peer.last_ack_sent
         advanced = self.peer.acknowledge(frame, ack, window)
+        if edge is not None and before is not None and advanced:
+            # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
+            if ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW):
+                self.copies.window_known = frame
         if self._fins and ack == self.peer.last_ack_sent:
             self.fin = ack - 1 if ack - 1 in self._fins else None
         return advanced
@@ -193,6 +201,11 @@ class Connection:
         self.advanced = False
 
     @property
+    def is_closed(self) -> bool:
+        """True if both directions ended by a FIN that was acknowledged (RFC 9293 §3.6)."""
+        return all(half.fin is not None for half in self.halves)
+
+    @property
     def has_both_sides(self) -> bool:
         """True if octets of both directions were captured."""
         return all(half.first_frame < NEVER for half in self.halves)
@@ -218,7 +231,8 @@ class Connection:
                 return False
         elif not half.is_known and other.is_known and (other.start is None or len(other.copies)):
             return False  # not the SYN of a simultaneous open
-        if not half.is_known or ((half.start is None or seg.flags & ACK_FLAG) and not len(half.copies)):
+        is_confirmed = seg.flags & ACK_FLAG or (half.start is None and half.peer.last_ack_sent is None)
+        if not half.is_known or (is_confirmed and half.first_frame == NEVER):
             half.begin(first, True)
         elif not half.may_begin_at(first, 0):
             return False
@@ -241,15 +255,19 @@ class Connection:
             half.begin(seq, False)
         offset = half.space.offset_of(seq, length, half.peer.rcv_wnd)
         stamps = timestamps_of(seg) if tcp >= 0 else None
+        if is_syn and stamps:
+            half.peer.take_timestamp(stamps[0], time)
         reason = half.peer.drop_reason(offset, offset + length, stamps[0] if stamps else None, time, half.believed)
         if length and half.has_fin_before(offset + length):
             reason = max(reason, DropReason.AFTER_FIN)
         if flags & ACK_FLAG:
             if not other.is_known:
                 other.begin(ack, False)
-            elif not -CLOSE < other.space.distance_from_last(ack) < CLOSE and (
-                other.space.nearest(ack)[0] > NEAR >= half.space.nearest(seq)[0]
-            ):
+            is_far = not -CLOSE < other.space.distance_from_last(ack) < CLOSE and other.space.nearest(ack)[0] > NEAR
+            wnd = other.peer.rcv_wnd
+            ack_offset = other.space.offset_of(ack, 0, wnd)
+            if is_far:
+                # Its place is known now: the next segment that acknowledges near it is believed.
                 reason = max(reason, DropReason.INVALID_ACK)
             if reason < DropReason.INVALID_ACK:
                 window = None
@@ -257,11 +275,10 @@ class Connection:
                     window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
                 if stamps:
                     other.peer.echo(stamps[1], time)
-                wnd = other.peer.rcv_wnd
                 if tcp >= 0 and first - tcp > 32:
                     for low, high in sacked_by(seg):
                         other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
-                self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
+                self.advanced = other.acknowledge(frame, ack_offset, window)
         if length:
             end, highest = offset + length, half.highest
             copy = Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last])))
@@ -307,7 +324,7 @@ class Flow:
             return connection
         if len(connections) == 1:
             only = connections[0]
-            if only.halves[d].is_known and -CLOSE < only.halves[d].space.distance_from_last(seg.seq) < CLOSE:
+            if only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         best, least = None, 4 * FAR
@@ -316,7 +333,9 @@ class Flow:
             if misfit is not None and misfit < least:
                 best, least = connection, misfit
         if best is None:
-            best = self._new()
+            # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
+            last = connections[-1] if connections else None
+            best = self._new() if last is None or last.user.is_begun_anew_by(seg) else last
         best.receive(seg, d)
         return best
 
@@ -365,7 +384,7 @@ class Flows:
                     not one.has_syn
                     and not one.has_both_sides
                     and any(
-                        other.has_syn and other.has_both_sides and other.first_frame < one.first_frame
+                        other.has_syn and other.first_frame < one.first_frame and one.last_frame < other.last_frame
                         for other in flow.connections
                     )
                 ):
