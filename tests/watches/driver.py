@@ -1,0 +1,252 @@
+"""Feeds segments to a receiver, and what it found to the watches: counts and findings of each connection.
+
+What a receiver does not hand out as a value yet is taken from the segments here: EMSS, what routers report, the first
+octets of Full Operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import merge
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from scapy_mpa.capture.files import Captures
+from scapy_mpa.framing.agreement import agreed
+from scapy_mpa.framing.markers import LONGEST_FPDU
+from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
+from scapy_mpa.framing.startup import SIW_GSO
+from scapy_mpa.receiver.connection import MPAConnection
+from scapy_mpa.receiver.fpdus import FPDUReader
+from scapy_mpa.receiver.receiver import Receiver
+from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
+from scapy_mpa.rules.findings import Finding, Findings
+from scapy_mpa.values.lifecycle import Terminated
+from scapy_mpa.values.options import Announced, announced, emss_of
+from scapy_mpa.values.pathmtu import PathMTUMessages, path_mtu_message
+from scapy_mpa.values.records import BAD
+from scapy_mpa.values.segment import PATH_MTU, SYN, Segment, reverse_key
+from scapy_mpa.watches.counts import Counts, UnalignedSegment
+from scapy_mpa.watches.ddp import ulpdu_of
+from scapy_mpa.watches.fpdus import FPDUWatch
+from scapy_mpa.watches.messages import MessageWatch, terminated
+from scapy_mpa.watches.reads import ReadWatch
+from scapy_mpa.watches.segments import SegmentWatch
+
+
+class Half:
+    """The watches of one direction."""
+
+    def __init__(self, mpa: MPAConnection, d: int, emss: int, findings: Findings, path_mtu: PathMTUMessages) -> None:
+        reader = mpa.readers[d]
+        assert reader is not None
+        self.reader: FPDUReader = reader
+        self.findings = findings
+        self.name = "initiator" if d == mpa.initiator else "responder"
+        is_beginning = reader.main.is_located or bool(reader.passed)
+        self.counts = Counts(0 if is_beginning else None)
+        profile = profile_of(mpa)
+        self.fpdus = FPDUWatch(reader.layout, is_beginning, emss, profile.fpduptr_origin, gso_flag(mpa))
+        self.segments = SegmentWatch(path_mtu)
+        self.messages = MessageWatch()
+        self.terminated: Terminated | None = None
+        self.reads: tuple[ReadWatch, ReadWatch] | None = None
+        self.peer: Half | None = None
+        self.first = bytearray()
+        self.is_beginning = is_beginning
+
+    def report(self, breaches: Iterable[Breach]) -> None:
+        base = self.reader.half.space.base
+        assert base is not None
+        for one in breaches:
+            who = self.name
+            if one.is_of_peer:
+                who = "responder" if who == "initiator" else "initiator"
+            place = who, one.frame, one.time, (base + one.offset) & SEQ_MASK
+            self.findings.add(one.rule, *place, one.detail, code=one.code, topic=one.topic)
+
+    def keep_first(self, seg: Segment) -> None:
+        """Keep the first octets of Full Operation, in order, until the first FPDU has been passed."""
+        base = self.reader.half.space.base
+        if self.counts.fpdus or base is None or not self.is_beginning:
+            return
+        skip = len(self.first) - seq_diff(seg.seq, base & SEQ_MASK)
+        if 0 <= skip < seg.end - seg.start and len(self.first) < LONGEST_FPDU:
+            self.first += seg.buffer[seg.start + skip : seg.end]
+
+    def take(self, mpa: MPAConnection, d: int) -> None:
+        """Take what the receiver found."""
+        reader = self.reader
+        arrivals, mpa.arrivals[d] = mpa.arrivals[d], []
+        for arrival in arrivals:
+            if arrival.end > 0:
+                self.counts.arrived(arrival)
+                self.report(self.segments.arrived(arrival))
+        self.messages.acknowledged = reader.half.peer.last_ack_sent
+        passed, reader.passed = reader.passed, []
+        gaps, reader.gaps = reader.gaps, []
+        for found in reader.left_out:
+            self.counts.left_out(found)
+        reader.left_out = []
+        by_offset: list[tuple[int, Any]] = [(one[0].offset, one) for one in passed]
+        for _, one in merge([(gap.start, gap) for gap in gaps], by_offset, key=itemgetter(0)):
+            if isinstance(one, Gap):
+                self.counts.lost(one)
+            else:
+                self.passed(*one)
+        self.judge(self.counts.judged())
+
+    def judge(self, segments: Iterable[UnalignedSegment]) -> None:
+        for segment in segments:
+            self.report(self.segments.unaligned(segment))
+
+    def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
+        if fpdu.crc == BAD and not fpdu.offset and self.is_beginning:
+            self.report(self.fpdus.wrong_beginning(self.first, fpdu.known))
+        self.counts.passed(fpdu, delivered)
+        self.report(self.segments.explained(self.fpdus.passed(fpdu)))
+        self.messages.passed(fpdu, ulpdu_of(fpdu))
+        peer = self.peer
+        if self.fpdus.terminate is not None and self.terminated is None:
+            self.terminated = terminated(self.fpdus.terminate, peer.messages if peer is not None else None)
+        if self.reads is not None and peer is not None:
+            mine, others = self.reads
+            self.report(mine.requested(fpdu, has_hole(peer)))
+            peer.report(others.answered(fpdu))
+            self.report(others.answer_after_error(fpdu))
+
+    def finish(self, now: Moment) -> None:
+        reader, half = self.reader, self.reader.half
+        main = reader.main
+        edge = half.copies.edge(main.at)
+        rest = (main.at, edge) if main.is_located and edge > main.at else None
+        end = half.highest if half.fin is None else half.fin
+        self.judge(self.counts.finish(rest, is_cut=end > edge))
+        if not self.counts.fpdus and self.is_beginning and self.first:
+            self.report(self.fpdus.wrong_beginning(self.first, now))
+        sizes, longest = self.fpdus.sizes, self.segments.longest
+        self.report(self.segments.explained(sizes.finish(self.fpdus.ddp, longest)))
+        self.report(self.segments.finish(self.counts, sizes.fits(longest), now))
+        if self.reads is not None:
+            self.report(self.reads[0].finish())
+
+
+def has_hole(half: Half) -> bool:
+    """Whether octets of a direction are missing below others that were captured."""
+    copies, main = half.reader.half.copies, half.reader.main
+    return copies.end > copies.edge(main.at)
+
+
+def profile_of(mpa: MPAConnection) -> Profile:
+    frames = [one for one in mpa.frames if one is not None]
+    frames.sort(key=lambda one: one.startup.kind)  # the Reply first
+    return profile_of_revision(frames[0].startup.rev) if frames else PROFILES["rfc5044"]
+
+
+def gso_flag(mpa: MPAConnection) -> str:
+    frames = [one.startup for one in mpa.frames if one is not None and one.startup.res & SIW_GSO]
+    return " and ".join(sorted((one.kind.capitalize() for one in frames), reverse=True))
+
+
+class Watched:
+    """A connection with its watches."""
+
+    def __init__(self, mpa: MPAConnection) -> None:
+        self.mpa = mpa
+        self.findings = Findings()
+        self.halves: list[Half | None] = [None, None]
+        self.syns: list[Announced | None] = [None, None]
+        self.path_mtu = PathMTUMessages(), PathMTUMessages()
+
+    def take(self, d: int, port: int) -> None:
+        """Take what a segment in direction ``d`` showed: first what it acknowledged."""
+        mpa = self.mpa
+        for side in (0, 1):
+            if self.halves[side] is None and mpa.readers[side] is not None:
+                emss = emss_of(*self.syns)
+                self.halves[side] = Half(mpa, side, emss, self.findings, self.path_mtu[side])
+        first, second = self.halves
+        if first is not None and second is not None and first.peer is None:
+            first.peer, second.peer = second, first
+            frames = {one.startup.kind: one.startup for one in mpa.frames if one is not None}
+            depths = None
+            if "request" in frames and "reply" in frames:
+                depths = agreed(frames["request"], frames["reply"], port).depths
+            of = [ReadWatch(one.fpdus, two.fpdus, None) for one, two in ((first, second), (second, first))]
+            for side, one in enumerate((first, second)):
+                depth = None
+                if depths is not None:
+                    depth = depths.initiator_ord if one.name == "initiator" else depths.responder_ord
+                of[side]._depth = depth
+            first.reads, second.reads = (of[0], of[1]), (of[1], of[0])
+        for side in (1 - d, d):
+            half = self.halves[side]
+            if half is not None:
+                half.take(mpa, side)
+
+
+def watch(batches: Iterable[Iterable[Segment]]) -> list[Watched]:
+    """Receive segments; return the MPA connections, watched to their end."""
+    receiver = Receiver()
+    watched: dict[int, Watched] = {}
+    now: Moment = (0, 0)
+    port = 0
+    directions = receiver._flows._directions
+    for batch in batches:
+        for seg in batch:
+            now = max(now, (seg.frame, seg.time))
+            if seg.flags & PATH_MTU:
+                flow = directions.get(seg.key)
+                if flow is not None and flow[0].connections:
+                    found = watched.get(id(flow[0].connections[-1].user))
+                    if found is not None:
+                        learn_path_mtu(found, flow[1], seg)
+                continue
+            mpa = receiver.receive(seg)
+            if mpa is None:
+                continue
+            d = directions[seg.key][1]
+            found = watched.setdefault(id(mpa), Watched(mpa))
+            if seg.flags & SYN:
+                found.syns[d] = announced(seg)
+            half = found.halves[d]
+            if half is not None:
+                half.keep_first(seg)
+            key = seg.key if d == mpa.initiator else reverse_key(seg.key)
+            port = int.from_bytes(key[-2:], "big")
+            found.take(d, port)
+    connections = [mpa for _, mpa in receiver.finish()]
+    for mpa in connections:
+        one = watched[id(mpa)]
+        for d in (1, 0):
+            one.take(d, port)
+        for half in one.halves:
+            if half is not None:
+                half.finish(now)
+    return [watched[id(mpa)] for mpa in connections]
+
+
+def learn_path_mtu(found: Watched, d: int, seg: Segment) -> None:
+    """Take what a router reports, and why no host would believe it."""
+    message, half = path_mtu_message(seg), found.mpa.connection.halves[d]
+    base = half.space.base
+    if not message.unfit and base is not None:
+        offset, acked = half.space.nearest(seg.seq)[1], half.peer.last_ack_sent
+        if acked is not None and offset < acked:
+            message = message._replace(unfit=f"the octet {seg.seq} that it quotes was acknowledged before")
+        elif offset >= half.highest:
+            message = message._replace(unfit=f"the octet {seg.seq} that it quotes was not sent before")
+    found.path_mtu[d].take(message)
+
+
+def watch_capture(path: Path) -> list[Watched]:
+    """Watch the connections of a capture file."""
+    with Captures(str(path)) as captures:
+        return watch(captures.batches())
+
+
+def findings_of(connections: Sequence[Watched]) -> list[Finding]:
+    """Return the findings of all connections."""
+    return [found for one in connections for found in one.findings.sorted()]
