@@ -7,7 +7,7 @@ FPDU, once the FPDUs around them are known.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -34,7 +34,8 @@ class UnalignedSegment(NamedTuple):
     """A segment that does not begin with an FPDU.
 
     ``number`` segments came before it, the last of them ``idle`` nanoseconds before; ``aligned`` of those judged by now
-    begin with an FPDU.  ``is_part``: it neither begins nor ends an FPDU.
+    begin with an FPDU.  ``is_part``: it neither begins nor ends an FPDU.  ``repeats``: offset and frame of the earlier
+    segment that brought its first octet and began with an FPDU, None if it is no retransmission of one.
     """
 
     arrival: Arrival
@@ -42,6 +43,7 @@ class UnalignedSegment(NamedTuple):
     idle: int
     aligned: int
     is_part: bool
+    repeats: tuple[int, int] | None
 
 
 class Counts:
@@ -52,7 +54,7 @@ class Counts:
     """
 
     __slots__ = (
-        "_ends", "_located", "_next", "_seen", "_starts", "_time", "_undelivered", "_unjudged", "crc_errors", "cut_fpdus",
+        "_brought", "_brought_by", "_ends", "_located", "_next", "_seen", "_starts", "_time", "_undelivered", "_unjudged", "crc_errors", "cut_fpdus",
         "fpdu_aligned_segments", "fpdus", "header_aligned_segments", "marker_count", "missing_octets",
         "out_of_order_segments", "placed_late", "retransmitted_segments", "segments", "stream_octets", "ulpdu_octets",
         "unlocated_octets",
@@ -72,6 +74,8 @@ class Counts:
         #: (end, start, number, idle, segment) of those not judged yet, a heap.
         self._unjudged: list[tuple[int, int, int, int, Arrival]] = []
         self._time = 0
+        #: Where the last segments begin that went on after all others, ascending, and their frames.
+        self._brought, self._brought_by = array("q"), array("q")
 
     @property
     def placed(self) -> int:
@@ -107,6 +111,11 @@ class Counts:
             idle = arrival.time - self._time if self._time else 0
             heappush(self._unjudged, (end, start, self.segments - 1, idle, arrival))
         self._time = arrival.time
+        if arrival.new == end - start and not arrival.is_out_of_order:
+            self._brought.append(start)
+            self._brought_by.append(arrival.frame)
+            if len(self._brought) > 2 * REMEMBERED:
+                del self._brought[:-REMEMBERED], self._brought_by[:-REMEMBERED]
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Count the next FPDU in stream order; it is delivered at a frame, 0 if it is not."""
@@ -134,7 +143,9 @@ class Counts:
     def lost(self, gap: Gap) -> None:
         """Count octets that no frame brought."""
         self.missing_octets += gap.end - gap.start
-        self.cut_fpdus += self._next is not None and self._next < gap.start
+        if self._next is not None and self._next < gap.start:
+            self.cut_fpdus += 1
+            self._starts.append(self._next)
         self._next = None
 
     def left_out(self, octets: LeftOut) -> None:
@@ -155,9 +166,17 @@ class Counts:
             if first == start or start == self._next:
                 self.header_aligned_segments += 1
                 self.fpdu_aligned_segments += self._is_boundary(end)
-            elif arrival.new:
+            else:
                 is_part = (first is None or first > end) and not start < self._seen <= end
-                yield UnalignedSegment(arrival, number, idle, self.header_aligned_segments, is_part)
+                repeats = None if arrival.new else self._repeated(start)
+                yield UnalignedSegment(arrival, number, idle, self.header_aligned_segments, is_part, repeats)
+
+    def _repeated(self, offset: int) -> tuple[int, int] | None:
+        """Return offset and frame of the segment that brought the octet at ``offset`` and began with an FPDU."""
+        index = bisect_right(self._brought, offset) - 1
+        if index < 0 or self._is_boundary(offset) or not _holds(self._starts, self._brought[index]):
+            return None
+        return self._brought[index], self._brought_by[index]
 
     def _is_boundary(self, offset: int) -> bool:
         return offset in (self._next, self._seen) or _holds(self._starts, offset) or _holds(self._ends, offset)

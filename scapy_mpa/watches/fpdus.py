@@ -19,7 +19,7 @@ from scapy_mpa.framing.ddp import (
     decode_ddp,
     decode_terminate,
 )
-from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH, decode_fpdu, pad_length
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, decode_fpdu, pad_length
 from scapy_mpa.framing.markers import (
     LONGEST_FPDU,
     MARKER_INTERVAL,
@@ -117,7 +117,8 @@ class FPDUWatch:
             # The capture cut it: its length is known.
             return (*self._size(fpdu), *self._limit(fpdu))
         breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
-        if not _usual_octets(fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1, ulpdu_length).are_in(octets, 0):
+        phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
+        if not _usual_octets(phase, ulpdu_length, self._origin).are_in(octets, 0):
             breaches = (*breaches, *self._unusual(fpdu))
         ulpdu = ulpdu_of(fpdu)
         if self._awaits_send:
@@ -248,13 +249,11 @@ class FPDUWatch:
 
 
 @lru_cache(maxsize=1024)  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
-def _usual_octets(phase: int, ulpdu_length: int) -> Fields:
-    """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker.
-
-    FPDUPTR counts from ULPDU_Length (RFC 5044 §4.3); from the drafts' origin it is usual where both are the same.
-    """
-    pad, end = pad_length(ulpdu_length), 2 + ulpdu_length + pad_length(ulpdu_length)
+def _usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
+    """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker."""
+    pad = pad_length(ulpdu_length)
     if phase < 0:
+        end = LENGTH_FIELD_LENGTH + ulpdu_length + pad
         return Fields((at, "B", 0) for at in range(end - pad, end))
     length = wire_length(ulpdu_length, phase)
     markers = marker_positions(phase, phase + length)
@@ -262,7 +261,7 @@ def _usual_octets(phase: int, ulpdu_length: int) -> Fields:
     if end + phase - MARKER_LENGTH in markers:
         end -= MARKER_LENGTH  # a Marker stands between PAD and CRC
     fields = [(at, "B", 0) for at in range(end - pad, end)]
-    fields += [(marker - phase, "I", expected_fpduptr(marker, phase)) for marker in markers]
+    fields += [(marker - phase, "I", expected_fpduptr(marker, phase, origin)) for marker in markers]
     return Fields(sorted(fields))
 
 

@@ -72,10 +72,16 @@ class SegmentWatch:
         """Inspect a segment that does not begin with an FPDU."""
         arrival, pause = segment.arrival, self._pause
         place = arrival.start, arrival.frame, arrival.time
+        length = arrival.end - arrival.start
+        if not arrival.new:
+            if segment.repeats is None or length == 1:  # a keep-alive, perhaps (RFC 9293 §3.8.4)
+                return ()
+            first, frame = segment.repeats
+            detail = f"repeats frame {frame} from its octet {arrival.start - first}, in the middle of an FPDU"
+            return (Breach("alignment-retransmission", *place, detail),)
         self._unaligned = self._unaligned or place
         if arrival.acknowledged and segment.idle >= PAUSE and (pause is None or pause.aligned != segment.aligned):
             self._pause = segment
-        length = arrival.end - arrival.start
         if not segment.is_part or arrival.is_out_of_order:
             return ()
         self._tiny = self._tiny + 1 if length <= TINY and self.longest >= NOT_TINY else 0

@@ -54,8 +54,9 @@ class Half:
         self.terminated: Terminated | None = None
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
         self.peer: Half | None = None
-        self.first = bytearray()
         self.is_beginning = is_beginning
+        #: Captured octets and their offsets.
+        self.octets: list[tuple[int, bytes]] = []
 
     def report(self, breaches: Iterable[Breach]) -> None:
         base = self.reader.half.space.base
@@ -67,14 +68,18 @@ class Half:
             place = who, one.frame, one.time, (base + one.offset) & SEQ_MASK
             self.findings.add(one.rule, *place, one.detail, code=one.code, topic=one.topic)
 
-    def keep_first(self, seg: Segment) -> None:
-        """Keep the first octets of Full Operation, in order, until the first FPDU has been passed."""
-        base = self.reader.half.space.base
-        if self.counts.fpdus or base is None or not self.is_beginning:
-            return
-        skip = len(self.first) - seq_diff(seg.seq, base & SEQ_MASK)
-        if 0 <= skip < seg.end - seg.start and len(self.first) < LONGEST_FPDU:
-            self.first += seg.buffer[seg.start + skip : seg.end]
+    def keep(self, seg: Segment) -> None:
+        offset = self.reader.half.space.nearest(seg.seq)[1]
+        self.octets.append((offset, bytes(seg.buffer[seg.start : seg.end])))
+
+    def captured(self, start: int, length: int) -> bytes:
+        """Return the octets from an offset on, as the first segments in order brought them."""
+        found = bytearray()
+        for offset, octets in sorted(self.octets, key=itemgetter(0)):
+            at = start + len(found)
+            if offset <= at < offset + len(octets) and len(found) < length:
+                found += octets[at - offset :]
+        return bytes(found[:length])
 
     def take(self, mpa: MPAConnection, d: int) -> None:
         """Take what the receiver found."""
@@ -87,6 +92,10 @@ class Half:
         self.messages.acknowledged = reader.half.peer.last_ack_sent
         passed, reader.passed = reader.passed, []
         gaps, reader.gaps = reader.gaps, []
+        for wrong in reader.contradictions:
+            fpduptr = int.from_bytes(self.captured(wrong.marker + 2, 2), "big")
+            self.report((self.fpdus.contradicted(wrong, fpduptr),))
+        reader.contradictions = []
         for found in reader.left_out:
             self.counts.left_out(found)
         reader.left_out = []
@@ -104,7 +113,7 @@ class Half:
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
         if fpdu.crc == BAD and not fpdu.offset and self.is_beginning:
-            self.report(self.fpdus.wrong_beginning(self.first, fpdu.known))
+            self.report(self.fpdus.wrong_beginning(self.captured(0, LONGEST_FPDU), fpdu.known))
         self.counts.passed(fpdu, delivered)
         self.report(self.segments.explained(self.fpdus.passed(fpdu)))
         self.messages.passed(fpdu, ulpdu_of(fpdu))
@@ -124,8 +133,8 @@ class Half:
         rest = (main.at, edge) if main.is_located and edge > main.at else None
         end = half.highest if half.fin is None else half.fin
         self.judge(self.counts.finish(rest, is_cut=end > edge))
-        if not self.counts.fpdus and self.is_beginning and self.first:
-            self.report(self.fpdus.wrong_beginning(self.first, now))
+        if not self.counts.fpdus and self.is_beginning and (first := self.captured(0, LONGEST_FPDU)):
+            self.report(self.fpdus.wrong_beginning(first, now))
         sizes, longest = self.fpdus.sizes, self.segments.longest
         self.report(self.segments.explained(sizes.finish(self.fpdus.ddp, longest)))
         self.report(self.segments.finish(self.counts, sizes.fits(longest), now))
@@ -142,7 +151,11 @@ def has_hole(half: Half) -> bool:
 def profile_of(mpa: MPAConnection) -> Profile:
     frames = [one for one in mpa.frames if one is not None]
     frames.sort(key=lambda one: one.startup.kind)  # the Reply first
-    return profile_of_revision(frames[0].startup.rev) if frames else PROFILES["rfc5044"]
+    if frames:
+        return profile_of_revision(frames[0].startup.rev)
+    # Without startup frames only culley-02's begin with the first octet after the SYN.
+    is_culley = any(reader is not None and not reader.half.start for reader in mpa.readers)
+    return PROFILES["culley-02" if is_culley else "rfc5044"]
 
 
 def gso_flag(mpa: MPAConnection) -> str:
@@ -159,6 +172,8 @@ class Watched:
         self.halves: list[Half | None] = [None, None]
         self.syns: list[Announced | None] = [None, None]
         self.path_mtu = PathMTUMessages(), PathMTUMessages()
+        #: Segments whose octets the watches may want beside the receiver's values.
+        self.segments: tuple[list[Segment], list[Segment]] = [], []
 
     def take(self, d: int, port: int) -> None:
         """Take what a segment in direction ``d`` showed: first what it acknowledged."""
@@ -184,6 +199,9 @@ class Watched:
         for side in (1 - d, d):
             half = self.halves[side]
             if half is not None:
+                for seg in self.segments[side]:
+                    half.keep(seg)
+                self.segments[side].clear()
                 half.take(mpa, side)
 
 
@@ -211,9 +229,7 @@ def watch(batches: Iterable[Iterable[Segment]]) -> list[Watched]:
             found = watched.setdefault(id(mpa), Watched(mpa))
             if seg.flags & SYN:
                 found.syns[d] = announced(seg)
-            half = found.halves[d]
-            if half is not None:
-                half.keep_first(seg)
+            found.segments[d].append(seg)
             key = seg.key if d == mpa.initiator else reverse_key(seg.key)
             port = int.from_bytes(key[-2:], "big")
             found.take(d, port)
