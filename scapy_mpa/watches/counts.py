@@ -24,9 +24,9 @@ MOST_UNJUDGED: Final = 1 << 16
 
 #: The counts of the report, in its order.
 COUNT_KEYS: Final = (
-    "fpdus", "placed", "delivered", "placed_out_of_order", "marker_count", "crc_errors", "ulpdu_octets", "stream_octets",
-    "missing_octets", "unlocated_octets", "segments", "header_aligned_segments", "fpdu_aligned_segments",
-    "out_of_order_segments", "retransmitted_segments", "cut_fpdus",
+    "fpdus", "placed", "delivered", "placed_out_of_order", "marker_count", "crc_errors", "ulpdu_octets",
+    "stream_octets", "missing_octets", "unlocated_octets", "segments", "header_aligned_segments",
+    "fpdu_aligned_segments", "out_of_order_segments", "retransmitted_segments", "cut_fpdus",
 )  # fmt: skip
 
 
@@ -54,10 +54,10 @@ class Counts:
     """
 
     __slots__ = (
-        "_brought", "_brought_by", "_ends", "_located", "_next", "_seen", "_starts", "_time", "_undelivered", "_unjudged", "crc_errors", "cut_fpdus",
-        "fpdu_aligned_segments", "fpdus", "header_aligned_segments", "marker_count", "missing_octets",
-        "out_of_order_segments", "placed_late", "retransmitted_segments", "segments", "stream_octets", "ulpdu_octets",
-        "unlocated_octets",
+        "_brought", "_brought_by", "_ends", "_located", "_next", "_seen", "_starts", "_time", "_undelivered",
+        "_unjudged", "crc_errors", "cut_fpdus", "fpdu_aligned_segments", "fpdus", "header_aligned_segments",
+        "marker_count", "missing_octets", "out_of_order_segments", "placed_late", "retransmitted_segments", "segments",
+        "stream_octets", "ulpdu_octets", "unlocated_octets",
     )  # fmt: skip
 
     def __init__(self, begins_at: int | None = 0) -> None:

@@ -1,7 +1,7 @@
 """DDP Segments in stream order: control octets, queues, MSN, MO, STag, TO, L (RFC 5040 §4, RFC 5041 §4).
 
-In: FPDUs whose CRC is not bad, with the first octets of their ULPDUs.  Out: the rules that they break.  What is unknown,
-at the beginning of a capture or after octets that are missing, is learnt from what comes next.
+In: FPDUs whose CRC is not bad, with the first octets of their ULPDUs.  Out: the rules that they break.  What is
+unknown, at the beginning of a capture or after octets that are missing, is learnt from what comes next.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_plain_header(ulpdu: Octets, ulpdu_length: int) -> bool:
     if len(ulpdu) < UNTAGGED_HEADER_LENGTH:
         return False
     queue, msn, _ = queued(ulpdu, 6)
-    return queue == QUEUE_OF[opcode] and msn > 0
+    return bool(queue == QUEUE_OF[opcode] and msn)
 
 
 class DDPWatch:
@@ -85,8 +85,8 @@ class DDPWatch:
     """
 
     __slots__ = (
-        "_breaches", "_end", "_expected", "_messages", "_open", "_response", "_versions", "_write", "answers", "first_part",
-        "longest_part", "losses", "requests", "terminated",
+        "_breaches", "_end", "_expected", "_messages", "_open", "_response", "_versions", "_write", "answers",
+        "first_part", "longest_part", "losses", "requests", "terminated",
     )  # fmt: skip
 
     def __init__(self, is_beginning: bool) -> None:
@@ -205,7 +205,9 @@ class DDPWatch:
         self._messages[queue] = msn
         if expected is not None:
             if msn != before:
-                detail = f"{OPCODE_NAMES[opcode]} {msn} begins before the last segment of message {before} of queue {queue}"
+                detail = (
+                    f"{OPCODE_NAMES[opcode]} {msn} begins before the last segment of message {before} of queue {queue}"
+                )
                 self._find("ddp-last", fpdu, detail)
             else:
                 before = None  # the same message goes on

@@ -39,13 +39,13 @@ from scapy_mpa.values.records import BAD, GOOD
 from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
 from scapy_mpa.watches.sizes import SizeWatch
 
-#: Octets of the first ULPDU, and of the first Send, that are kept: all of a ready-to-receive message (RFC 6581 §9.2), and
-#: of what upper layers say first, such as SMB Direct's negotiation or an RPC without chunks.
+#: Octets of the first ULPDU, and of the first Send, that are kept: all of a ready-to-receive message (RFC 6581 §9.2),
+#: and of what upper layers send first, such as SMB Direct's negotiation or an RPC without chunks.
 FIRST_ULPDU_OCTETS: Final = 96
 #: Octets of a Terminate that are read: its control word, the DDP Segment Length and the headers (RFC 5040 §4.8).
 TERMINATE_OCTETS: Final = 64
-#: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and the
-#: error among them that is about something else: the DDP version of a tagged segment.
+#: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and
+#: the error among them that is about something else: the DDP version of a tagged segment.
 _PROTECTION, _DDP_VERSION = ((0, 1), (1, 1)), (1, 1, 4)
 _LOW_BITS = 3
 
@@ -58,12 +58,16 @@ class FirstSend(NamedTuple):
 
 
 class FirstFPDU(NamedTuple):
-    """The first FPDU of Full Operation: how its ULPDU begins, its ULPDU_Length, its end, 0 if its CRC is bad."""
+    """The first FPDU of Full Operation: how its ULPDU begins, its ULPDU_Length, its end, 0 if its CRC is bad.
+
+    ``is_doubtful``: it may be none, since its CRC is bad or DDP would not send its header.
+    """
 
     ulpdu: bytes
     ulpdu_length: int
     end: int
     known: Moment
+    is_doubtful: bool
 
 
 class FPDUWatch:
@@ -123,8 +127,6 @@ class FPDUWatch:
         ulpdu = ulpdu_of(fpdu)
         if self._awaits_send:
             self._note_first(fpdu)
-            if not fpdu.offset and not is_plain_header(ulpdu, ulpdu_length):
-                breaches = (*breaches, *self.wrong_beginning(octets, fpdu.known))
         if found := self.ddp.passed(fpdu, ulpdu):
             breaches = (*breaches, *found)
         if fpdu.opcode == TERMINATE_OPCODE:
@@ -139,7 +141,7 @@ class FPDUWatch:
         return _disagreement("marker-length", found.offset, found.marker, fpduptr, self._origin, found.moment)
 
     def wrong_beginning(self, octets: Octets, moment: Moment) -> Sequence[Breach]:
-        """Report what the first octets of Full Operation are, if the first FPDU is bad or there is none.
+        """Report what the first octets of Full Operation are, if the first FPDU is doubtful or there is none.
 
         ``octets`` are as many as there are, LONGEST_FPDU at most.
         """
@@ -153,9 +155,16 @@ class FPDUWatch:
         ulpdu = bytes(ulpdu_of(fpdu, FIRST_ULPDU_OCTETS))
         if self._is_beginning and not fpdu.offset and self.first is None:
             # Where a damaged one ends is not known.
-            self.first = FirstFPDU(ulpdu, fpdu.ulpdu_length, 0 if fpdu.crc == BAD else fpdu.end, fpdu.known)
+            is_bad, length = fpdu.crc == BAD, fpdu.ulpdu_length
+            is_doubtful = is_bad or not is_plain_header(ulpdu, length)
+            self.first = FirstFPDU(ulpdu, length, 0 if is_bad else fpdu.end, fpdu.known, is_doubtful)
         header, octets = decode_ddp(ulpdu), fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
-        if fpdu.crc == BAD or octets <= 0 or not isinstance(header, UntaggedHeader) or header.opcode not in SEND_OPCODES:
+        if (
+            fpdu.crc == BAD
+            or octets <= 0
+            or not isinstance(header, UntaggedHeader)
+            or header.opcode not in SEND_OPCODES
+        ):
             return
         self._awaits_send = False
         if header.last and not header.mo:
@@ -248,7 +257,9 @@ class FPDUWatch:
             yield Breach("terminate-layout", *place, detail)
 
 
-@lru_cache(maxsize=1024)  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
+@lru_cache(
+    maxsize=1024
+)  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
 def _usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
     """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker."""
     pad = pad_length(ulpdu_length)

@@ -68,7 +68,9 @@ class MessageWatch:
             return 0
         whole = [one for one in self._fpdus if one.end > acknowledged]
         last = self._fpdus[-1] if self._fpdus else None
-        is_begun = end > max(acknowledged, last.end if last is not None else 0) or (last is not None and not is_last(last))
+        is_begun = end > max(acknowledged, last.end if last is not None else 0) or (
+            last is not None and not is_last(last)
+        )
         return sum(map(is_last, whole)) + is_begun
 
     def quoted(self, header: TaggedHeader | UntaggedHeader) -> Quoted | None:
@@ -108,7 +110,7 @@ def is_last(fpdu: _Kept) -> bool:
 
 
 def terminated(terminate: tuple[bytes, int], sent: MessageWatch | None) -> Terminated:
-    """Return what a Terminate reports, its ULPDU and frame, and the message that it quotes of those ``sent`` to its sender."""
+    """Return what a Terminate, its ULPDU and frame, reports, and the message of those ``sent`` that it quotes."""
     ulpdu, frame = terminate
     reported = decode_terminate(ulpdu)
     header = quoted_header(ulpdu) if reported is not None else None

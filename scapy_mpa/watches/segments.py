@@ -39,7 +39,7 @@ class SegmentWatch:
         longest: octets of the longest segment.
     """
 
-    __slots__ = ("_hop_limit", "_pause", "_path_mtu", "_tiny", "_unaligned", "first", "longest")
+    __slots__ = ("_hop_limit", "_path_mtu", "_pause", "_tiny", "_unaligned", "first", "longest")
 
     def __init__(self, path_mtu: PathMTUMessages | None = None) -> None:
         self._path_mtu = path_mtu

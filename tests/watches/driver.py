@@ -16,7 +16,7 @@ from scapy_mpa.capture.files import Captures
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
-from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import SIW_GSO
 from scapy_mpa.receiver.connection import MPAConnection
 from scapy_mpa.receiver.fpdus import FPDUReader
@@ -26,7 +26,6 @@ from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.lifecycle import Terminated
 from scapy_mpa.values.options import Announced, announced, emss_of
 from scapy_mpa.values.pathmtu import PathMTUMessages, path_mtu_message
-from scapy_mpa.values.records import BAD
 from scapy_mpa.values.segment import PATH_MTU, SYN, Segment, reverse_key
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
 from scapy_mpa.watches.ddp import ulpdu_of
@@ -112,10 +111,10 @@ class Half:
             self.report(self.segments.unaligned(segment))
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
-        if fpdu.crc == BAD and not fpdu.offset and self.is_beginning:
-            self.report(self.fpdus.wrong_beginning(self.captured(0, LONGEST_FPDU), fpdu.known))
         self.counts.passed(fpdu, delivered)
         self.report(self.segments.explained(self.fpdus.passed(fpdu)))
+        if not fpdu.offset and self.fpdus.first is not None and self.fpdus.first.is_doubtful:
+            self.report(self.fpdus.wrong_beginning(self.captured(0, LONGEST_FPDU), fpdu.known))
         self.messages.passed(fpdu, ulpdu_of(fpdu))
         peer = self.peer
         if self.fpdus.terminate is not None and self.terminated is None:
@@ -186,16 +185,12 @@ class Watched:
         if first is not None and second is not None and first.peer is None:
             first.peer, second.peer = second, first
             frames = {one.startup.kind: one.startup for one in mpa.frames if one is not None}
-            depths = None
-            if "request" in frames and "reply" in frames:
-                depths = agreed(frames["request"], frames["reply"], port).depths
-            of = [ReadWatch(one.fpdus, two.fpdus, None) for one, two in ((first, second), (second, first))]
-            for side, one in enumerate((first, second)):
-                depth = None
-                if depths is not None:
-                    depth = depths.initiator_ord if one.name == "initiator" else depths.responder_ord
-                of[side]._depth = depth
-            first.reads, second.reads = (of[0], of[1]), (of[1], of[0])
+            depth: dict[str, int | None] = {}
+            if len(frames) == 2 and (depths := agreed(frames["request"], frames["reply"], port).depths) is not None:
+                depth = {"initiator": depths.initiator_ord, "responder": depths.responder_ord}
+            ours = ReadWatch(first.fpdus, second.fpdus, depth.get(first.name))
+            others = ReadWatch(second.fpdus, first.fpdus, depth.get(second.name))
+            first.reads, second.reads = (ours, others), (others, ours)
         for side in (1 - d, d):
             half = self.halves[side]
             if half is not None:
