@@ -54,10 +54,10 @@ class Counts:
     """
 
     __slots__ = (
-        "_brought", "_brought_by", "_ends", "_located", "_next", "_seen", "_starts", "_time", "_undelivered",
-        "_unjudged", "crc_errors", "cut_fpdus", "fpdu_aligned_segments", "fpdus", "header_aligned_segments",
-        "marker_count", "missing_octets", "out_of_order_segments", "placed_late", "retransmitted_segments", "segments",
-        "stream_octets", "ulpdu_octets", "unlocated_octets",
+        "_brought", "_brought_by", "_brought_end", "_ends", "_located", "_next", "_seen", "_starts", "_time",
+        "_undelivered", "_unjudged", "crc_errors", "cut_fpdus", "fpdu_aligned_segments", "fpdus",
+        "header_aligned_segments", "marker_count", "missing_octets", "out_of_order_segments", "placed_late",
+        "retransmitted_segments", "segments", "stream_octets", "ulpdu_octets", "unlocated_octets",
     )  # fmt: skip
 
     def __init__(self, begins_at: int | None = 0) -> None:
@@ -74,8 +74,8 @@ class Counts:
         #: (end, start, number, idle, segment) of those not judged yet, a heap.
         self._unjudged: list[tuple[int, int, int, int, Arrival]] = []
         self._time = 0
-        #: Where the last segments begin that went on after all others, ascending, and their frames.
-        self._brought, self._brought_by = array("q"), array("q")
+        #: Where the last segments begin that went on after all others, ascending, where they end, and their frames.
+        self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
 
     @property
     def placed(self) -> int:
@@ -112,10 +112,11 @@ class Counts:
             heappush(self._unjudged, (end, start, self.segments - 1, idle, arrival))
         self._time = arrival.time
         if arrival.new == end - start and not arrival.is_out_of_order:
-            self._brought.append(start)
-            self._brought_by.append(arrival.frame)
-            if len(self._brought) > 2 * REMEMBERED:
-                del self._brought[:-REMEMBERED], self._brought_by[:-REMEMBERED]
+            brought = self._brought, self._brought_end, self._brought_by
+            for numbers, number in zip(brought, (start, end, arrival.frame), strict=True):
+                numbers.append(number)
+                if len(numbers) > 2 * REMEMBERED:
+                    del numbers[:-REMEMBERED]
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Count the next FPDU in stream order; it is delivered at a frame, 0 if it is not."""
@@ -174,7 +175,9 @@ class Counts:
     def _repeated(self, offset: int) -> tuple[int, int] | None:
         """Return offset and frame of the segment that brought the octet at ``offset`` and began with an FPDU."""
         index = bisect_right(self._brought, offset) - 1
-        if index < 0 or self._is_boundary(offset) or not _holds(self._starts, self._brought[index]):
+        if index < 0 or self._brought_end[index] <= offset or self._is_boundary(offset):
+            return None
+        if not _holds(self._starts, self._brought[index]):
             return None
         return self._brought[index], self._brought_by[index]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.framing.agreement import agreed
+from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -44,7 +45,7 @@ class Half:
         self.reader: FPDUReader = reader
         self.findings = findings
         self.name = "initiator" if d == mpa.initiator else "responder"
-        is_beginning = reader.main.is_located or bool(reader.passed)
+        is_beginning = reader._is_beginning
         self.counts = Counts(0 if is_beginning else None)
         profile = profile_of(mpa)
         self.fpdus = FPDUWatch(reader.layout, is_beginning, emss, profile.fpduptr_origin, gso_flag(mpa))
@@ -117,15 +118,23 @@ class Half:
             self.report(self.fpdus.wrong_beginning(self.captured(0, LONGEST_FPDU), fpdu.known))
         self.messages.passed(fpdu, ulpdu_of(fpdu))
         peer = self.peer
-        if self.fpdus.terminate is not None and self.terminated is None:
-            self.terminated = terminated(self.fpdus.terminate, peer.messages if peer is not None else None)
+        if fpdu.opcode == TERMINATE_OPCODE:
+            self.quote()
         if self.reads is not None and peer is not None:
             mine, others = self.reads
             self.report(mine.requested(fpdu, has_hole(peer)))
             peer.report(others.answered(fpdu))
             self.report(others.answer_after_error(fpdu))
 
+    def quote(self) -> None:
+        """Look for the message that the Terminate quotes: when it is placed, and again at the end."""
+        if self.fpdus.terminate is not None:
+            found = terminated(self.fpdus.terminate, self.peer.messages if self.peer is not None else None)
+            if self.terminated is None or found.message is not None:
+                self.terminated = found
+
     def finish(self, now: Moment) -> None:
+        self.quote()
         reader, half = self.reader, self.reader.half
         main = reader.main
         edge = half.copies.edge(main.at)
