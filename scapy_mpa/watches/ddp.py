@@ -31,8 +31,6 @@ READ_REQUEST_LENGTH: Final = 28
 _READ_REQUEST, _READ_RESPONSE, _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 1, 2, 10, 11
 _TAGGED, _LAST, _RESERVED, _VERSIONS = 0x8000, 0x4000, 0x3C30, 0x03C0
 _LAST_MSN, _LAST_TO = (1 << 32) - 1, (1 << 64) - 1
-#: A size above 16 MiB may be one that was sent in host order.
-_LARGE = 1 << 24
 
 _read_request = Struct(">IQIIQ").unpack_from
 
@@ -252,7 +250,7 @@ class DDPWatch:
             self._find("rdmap-read-request", fpdu, f"a body of {length} octets")
             return
         _, sink, size, _, source = _read_request(ulpdu, UNTAGGED_HEADER_LENGTH)
-        if size >= _LARGE and (sink or source) and all(map(_is_reversed, ((size, 4), (sink, 8), (source, 8)))):
+        if size and (sink or source) and all(map(_is_reversed, ((size, 4), (sink, 8), (source, 8)))):
             reversed_size = int.from_bytes(size.to_bytes(4, "big"), "little")
             detail = f"host order: a size of {size} octets, {reversed_size} in the other byte order"
             self._find("rdmap-read-request", fpdu, detail)

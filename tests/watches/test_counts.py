@@ -87,6 +87,19 @@ def test_a_retransmission_in_the_middle_of_an_fpdu() -> None:
     assert (counts.retransmitted_segments, counts.header_aligned_segments) == (2, 2)
 
 
+def test_what_is_too_old_or_too_much_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scapy_mpa.watches.counts.REMEMBERED", 2)
+    monkeypatch.setattr("scapy_mpa.watches.counts.MOST_UNJUDGED", 2)
+    counts = Counts()
+    sent = fpdus([send(msn, b"") for msn in range(1, 6)])
+    for fpdu in sent:
+        counts.passed(fpdu, 1)
+    for fpdu in (sent[0], sent[4], sent[4]):
+        counts.arrived(arrival(1, fpdu.offset, fpdu.end, new=0))
+    assert [one.arrival.start for one in counts.judged()] == [0]
+    assert (counts.segments, counts.header_aligned_segments) == (3, 1)
+
+
 def test_octets() -> None:
     counts = Counts()
     counts.arrived(arrival(1, -20, 108))  # the startup frame and the first FPDU

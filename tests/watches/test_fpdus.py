@@ -110,6 +110,14 @@ def test_lengths_against_emss(markers: bool) -> None:
         assert broken == (set() if rule is None else {"fpdu-above-emss" if is_longer else rule})
 
 
+@pytest.mark.parametrize(("longest_segment", "is_known"), [(536, True), (535, False), (600, False)])
+def test_lengths_against_the_longest_segment(longest_segment: int, is_known: bool) -> None:
+    """Where no SYN was captured; no host announces less than 536 octets."""
+    watch = FPDUWatch(Layout(False, True), True)
+    assert watched(fpdus((send(1, bytes(600 - 24)),)), watch) == []
+    assert rules(watch.sizes.finish(watch.ddp, longest_segment)) == ({"fpdu-above-emss"} if is_known else set())
+
+
 @pytest.mark.parametrize("longest", [900, 300])
 def test_parts_of_messages_that_do_not_fill_a_segment(longest: int) -> None:
     watch = FPDUWatch(Layout(False, True), True, 1000)

@@ -55,6 +55,18 @@ def test_more_reads_than_the_peer_has_room_for(depth: int, events: list[tuple[st
     assert reading(depth, events, has_hole=True) == []
 
 
+def test_requests_that_nobody_answers_are_reported_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scapy_mpa.watches.reads.MOST_DOUBTFUL", 2)
+    requester = FPDUWatch(Layout(False, True), True)
+    watch = ReadWatch(requester, FPDUWatch(Layout(False, True), True), 1)
+    found = []
+    for fpdu in fpdus([request(msn) for msn in range(1, 5)]):
+        requester.passed(fpdu)
+        found.append([one.frame for one in watch.requested(fpdu, False)])
+    assert found == [[], [], [], [2]]
+    assert [one.frame for one in watch.finish()] == [3, 4]
+
+
 @pytest.mark.parametrize("answers", [1, 2])
 def test_an_answer_to_a_request_that_came_after_an_error(answers: int) -> None:
     requester, responder = FPDUWatch(Layout(False, True), True), FPDUWatch(Layout(False, True), True)
