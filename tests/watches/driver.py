@@ -26,12 +26,13 @@ from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.lifecycle import Terminated
 from scapy_mpa.values.options import Announced, announced, emss_of
-from scapy_mpa.values.pathmtu import PathMTUMessages, path_mtu_message
+from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.segment import PATH_MTU, SYN, Segment, reverse_key
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
 from scapy_mpa.watches.ddp import ulpdu_of
 from scapy_mpa.watches.fpdus import FPDUWatch
 from scapy_mpa.watches.messages import MessageWatch, terminated
+from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
 from scapy_mpa.watches.segments import SegmentWatch
 
@@ -39,7 +40,7 @@ from scapy_mpa.watches.segments import SegmentWatch
 class Half:
     """The watches of one direction."""
 
-    def __init__(self, mpa: MPAConnection, d: int, emss: int, findings: Findings, path_mtu: PathMTUMessages) -> None:
+    def __init__(self, mpa: MPAConnection, d: int, emss: int, findings: Findings, path_mtu: PathMTUWatch) -> None:
         reader = mpa.readers[d]
         assert reader is not None
         self.reader: FPDUReader = reader
@@ -49,7 +50,8 @@ class Half:
         self.counts = Counts(0 if is_beginning else None)
         profile = profile_of(mpa)
         self.fpdus = FPDUWatch(reader.layout, is_beginning, emss, profile.fpduptr_origin, gso_flag(mpa))
-        self.segments = SegmentWatch(path_mtu)
+        self.path_mtu = path_mtu
+        self.segments = SegmentWatch(path_mtu.messages)
         self.messages = MessageWatch()
         self.terminated: Terminated | None = None
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
@@ -95,6 +97,8 @@ class Half:
         for wrong in reader.contradictions:
             fpduptr = int.from_bytes(self.captured(wrong.marker + 2, 2), "big")
             self.report((self.fpdus.contradicted(wrong, fpduptr),))
+            if not wrong.offset and self.is_beginning:
+                self.report(self.fpdus.wrong_beginning(self.captured(0, LONGEST_FPDU), wrong.moment))
         reader.contradictions = []
         for found in reader.left_out:
             self.counts.left_out(found)
@@ -146,6 +150,8 @@ class Half:
         sizes, longest = self.fpdus.sizes, self.segments.longest
         self.report(self.segments.explained(sizes.finish(self.fpdus.ddp, longest)))
         self.report(self.segments.finish(self.counts, sizes.fits(longest), now))
+        for one, detail, count in self.path_mtu.finish():
+            self.findings.add("path-mtu", self.name, one.frame, one.time, one.seq, detail, count=count)
         if self.reads is not None:
             self.report(self.reads[0].finish())
 
@@ -179,7 +185,7 @@ class Watched:
         self.findings = Findings()
         self.halves: list[Half | None] = [None, None]
         self.syns: list[Announced | None] = [None, None]
-        self.path_mtu = PathMTUMessages(), PathMTUMessages()
+        self.path_mtu = PathMTUWatch(), PathMTUWatch()
         #: Segments whose octets the watches may want beside the receiver's values.
         self.segments: tuple[list[Segment], list[Segment]] = [], []
 
@@ -224,7 +230,7 @@ def watch(batches: Iterable[Iterable[Segment]]) -> list[Watched]:
                 if flow is not None and flow[0].connections:
                     found = watched.get(id(flow[0].connections[-1].user))
                     if found is not None:
-                        learn_path_mtu(found, flow[1], seg)
+                        receive_path_mtu(found, flow[1], seg)
                 continue
             mpa = receiver.receive(seg)
             if mpa is None:
@@ -248,17 +254,15 @@ def watch(batches: Iterable[Iterable[Segment]]) -> list[Watched]:
     return [watched[id(mpa)] for mpa in connections]
 
 
-def learn_path_mtu(found: Watched, d: int, seg: Segment) -> None:
-    """Take what a router reports, and why no host would believe it."""
-    message, half = path_mtu_message(seg), found.mpa.connection.halves[d]
-    base = half.space.base
-    if not message.unfit and base is not None:
-        offset, acked = half.space.nearest(seg.seq)[1], half.peer.last_ack_sent
-        if acked is not None and offset < acked:
-            message = message._replace(unfit=f"the octet {seg.seq} that it quotes was acknowledged before")
-        elif offset >= half.highest:
-            message = message._replace(unfit=f"the octet {seg.seq} that it quotes was not sent before")
-    found.path_mtu[d].take(message)
+def receive_path_mtu(found: Watched, d: int, seg: Segment) -> None:
+    """Take what a router reports of a packet of direction ``d``."""
+    half = found.mpa.connection.halves[d]
+    if half.space.base is not None:
+        # Where octets are missing, others may lie beyond.
+        watched = found.halves[d]
+        sent = None if watched is not None and has_hole(watched) else half.highest
+        offset = half.space.nearest(seg.seq)[1]
+        found.path_mtu[d].received(path_mtu_message(seg), offset, half.peer.last_ack_sent, sent)
 
 
 def watch_capture(path: Path) -> list[Watched]:

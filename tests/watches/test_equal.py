@@ -18,7 +18,7 @@ from tests.watches.driver import Watched, watch_capture
 #: How the rules begin that the watches find.
 RULES: Final = (
     "alignment", "attack-buffer", "attack-hijack", "attack-path-mtu", "crc", "ddp-", "error-passed", "fpdu-above-emss",
-    "fpduptr-", "ird-ord-exceeded", "marker-", "mulpdu", "pad", "rdmap-", "terminate", "ulpdu-length-",
+    "fpduptr-", "ird-ord-exceeded", "marker-", "mulpdu", "pad", "path-mtu", "rdmap-", "terminate", "ulpdu-length-",
 )  # fmt: skip
 #: Of these, what startup frames and rival copies show.
 OTHERS: Final = ("crc-dropped", "terminate-code")
