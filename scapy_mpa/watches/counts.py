@@ -16,8 +16,8 @@ from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.values.records import BAD
 
-#: FPDUs whose ends are remembered: a retransmission of anything before them is not known to begin with one.  A bound of
-#: memory: 64 KiB.
+#: FPDUs, and segments, whose places are remembered: a retransmission of anything before them is not known to begin with
+#: an FPDU.  A bound of memory: 320 KiB.
 REMEMBERED: Final = 4096
 #: Segments that wait for the FPDUs around them; any beyond are not counted as aligned.  A bound of memory: 20 MiB.
 MOST_UNJUDGED: Final = 1 << 16
@@ -112,10 +112,11 @@ class Counts:
             heappush(self._unjudged, (end, start, self.segments - 1, idle, arrival))
         self._time = arrival.time
         if arrival.new == end - start and not arrival.is_out_of_order:
-            brought = self._brought, self._brought_end, self._brought_by
-            for numbers, number in zip(brought, (start, end, arrival.frame), strict=True):
-                numbers.append(number)
-                if len(numbers) > 2 * REMEMBERED:
+            self._brought.append(start)
+            self._brought_end.append(end)
+            self._brought_by.append(arrival.frame)
+            if len(self._brought) > 2 * REMEMBERED:
+                for numbers in (self._brought, self._brought_end, self._brought_by):
                     del numbers[:-REMEMBERED]
 
     def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
