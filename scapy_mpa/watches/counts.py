@@ -128,6 +128,8 @@ class Counts:
         if offset != self._next and self._seen:
             self._ends.append(self._seen)
         self._starts.append(offset)
+        if len(self._starts) > 2 * REMEMBERED:
+            del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
         self._located += max(0, end - max(offset, self._seen))
         self._seen = max(end, self._seen)
         if fpdu.crc == BAD:
@@ -139,8 +141,6 @@ class Counts:
             self._undelivered += 1
         elif delivered > fpdu.known[0]:
             self.placed_late += 1
-        if len(self._starts) > 2 * REMEMBERED:
-            del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
 
     def lost(self, gap: Gap) -> None:
         """Count octets that no frame brought."""

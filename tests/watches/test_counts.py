@@ -9,6 +9,7 @@ import pytest
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.receiver.values import Gap, LeftOut
 from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.values.records import BAD
 from scapy_mpa.watches.counts import COUNT_KEYS, Counts, UnalignedSegment
 from tests.watches.values import altered, arrival, fpdus
 
@@ -98,6 +99,14 @@ def test_what_is_too_old_or_too_much_is_not_remembered(monkeypatch: pytest.Monke
         counts.arrived(arrival(1, fpdu.offset, fpdu.end, new=0))
     assert [one.arrival.start for one in counts.judged()] == [0]
     assert (counts.segments, counts.header_aligned_segments) == (3, 1)
+
+
+def test_what_is_remembered_of_bad_fpdus_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scapy_mpa.watches.counts.REMEMBERED", 2)
+    counts = Counts()
+    for fpdu in fpdus([send(msn, b"") for msn in range(1, 50)]):
+        counts.passed(fpdu._replace(crc=BAD), 0)
+    assert max(len(counts._starts), len(counts._ends)) <= 4
 
 
 def test_octets() -> None:
