@@ -26,7 +26,7 @@ from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, marker_positions
-from scapy_mpa.receiver.values import CUT, Contradiction, Gap, LeftOut, LocatedFPDU, Moment
+from scapy_mpa.receiver.values import CUT, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.receiver.window import JURY, LONGEST_FPDU, Extent, Layout, Window, extent_of
 from scapy_mpa.stream.connection import HalfStream
 from scapy_mpa.stream.copies import Rival
@@ -112,17 +112,19 @@ class FPDUReader:
 
     Attributes:
         final: FPDUs that became final, for the owner to take.
-        passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never; to be taken.
-        gaps: octets that no frame brought and that were given up.
+        passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never, and the gaps
+            between them; to be taken.
         left_out: octets that were not believed.
         contradictions: Markers that contradicted lengths.
         rivals: copies that were not chosen for the FPDUs that were read.
+        first_octets: the first octets of Full Operation, if they are no FPDU that DDP would send.
+        rest: what is left at the end that belongs to no FPDU.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_is_beginning", "_is_gapless", "_is_over", "_starts", "contradictions",
-        "final", "first_error", "gaps", "half", "layout", "left_out", "main", "passed", "rivals", "startup",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_has_passed", "_is_gapless", "_is_over", "_starts", "contradictions",
+        "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "rest", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -133,7 +135,7 @@ class FPDUReader:
         self.startup = startup
         self.main = Chain(begins_at, is_beginning)
         self.main.is_proven = True
-        self._is_beginning = is_beginning
+        self.is_beginning = is_beginning
         #: Chains beside the main one, by where they are: ascending, and the chain at each place.
         self._starts: list[int] = []
         self._chains: dict[int, Chain] = {}
@@ -142,14 +144,15 @@ class FPDUReader:
         self._ahead_offsets: list[int] = []
         self._delivered = startup[0]
         self._is_gapless = True
-        self._is_over = False
+        self._is_over = self._has_passed = False
         self.final: list[LocatedFPDU] = []
-        self.passed: list[tuple[LocatedFPDU, int]] = []
-        self.gaps: list[Gap] = []
+        self.passed: list[tuple[LocatedFPDU | Gap, int]] = []
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
         self.rivals: list[Rival] = []
         self.first_error: tuple[int, int] | None = None
+        self.first_octets = b""
+        self.rest: Rest | None = None
 
     # --- what happens to the direction ---
 
@@ -218,8 +221,32 @@ class FPDUReader:
         self._read(self.main)
         while self._go_over_hole():
             self._read(self.main)
+        self._find_rest()
         self._pass_rest()
         self._forget()
+
+    def _find_rest(self) -> None:
+        """Find what is left: octets that belong to no FPDU, octets that are missing before the FIN, others after it."""
+        main, half = self.main, self.half
+        if main.edge > main.at:
+            self._keep_first(main.at)
+            self.rest = Rest(main.at, main.edge, main.is_located)
+        fin = half.fin_captured
+        if fin is not None and fin[0] > max(main.edge, main.at):
+            self._lose(max(main.edge, main.at), fin[0], fin[1:])
+        end = self._limit(NEVER)
+        start = half.copies.next_start(end)
+        if start < NEVER:
+            self.left_out.append(
+                LeftOut(start, half.copies.end, half.copies.piece(start)[2].frame, DropReason.AFTER_FIN)
+            )
+
+    def _keep_first(self, offset: int) -> None:
+        """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
+        if not offset and self.is_beginning and not self.first_octets:
+            edge = min(self.half.copies.edge(0), LONGEST_FPDU)
+            if self.half.copies.is_captured(0, edge):
+                self.first_octets = bytes(self.half.copies.octets(0, edge)) if edge else b""
 
     def _go_over_hole(self) -> bool:
         """Go to the next run that is believed; those before it are left out.  False if there is none."""
@@ -356,14 +383,14 @@ class FPDUReader:
             return self._is_rescued(chain, extent)
         if not copies.is_captured(at, extent.end):
             frames, *moment = copies.frames(at, extent.end)
-            self._accept(chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), _NOTHING)
+            self._accept(
+                chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), self._beginning(extent)
+            )
             return True
         copies.settle(at, extent.end)
-        is_made_valid = False
         if not self._is_valid(extent):
             high = min(chain.edge, at + LONGEST_FPDU) if copies.has_rivals(at, at + 8) else extent.end
-            is_made_valid = copies.make_valid(at, high, lambda: self._is_whole_and_valid(at, chain.edge))
-            if not is_made_valid:
+            if not copies.make_valid(at, high, lambda: self._valid_end(at, chain.edge)):
                 return self._read_bad(chain, extent)
         extent = self._extent(at, chain.edge)
         assert extent is not None
@@ -373,7 +400,7 @@ class FPDUReader:
         frames, frame, time = copies.frames(at, extent.end)
         data = copies.octets(at, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
-        self.rivals += copies.rivals(at, extent.end, is_made_valid)
+        self.rivals += copies.rivals(at, extent.end)
         self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
         return True
 
@@ -382,7 +409,7 @@ class FPDUReader:
         copies = self.half.copies
         if not copies.has_rivals(chain.at, min(chain.edge, chain.at + 8)):
             return False
-        return copies.make_valid(chain.at, chain.edge, lambda: self._is_whole_and_valid(chain.at, chain.edge))
+        return copies.make_valid(chain.at, chain.edge, lambda: self._valid_end(chain.at, chain.edge))
 
     def _extent(self, at: int, edge: int) -> Extent | None:
         """Return the extent of the FPDU at an offset, None if its length is not held or was cut off."""
@@ -404,15 +431,21 @@ class FPDUReader:
         data = self.half.copies.octets(extent.header, min(extent.header + 12, at + 5, extent.end))
         return self._opcode(extent.header, extent.ulpdu_length, data, extent.header)
 
+    def _beginning(self, extent: Extent) -> memoryview:
+        """Return the octets of an FPDU before the first that a snapshot length cut off."""
+        start, end, copy = self.half.copies.piece(extent.offset)
+        return _NOTHING if copy.data is None else copy.data[extent.offset - start : min(end, extent.end) - start]
+
     def _is_valid(self, extent: Extent) -> bool:
         if not self.layout.crc and not extent.markers:
             return True
         octets = self.half.copies.octets(extent.offset, extent.end)
         return Window(octets, extent.offset, self.layout).is_valid(extent)
 
-    def _is_whole_and_valid(self, at: int, edge: int) -> bool:
+    def _valid_end(self, at: int, edge: int) -> int:
+        """Return where the FPDU at an offset ends if it is whole and valid, else 0."""
         extent = self._extent(at, edge)
-        return extent is not None and extent.end <= edge and self._is_valid(extent)
+        return extent.end if extent is not None and extent.end <= edge and self._is_valid(extent) else 0
 
     def _is_final(self, chain: Chain, start: int, end: int) -> bool:
         """Return True if no copy captured from now on can be chosen for octets: the peer acknowledged them."""
@@ -444,7 +477,7 @@ class FPDUReader:
         before = chain.known
         markers = extent.markers
         known = complete if markers or not chain.by_length or before is None or before <= complete else before
-        if not extent.offset and self._is_beginning:
+        if not extent.offset and self.is_beginning:
             located_by = START
         elif chain.by_length and before is not None and before[0] <= known[0]:
             located_by = LENGTH
@@ -486,6 +519,7 @@ class FPDUReader:
             self._delivered = fpdu.complete[0]
         if fpdu.crc == BAD:
             self._note_error(fpdu.known[0], fpdu.offset)
+        self._has_passed = True
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
@@ -517,7 +551,7 @@ class FPDUReader:
         before = main.known
         if main.by_length and before is not None and before[0] <= fpdu.known[0]:
             located_by = LENGTH
-        elif not fpdu.offset and self._is_beginning:
+        elif not fpdu.offset and self.is_beginning:
             located_by = START
         else:
             located_by = MARKER if fpdu.markers else SCAN
@@ -542,6 +576,7 @@ class FPDUReader:
         frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
         data = self.half.copies.octets(extent.offset, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, extent.offset)
+        self._keep_first(extent.offset)
         self._accept(chain, extent, BAD, frames, (frame, time), opcode, data)
         # Its length is not to be trusted: the next start may lie in it.
         chain.search(extent.offset + 4, extent.end)
@@ -565,7 +600,9 @@ class FPDUReader:
             chain.waits = True
             return False
         moment = self._moment(extent.offset, marker)
-        self.contradictions.append(Contradiction(extent.offset, marker, moment))
+        fpduptr = int.from_bytes(window.data[marker + 2 - low : marker + 4 - low], "big")
+        self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment))
+        self._keep_first(extent.offset)
         self._note_error(moment[0], extent.offset)
         sure = chain.pending[0].offset if chain.pending else chain.at - 1
         start = window.start_by_marker(sure + 1, marker)
@@ -649,18 +686,24 @@ class FPDUReader:
         main, half = self.main, self.half
         self._confirm(main)
         low = max(main.edge, main.at)
-        self.gaps.append(Gap(low, start, half.peer.acked_frame(low, start) != NEVER))
-        if not (self._is_gapless and not self._is_beginning and not self.passed and self._delivered == self.startup[0]):
+        after = half.copies.piece(start)[2]
+        self._lose(low, start, (after.frame, after.time))
+        if self.is_beginning or self._has_passed:
             self._is_gapless = False
         # With Markers, the next one is not far, and it alone is unambiguous (RFC 5044 §4.3).
         hint = main.need if main.is_located and not self.layout.markers else -1
         main.search(start, hint if hint >= start else -1)
         main.edge, main.known = start, None
 
+    def _lose(self, start: int, end: int, moment: Moment) -> None:
+        """Octets were sent that no frame brought."""
+        acknowledged = self.half.peer.acked_frame(start, end) != NEVER
+        self.passed.append((Gap(start, end, acknowledged, moment), 0))
+
     def _locate(self, chain: Chain) -> bool:
         """Find the first FPDU at ``at`` or after it: the chain's octets hold one whose start a Marker, a CRC or DDP's
         headers prove."""
-        if chain.edge == chain.tried or chain.edge <= chain.at:
+        if (chain.edge == chain.tried and not self._is_over) or chain.edge <= chain.at:
             return self._go_ahead(chain)
         # What was searched in vain is searched again when it has grown by a quarter.
         if chain.tried >= 0 and not self._is_over and chain.edge - chain.tried < (chain.tried - chain.at) // 4:
@@ -690,7 +733,7 @@ class FPDUReader:
         if 0 <= chain.hint < start and window.lengths_lead(chain.hint, start):
             # Between lie FPDUs that are bad, one after the other.
             start = chain.hint
-        if self._is_beginning or self.passed:
+        if self.is_beginning or self._has_passed:
             self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
         chain.go_to(start)
         return True

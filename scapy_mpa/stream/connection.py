@@ -39,7 +39,8 @@ class Arrival(NamedTuple):
 
     ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
     captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop Limit,
-    None if it is not known.
+    None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its receiver may
+    have dropped it.
     """
 
     frame: int
@@ -50,6 +51,8 @@ class Arrival(NamedTuple):
     is_out_of_order: bool
     acknowledged: bool
     hop_limit: int | None
+    captured: int
+    reason: DropReason
 
 
 class HalfStream:
@@ -80,7 +83,7 @@ class HalfStream:
         self.copies = Copies(self.peer)
         self.start: int | None = None
         self.fin: int | None = None
-        self._fins: list[int] = []
+        self._fins: list[tuple[int, int, int]] = []
         self.needed = -NEVER
         self.believed = self.highest = -NEVER
         self.first_frame = NEVER
@@ -134,17 +137,23 @@ class HalfStream:
             data = copy.data[self.needed - start :] if copy.data is not None else None
             copy, start = copy._replace(data=data), self.needed
         self.first_frame = min(self.first_frame, copy.frame)
-        self.highest = max(self.highest, end)
+        if copy.reason == DropReason.NONE:
+            self.highest = max(self.highest, end)
         return self.copies.add(start, end, copy)
 
-    def note_fin(self, offset: int) -> None:
+    def note_fin(self, offset: int, frame: int, time: int) -> None:
         """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
-        if offset not in self._fins:
-            self._fins = [*self._fins[1 - MOST_FINS :], offset]
+        if all(offset != fin for fin, _, _ in self._fins):
+            self._fins = [*self._fins[1 - MOST_FINS :], (offset, frame, time)]
+
+    @property
+    def fin_captured(self) -> tuple[int, int, int] | None:
+        """The offset, frame and time of the FIN that was acknowledged, else of the first one; None without any."""
+        return next((one for one in self._fins if self.fin is None or one[0] == self.fin), None)
 
     def has_fin_before(self, end: int) -> bool:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
-        return any(fin < end for fin in self._fins)
+        return any(fin < end for fin, _, _ in self._fins)
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
@@ -155,7 +164,7 @@ class HalfStream:
             if ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW):
                 self.copies.window_known = frame
         if self._fins and ack == self.peer.last_ack_sent:
-            self.fin = ack - 1 if ack - 1 in self._fins else None
+            self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
         return advanced
 
     def forget(self, below: int) -> None:
@@ -173,7 +182,7 @@ class HalfStream:
         self.needed, self.believed, self.highest = self.needed - origin, self.believed - origin, self.highest - origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
-        self._fins = [fin - origin for fin in self._fins]
+        self._fins = [(fin - origin, frame, time) for fin, frame, time in self._fins]
 
 
 class Connection:
@@ -201,6 +210,12 @@ class Connection:
         self.advanced = False
 
     @property
+    def is_established(self) -> bool:
+        """True if octets were captured, and a SYN or octets of the other direction too (RFC 9293 §3.3.2)."""
+        first, second = (half.first_frame < NEVER for half in self.halves)
+        return (first or second) and (self.has_syn or (first and second))
+
+    @property
     def is_closed(self) -> bool:
         """True if both directions ended by a FIN that was acknowledged (RFC 9293 §3.6)."""
         return all(half.fin is not None for half in self.halves)
@@ -216,11 +231,14 @@ class Connection:
         by_seq = half.misfit(seg.seq) if half.is_known else None
         by_ack = other.misfit(seg.ack) if other.is_known and seg.flags & ACK_FLAG else None
         if by_seq is None or by_ack is None:
-            # What is not known speaks for no connection against another.
-            one = by_seq if by_ack is None else by_ack
-            return None if one is None or one > NEAR else one + CLOSE
-        # Where a hole makes one of them far, the other must be the closer.
-        return None if min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < FAR else CLOSE) else by_seq + by_ack
+            by_seq = by_ack = by_seq if by_ack is None else by_ack
+            if by_seq is None or by_ack is None or by_seq > NEAR:
+                return None
+        elif min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < FAR else CLOSE):
+            # Where a hole makes one of them far, the other must be the closer.
+            return None
+        # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
+        return by_seq + by_ack + (0 if self.is_established else CLOSE)
 
     def accept_syn(self, seg: Segment, d: int) -> bool:
         """Receive a SYN or SYN-ACK if it is this connection's (RFC 9293 §3.5)."""
@@ -286,9 +304,11 @@ class Connection:
             is_late = new > max(0, end - max(offset, highest))
             acked = half.peer.last_ack_sent
             is_acknowledged = acked is not None and acked >= offset
-            self.arrival = Arrival(frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg))
+            self.arrival = Arrival(
+                frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg), last - first, reason
+            )
         if flags & FIN and reason == DropReason.NONE:
-            half.note_fin(offset + length)
+            half.note_fin(offset + length, frame, time)
 
     def _shift_count(self, d: int) -> int:
         """Return by how much the windows that a side sends are shifted: the most there is where a SYN was not captured."""

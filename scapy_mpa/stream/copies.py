@@ -102,7 +102,7 @@ class Copies:
     """
 
     __slots__ = (
-        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_tried", "dropped", "held",
+        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_tried", "_valid", "dropped", "held",
         "window_known",
     )  # fmt: skip
 
@@ -119,6 +119,8 @@ class Copies:
         #: How often a rival was added; with which, for the octets [start, end), no choice was valid; choices tried.
         self._changes = 0
         self._failed = 0, 0, -1
+        #: Where the pieces begin whose copy was chosen for the validity of its FPDU.
+        self._valid: set[int] = set()
         self._tried: set[tuple[int, ...]] = set()
         self.held = 0
         self.dropped = 0
@@ -320,8 +322,14 @@ class Copies:
         copies.append(copy)
         self.held += end - start
         self._changes += 1
-        self._chosen[index] = choose(copies, self._peer.acked_frame(start, end), None, self.window_known)
+        self._choose(index, copies)
         return index + 1
+
+    def _choose(self, index: int, copies: Sequence[Copy]) -> None:
+        start = self._starts[index]
+        if start not in self._valid:
+            acked_frame = self._peer.acked_frame(start, self._ends[index])
+            self._chosen[index] = choose(copies, acked_frame, None, self.window_known)
 
     def _split(self, index: int, start: int, end: int) -> int:
         """Make [start, end) a piece of its own; return its index."""
@@ -333,12 +341,20 @@ class Copies:
             if rivals is not None:
                 self._rivals[first] = [_part(one, first, first, at) for one in rivals]
                 self._rivals[at] = [_part(one, first, at, last) for one in rivals]
+                if first in self._valid:
+                    self._valid.add(at)
             self._ends[index], self._chosen[index] = at, _part(whole, first, first, at)
             self.held -= last - at
             self._insert(index + 1, at, last, _part(whole, first, at, last))
             if at == start:
                 index += 1
         return index
+
+    def _cut(self, at: int) -> None:
+        """Let a piece begin at an offset that is held."""
+        index = self._index(at)
+        if index < len(self._starts) and self._starts[index] < at:
+            self._split(index, at, self._ends[index])
 
     def drop(self, below: int) -> None:
         """Let go of the pieces that end at or below an offset."""
@@ -351,6 +367,7 @@ class Copies:
             rivals = self._rivals.pop(self._starts[at], None) if self._rivals else None
             if rivals is not None:
                 self.held -= sum(len(one.data or b"") for one in rivals[1:])
+                self._valid.discard(self._starts[at])
             self._chosen[at] = _GONE
         self._head = index
         if 2 * index >= len(ends):
@@ -362,6 +379,7 @@ class Copies:
         self._starts = [start - origin for start in self._starts]
         self._ends = [end - origin for end in self._ends]
         self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
+        self._valid = {start - origin for start in self._valid}
 
     # --- copies that compete ---
 
@@ -372,19 +390,18 @@ class Copies:
     def settle(self, start: int, end: int) -> None:
         """Choose anew where copies of [start, end) compete: their receiver may have acknowledged octets since."""
         for index in self._indexes(start, end) if self._rivals else ():
-            at = self._starts[index]
-            if copies := self._rivals.get(at):
-                acked_frame = self._peer.acked_frame(at, self._ends[index])
-                self._chosen[index] = choose(copies, acked_frame, None, self.window_known)
+            if copies := self._rivals.get(self._starts[index]):
+                self._choose(index, copies)
 
-    def make_valid(self, start: int, end: int, is_valid: Callable[[], bool]) -> bool:
+    def make_valid(self, start: int, end: int, valid_end: Callable[[], int]) -> bool:
         """Choose other copies of octets of [start, end) so that their FPDU is valid; False, nothing changed, if none do.
 
         The copies of one frame are taken together wherever it brought octets; one frame is tried, then two.
-        ``is_valid`` judges the octets as they are then chosen.
+        ``valid_end`` returns where the FPDU ends if it is valid as octets are chosen then, else 0.
         """
         if not self._rivals or self._failed == (start, end, self._changes):
             return False
+        self._cut(start)
         contested = [index for index in self._indexes(start, end) if self._starts[index] in self._rivals]
         before = [self._chosen[index] for index in contested]
         if self._failed[:2] != (start, end):
@@ -393,10 +410,17 @@ class Copies:
             if frames in self._tried:
                 continue
             self._tried.add(frames)
+            replaced = []
             for index, chosen in zip(contested, before, strict=True):
-                copies = (copy for copy in self._rivals[self._starts[index]] if copy.frame in frames)
-                self._chosen[index] = next(copies, chosen)
-            if is_valid():
+                others = (copy for copy in self._rivals[self._starts[index]] if copy.frame in frames)
+                self._chosen[index] = next((copy for copy in others if copy.data != chosen.data), chosen)
+                if self._chosen[index] is not chosen:
+                    replaced.append(self._starts[index])
+            if last := valid_end():
+                # Of a segment that is damaged in this FPDU, the next one may have accepted its part.
+                self._cut(last)
+                self._valid.update(at for at in replaced if at < last)
+                self.settle(last, end)
                 return True
         for index, chosen in zip(contested, before, strict=True):
             self._chosen[index] = chosen
@@ -419,11 +443,8 @@ class Copies:
             yield (frame,)
             yield from ((frame, other) for other in frames[:number])
 
-    def rivals(self, start: int, end: int, is_made_valid: bool = False) -> list[Rival]:
-        """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames.
-
-        ``is_made_valid``: those chosen were chosen for the validity of their FPDU.
-        """
+    def rivals(self, start: int, end: int) -> list[Rival]:
+        """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
         found: dict[tuple[int, int], Rival] = {}
         for index in self._indexes(start, end) if self._rivals else ():
             at, chosen = self._starts[index], self._chosen[index]
@@ -436,7 +457,7 @@ class Copies:
                     continue
                 reason = effective_reason(copy, has_right, self.window_known)
                 decided_by = "reason" if reason > effective_reason(chosen, has_right, self.window_known) else "first"
-                if is_made_valid and differs:
+                if at in self._valid and differs:
                     decided_by = "validity"
                 elif copy.frame >= acked_frame > chosen.frame:
                     decided_by = "acknowledged"

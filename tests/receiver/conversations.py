@@ -94,7 +94,7 @@ def cannot_tell(conversation: Conversation) -> str | None:
     * Without CRC there is no way to go on behind a gap if there are no Markers either; nor to know of Markers that a
       startup frame asked for that was not captured.
     * A gap of 2 GiB or more cannot be told from an old segment by sequence numbers alone: ACKs, timestamps or a CRC
-      must show it.
+      must show it.  From 3 GiB on nothing can: the largest window may lie as far behind.
     * Octets behind a gap and beyond the window that no ACK covers may be anybody's, unless no ACK was captured at all.
     * An injected segment is known by a rule of TCP that needs the ACKs of its receiver, by a CRC, or by coming later.
       Where none of these is captured or in use, it is as good as the real one.
@@ -116,9 +116,14 @@ def cannot_tell(conversation: Conversation) -> str | None:
 def _cannot_tell_stream(captured: Captured, side: int) -> str | None:
     plan, stream, tapped = captured.plan, captured.streams[side], captured.tapped
     covered = FirstFrames()
-    acknowledged = 0
+    acknowledged = reached = 0
     damaged = list[Tapped]()
     for one in tapped:
+        is_of_side = one.segment.side == side
+        place = one.segment.seq + len(one.segment.payload) if is_of_side else one.segment.ack
+        if not one.kind and place - reached >= 3 << 30:
+            return "a gap of 3 GiB or more between what was captured"
+        reached = reached if one.kind else max(reached, place)
         if one.segment.side == side:
             covered.add(one.segment.seq, one.segment.seq + len(one.segment.payload), 0)
             if one.kind == "silent":
