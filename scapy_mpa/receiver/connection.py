@@ -116,19 +116,16 @@ class MPAConnection:
         if half.copies.held > self._limits.held_octets or len(half.copies) > self._limits.held_segments:
             reader.relieve()
             return
-        if half.copies.end <= reader.main.edge:
+        if half.copies.end <= reader.main.edge and not reader.main.waits:
             return
-        is_old_frame = self._recent[0] if len(self._recent) == PATIENCE else -1
-        since = time - PATIENCE_TIME
-        last_ack = half.peer.last_ack_sent
-        edge = half.peer.right_edge
-        if last_ack is not None and (edge is None or half.believed <= edge):
+        old_frame = self._recent[0] if len(self._recent) == PATIENCE else -1
+        since, peer = time - PATIENCE_TIME, half.peer
+        if peer.last_ack_sent is not None and (peer.right_edge is None or half.believed <= peer.right_edge):
             # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
-            if half.copies.next_start(reader.main.edge) > last_ack:
-                return
-            reader.give_up(lambda frame, when: frame <= is_old_frame or when <= since)
+            if not reader.main.waits and half.copies.next_start(reader.main.edge) <= peer.last_ack_sent:
+                reader.give_up(lambda frame, when: frame <= old_frame or when <= since)
         else:
-            reader.give_up(lambda frame, when: frame <= is_old_frame and when <= since)
+            reader.give_up(lambda frame, when: frame <= old_frame and when <= since)
 
     # --- startup ---
 

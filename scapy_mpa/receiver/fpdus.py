@@ -59,6 +59,7 @@ class Chain:
         hint: where the length of a bad or cut FPDU leads, -1 if there is none.
         pending: FPDUs that are valid, but final only when a Marker agrees.
         marker: the Marker that named where it begins; the first FPDU must hold it.
+        resumed: the last start that Markers named against lengths, -1 if there was none.
     """
 
     __slots__ = (
@@ -72,6 +73,7 @@ class Chain:
         "marker",
         "need",
         "pending",
+        "resumed",
         "tried",
         "waits",
     )
@@ -86,6 +88,7 @@ class Chain:
         self.is_proven = self.by_length = self.waits = False
         self.known: Moment | None = None
         self.marker = marker
+        self.resumed = -1
         self.pending: list[LocatedFPDU] = []
 
     def go_to(self, start: int) -> None:
@@ -123,7 +126,7 @@ class FPDUReader:
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_has_passed", "_is_gapless", "_is_over", "_starts", "contradictions",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_final_below", "_has_passed", "_is_gapless", "_is_over", "_starts", "contradictions",
         "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "rest", "rivals", "startup",
     )  # fmt: skip
 
@@ -145,6 +148,8 @@ class FPDUReader:
         self._delivered = startup[0]
         self._is_gapless = True
         self._is_over = self._has_passed = False
+        #: What lies below is decided, though the peer has not acknowledged it.
+        self._final_below = -NEVER
         self.final: list[LocatedFPDU] = []
         self.passed: list[tuple[LocatedFPDU | Gap, int]] = []
         self.left_out: list[LeftOut] = []
@@ -174,6 +179,8 @@ class FPDUReader:
             main.need, main.waits = 0, False
         if not main.waits:
             self._read(main)
+        elif start <= main.edge < end:
+            main.edge = min(self.half.copies.edge(main.edge), self._limit(NEVER))
         if (end > main.edge or main.waits) and end > main.at and self.layout.markers:
             self._read_beyond(max(start, main.at), end)
         self._forget()
@@ -185,23 +192,27 @@ class FPDUReader:
             self._forget()
 
     def give_up(self, old: Callable[[int, int], bool]) -> None:
-        """Give up a hole if the octets on both sides of it are old and those after it are believed.
+        """Decide what has waited for long: an FPDU that is not final, and holes with believed octets after them.
 
-        ``old`` tells of a frame and its time whether octets captured then are.
+        ``old`` tells of a frame and its time whether octets captured then have waited for long.
         """
         main, copies = self.main, self.half.copies
-        while main.edge < copies.end:
+        if main.waits and self._is_old(main.need - 1, old):
+            self._final_below = main.need
+            self._read(main)
+        while not main.waits and main.edge < self._limit(copies.end):
             start = copies.next_start(main.edge)
-            after = copies.piece(start)[2]
-            if not old(after.frame, after.time) or not self._is_believed(start):
-                return
-            if main.edge > main.at:
-                before = copies.piece(main.edge - 1)[2]
-                if not old(before.frame, before.time):
-                    return
+            if not self._is_old(start, old) or not self._is_believed(start):
+                break
+            if main.edge > main.at and not self._is_old(main.edge - 1, old):
+                break
             self._skip_hole(start)
             self._read(main)
-            self._forget()
+        self._forget()
+
+    def _is_old(self, at: int, old: Callable[[int, int], bool]) -> bool:
+        copy = self.half.copies.piece(at)[2]
+        return old(copy.frame, copy.time)
 
     def relieve(self) -> None:
         """Too much is held: decide what waits, and give up the first hole, or what is not believed after it."""
@@ -452,7 +463,7 @@ class FPDUReader:
 
     def _is_final(self, chain: Chain, start: int, end: int) -> bool:
         """Return True if no copy captured from now on can be chosen for octets: the peer acknowledged them."""
-        return self._is_over or self.half.peer.acked_frame(start, end) != NEVER
+        return self._is_over or end <= self._final_below or self.half.peer.acked_frame(start, end) != NEVER
 
     def _may_change(self, chain: Chain, start: int, end: int) -> bool:
         """Return True if a copy that comes later may be chosen in place of those of a valid FPDU."""
@@ -607,7 +618,8 @@ class FPDUReader:
         self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment))
         self._keep_first(extent.offset)
         self._note_error(moment[0], extent.offset)
-        sure = chain.pending[0].offset if chain.pending else chain.at - 1
+        # Starts gone to only grow: else Markers that contradict each other would send the reader to and fro for ever.
+        sure = max(chain.pending[0].offset if chain.pending else chain.at - 1, chain.resumed)
         start = window.start_by_marker(sure + 1, marker)
         whole = extent.end <= chain.edge
         if start is None and not whole:
