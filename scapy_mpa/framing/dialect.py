@@ -15,7 +15,14 @@ from typing import Literal, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, Fpdu, pad_length
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, Origin, decode_marker
+from scapy_mpa.framing.markers import (
+    LONGEST_FPDU,
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    Octets,
+    Origin,
+    decode_marker,
+)
 
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero (RFC 5044 §4.2)
 _FPDUPTR_MOD = 1 << 16
@@ -53,6 +60,11 @@ class Dialect(NamedTuple):
     length_order: Literal["big", "little"] = "big"
 
     @property
+    def has_proving_crc(self) -> bool:
+        """True if a CRC proves an FPDU."""
+        return self.crc and self.crc_field and not self.crc_is_zero
+
+    @property
     def between(self) -> int:
         """Octets that are counted from the end of a Marker to the next one."""
         return MARKER_INTERVAL - MARKER_LENGTH if self.markers_count else MARKER_INTERVAL
@@ -73,6 +85,46 @@ class Dialect(NamedTuple):
         """Octets before the next Marker from an offset on, which is not inside one; only if there is a ``period``."""
         assert self.period is not None
         return (self.first_due - offset) % self.period
+
+    def marker_positions(self, start: int, end: int) -> range:
+        """Return the offsets of all Markers that begin in [start, end); only if there is a ``period``."""
+        assert self.period is not None
+        return range(start + (self.first_due - start) % self.period, end, self.period)
+
+    def start_of(self, header: int) -> int | None:
+        """Return where the FPDU begins whose ULPDU_Length is at ``header``, None if that lies in a Marker.
+
+        Only if there is a ``period``.
+        """
+        due = self.due_at(header)
+        if due == self.between:
+            return header - MARKER_LENGTH
+        return header if 0 < due < self.between else None
+
+    def starts_named_by(self, marker: int, octets: Octets) -> list[int]:
+        """Return where the FPDU that holds a Marker with these octets may begin, the likeliest first.
+
+        Only if there is a ``period`` (RFC 5044 §4.3).
+        """
+        distance = int.from_bytes(octets[2:MARKER_LENGTH], self.fpduptr_order) & ~_IGNORED_BITS
+        starts = []
+        for back in (distance, distance + _FPDUPTR_MOD):
+            if back <= marker and back < LONGEST_FPDU:
+                follows_marker = self.due_at(marker - back) == self.between
+                starts.append(marker - back - (MARKER_LENGTH if follows_marker else 0))
+        return starts
+
+    def names(self, marker: int, octets: Octets, offset: int) -> bool:
+        """Return True if a Marker with these octets names the FPDU at an offset, counted from either origin.
+
+        Only if there is a ``period``.
+        """
+        found = int.from_bytes(octets[2:MARKER_LENGTH], self.fpduptr_order) & ~_IGNORED_BITS
+        if marker == offset:
+            return not found
+        distance = marker - offset
+        header = distance if self.due_at(offset) else distance - MARKER_LENGTH
+        return found in (distance % _FPDUPTR_MOD & ~_IGNORED_BITS, header % _FPDUPTR_MOD & ~_IGNORED_BITS)
 
     def due_behind(self, offset: int, fpdus: int) -> int:
         """The same behind so many FPDUs, all those before, whether or not there is a ``period``."""

@@ -232,6 +232,10 @@ class Copies:
             for i in self._indexes(start, end)
         )
 
+    def pieces_below(self, offset: int) -> int:
+        """Return how many pieces end at or below an offset."""
+        return bisect_right(self._ends, offset, self._head) - self._head
+
     def segment_starts(self, low: int, high: int, most: int) -> list[int]:
         """Return where pieces begin in [low, high), ``most`` of them: FPDUs begin there rather than elsewhere."""
         index = bisect_right(self._ends, low, self._head)
