@@ -656,6 +656,9 @@ class FPDUReader:
         sure = chain.pending[0].offset if chain.pending else chain.at - 1
         start = window.start_by_marker(sure + 1, marker)
         whole = extent.end <= chain.edge
+        if start == extent.offset and not whole:
+            # Markers after the first agree with the lengths up to here: only a later start leads on.
+            start = window.start_by_marker(start + 1, marker)
         if start is None and not whole:
             return False
         if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
