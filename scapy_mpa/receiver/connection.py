@@ -19,7 +19,6 @@ from scapy_mpa.receiver.startup import FoundFrame, KeySearch
 from scapy_mpa.receiver.values import Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, Connection, HalfStream
-from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.limits import Limits
 
 #: Segments of a connection after which octets are old: so far a capture may have them out of order.  Without ACKs, of
@@ -131,7 +130,8 @@ class MPAConnection:
         is_old_frame = self._recent[0] if len(self._recent) == PATIENCE else -1
         since = time - PATIENCE_TIME
         last_ack = half.peer.last_ack_sent
-        if last_ack is not None and half.copies.least == DropReason.NONE:
+        edge = half.peer.right_edge
+        if last_ack is not None and (edge is None or half.believed <= edge):
             # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
             if half.copies.next_start(reader.main.edge) > last_ack:
                 return

@@ -447,8 +447,9 @@ class FPDUReader:
         """Return True if a copy that comes later may be chosen in place of those of a valid FPDU."""
         reason = self.half.copies.worst_reason(start, end)
         if reason == DropReason.OVERWINDOW and self.layout.crc and chain is self.main and self._is_gapless:
-            # It joins the stream and its CRC is good: its receiver had room, and the ACK was not captured.
-            return False
+            # It joins the stream beyond the window, and its CRC is good: the ACK that made room was not captured.
+            edge = self.half.peer.right_edge
+            return edge is not None and end <= edge
         return reason != DropReason.NONE
 
     # --- FPDUs that were read ---
@@ -525,7 +526,7 @@ class FPDUReader:
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
-            self._believe(fpdu.end)
+            self._believe(fpdu.end, fpdu.complete[0])
 
     def _judge(self, fpdu: LocatedFPDU) -> None:
         """Note an FPDU that does not fit as an anomaly, if it is the first."""
@@ -560,12 +561,13 @@ class FPDUReader:
             _, frame, time = copies.frames(main.at, main.edge if is_over else main.at + 1)
             self._note_anomaly(Anomaly(main.at, frame, time, None))
 
-    def _believe(self, offset: int) -> None:
+    def _believe(self, offset: int, frame: int) -> None:
         """Octets up to an offset are the sender's: beyond the window, ACKs were not captured."""
         half = self.half
         half.believed = offset
         edge = half.peer.right_edge
-        half.copies.least = DropReason.OVERWINDOW if edge is not None and offset > edge else DropReason.NONE
+        if edge is not None and offset > edge:
+            half.copies.window_known = max(half.copies.window_known, frame)
 
     def _note_error(self, frame: int, offset: int) -> None:
         if self.first_error is None or (frame, offset) < self.first_error:
@@ -741,7 +743,8 @@ class FPDUReader:
         self.gaps.append(Gap(low, start, half.peer.acked_frame(low, start) != NEVER))
         if not (self._is_gapless and not self._is_beginning and not self.passed and self._delivered == self.startup[0]):
             self._is_gapless = False
-        hint = main.need if main.is_located else -1
+        # With Markers, the next one is not far, and it alone is unambiguous (RFC 5044 §4.3).
+        hint = main.need if main.is_located and not self.layout.markers else -1
         main.search(start, hint if hint >= start else -1)
         main.edge, main.known = start, None
 

@@ -47,7 +47,10 @@ class Receiver:
     def finish(self) -> list[tuple[bytes, MPAConnection]]:
         """Decide all that is held; return the MPA connections in their order, each with the key of its direction 0."""
         found = []
+        strays = {id(connection) for _, connection in self._flows.strays()}
         for key, connection in self._flows:
+            if id(connection) in strays:
+                continue
             mpa: MPAConnection = connection.user
             mpa.finish()
             if mpa.is_mpa:

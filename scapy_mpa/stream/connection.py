@@ -143,6 +143,10 @@ class HalfStream:
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
+        edge = self.peer.right_edge
+        if edge is not None and ack > edge:
+            # The window had moved on: the ACKs that said so were not captured.
+            self.copies.window_known = frame
         advanced = self.peer.acknowledge(frame, ack, window)
         if self._fins and ack == self.peer.last_ack_sent:
             self.fin = ack - 1 if ack - 1 in self._fins else None
@@ -182,30 +186,40 @@ class Connection:
     Attributes:
         halves: both directions.
         user: who reads its octets.
+        first_frame: the first segment's.
         last_frame: the last segment's.
+        has_syn: whether a SYN of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
     """
 
-    __slots__ = ("advanced", "arrival", "halves", "last_frame", "user")
+    __slots__ = ("advanced", "arrival", "first_frame", "halves", "has_syn", "last_frame", "user")
 
     def __init__(self) -> None:
         self.halves = HalfStream(), HalfStream()
         self.user: Any = None
+        self.first_frame = NEVER
         self.last_frame = 0
+        self.has_syn = False
         self.arrival: Arrival | None = None
         self.advanced = False
+
+    @property
+    def has_both_sides(self) -> bool:
+        """True if octets of both directions were captured."""
+        return all(half.first_frame < NEVER for half in self.halves)
 
     def misfit(self, seg: Segment, d: int) -> int | None:
         """Return how far a segment is from this connection, None if it cannot belong to it (RFC 9293 §3.10.7.4)."""
         half, other = self.halves[d], self.halves[1 - d]
-        known = [half.misfit(seg.seq)] if half.is_known else []
-        if other.is_known and seg.flags & ACK_FLAG:
-            known.append(other.misfit(seg.ack))
+        by_seq = half.misfit(seg.seq) if half.is_known else None
+        by_ack = other.misfit(seg.ack) if other.is_known and seg.flags & ACK_FLAG else None
+        if by_seq is None or by_ack is None:
+            # What is not known speaks for no connection against another.
+            one = by_seq if by_ack is None else by_ack
+            return None if one is None or one > NEAR else one + CLOSE
         # Where a hole makes one of them far, the other must be the closer.
-        if not known or min(known) > (NEAR if max(known) < FAR else CLOSE):
-            return None
-        return sum(known)
+        return None if min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < FAR else CLOSE) else by_seq + by_ack
 
     def accept_syn(self, seg: Segment, d: int) -> bool:
         """Receive a SYN or SYN-ACK if it is this connection's (RFC 9293 §3.5)."""
@@ -225,6 +239,7 @@ class Connection:
         options = announced(seg)
         half.shift_count = -1 if options is None else options.shift
         half.syn_length = seg.length
+        self.has_syn = True
         self.receive(seg._replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
         return True
 
@@ -232,6 +247,7 @@ class Connection:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
         frame, time, _, seq, ack, flags, buffer, first, last, tcp, length = seg
+        self.first_frame = min(self.first_frame, frame)
         self.last_frame, self.advanced, self.arrival = frame, False, None
         if not half.is_known:
             half.begin(seq, False)
@@ -349,6 +365,23 @@ class Flows:
         for flow in self._flows:
             for connection in flow.connections:
                 yield flow.key, connection
+
+    def strays(self) -> Iterator[tuple[bytes, Connection]]:
+        """Yield the connections that are none: segments of one side, without SYN, in the midst of another connection.
+
+        They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).
+        """
+        for flow in self._flows:
+            for one in flow.connections if len(flow.connections) > 1 else ():
+                if (
+                    not one.has_syn
+                    and not one.has_both_sides
+                    and any(
+                        other.has_syn and other.has_both_sides and other.first_frame < one.first_frame
+                        for other in flow.connections
+                    )
+                ):
+                    yield flow.key, one
 
 
 def hop_limit_of(seg: Segment) -> int | None:

@@ -44,7 +44,7 @@ class Rival(NamedTuple):
 
 
 def choose(
-    copies: Sequence[Copy], acked_frame: int, is_valid: Callable[[Copy], bool] | None = None, least: int = 0
+    copies: Sequence[Copy], acked_frame: int, is_valid: Callable[[Copy], bool] | None = None, window_known: int = 0
 ) -> Copy:
     """Return the copy that the receiver accepted, of several that cover the same octets.
 
@@ -56,23 +56,23 @@ def choose(
         copies: at least one.
         acked_frame: the frame in which the receiver acknowledged the octets, NEVER if it did not.
         is_valid: tells whether the FPDU would be valid with a copy; None where that is not known.
-        least: reasons up to this one count as none: OVERWINDOW where ACKs were not captured.
+        window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
     """
     had = [copy for copy in copies if copy.frame < acked_frame]
-    has_right = any(copy.checksum == RIGHT for copy in had)
+    has_right = any(copy.checksum == RIGHT for copy in had or copies)
     if not had:
-        had, least = list(copies), DropReason.AFTER_FIN
+        return min(copies, key=lambda copy: (has_right and copy.checksum == WRONG, copy.frame))
     if len(had) > 1:
-        had.sort(key=lambda copy: (_reason(copy, has_right, least), copy.frame))
+        had.sort(key=lambda copy: (_reason(copy, has_right, window_known), copy.frame))
         if is_valid is not None:
             return next(filter(is_valid, had), had[0])
     return had[0]
 
 
-def _reason(copy: Copy, has_right: bool, least: int) -> int:
+def _reason(copy: Copy, has_right: bool, window_known: int) -> int:
     if has_right and copy.checksum == WRONG:
         return DropReason.CHECKSUM
-    return 0 if copy.reason <= least else copy.reason
+    return 0 if copy.reason == DropReason.OVERWINDOW and copy.frame <= window_known else copy.reason
 
 
 class Copies:
@@ -84,11 +84,12 @@ class Copies:
     Attributes:
         held: octets held, copies that are not chosen included.
         dropped: copies that were not kept, because too many differ.
+        window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
     """
 
     __slots__ = (
         "_checksums", "_data", "_ends", "_frames", "_head", "_peer", "_reasons", "_rivals", "_starts", "_times", "dropped",
-        "held", "least",
+        "held", "window_known",
     )  # fmt: skip
 
     def __init__(self, peer: PeerState) -> None:
@@ -106,7 +107,7 @@ class Copies:
         self._rivals: dict[int, list[Copy]] = {}
         self.held = 0
         self.dropped = 0
-        self.least = 0
+        self.window_known = 0
 
     # --- what is there ---
 
@@ -223,7 +224,7 @@ class Copies:
         if self._checksums[index] == WRONG:
             return DropReason.CHECKSUM
         reason = self._reasons[index]
-        return 0 if reason <= self.least else reason
+        return 0 if reason == DropReason.OVERWINDOW and self._frames[index] <= self.window_known else reason
 
     def weakest_reason(self, start: int, end: int) -> int:
         """Return the weakest reason of all copies of [start, end)."""
@@ -327,7 +328,7 @@ class Copies:
             copies.append(self._copy(index))
         copies.append(copy)
         self.held += end - start
-        self._take(index, choose(copies, self._peer.acked_frame(start, end), None, self.least))
+        self._take(index, choose(copies, self._peer.acked_frame(start, end), None, self.window_known))
         return index + 1
 
     def _split(self, index: int, start: int, end: int) -> int:
@@ -401,7 +402,9 @@ class Copies:
             for index in self._indexes(start, end):
                 at = self._starts[index]
                 if copies := self._rivals.get(at):
-                    self._take(index, choose(copies, self._peer.acked_frame(at, self._ends[index]), None, self.least))
+                    self._take(
+                        index, choose(copies, self._peer.acked_frame(at, self._ends[index]), None, self.window_known)
+                    )
 
     def has_rivals(self, start: int, end: int) -> bool:
         """Return True if several copies of octets of [start, end) are held."""

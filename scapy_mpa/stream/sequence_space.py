@@ -20,24 +20,23 @@ MOST_PLACES: Final = 8
 class SequenceSpace:
     """Unwraps the sequence numbers of one direction.
 
-    A place is where the stream was: the offset after the last octet met there, and how many segments were met there.
-    What lies near no known place begins another, ahead of the last one that was met twice: a single stray segment does
-    not move the stream.
+    A place is the offset after the last octet met there.  What lies near no known place begins another, ahead of the one
+    met last.  A stray segment begins one, too, but the next segment of the stream is near where the stream was.
 
     Attributes:
         base: the sequence number of offset 0, None before the first number is known.
     """
 
-    __slots__ = ("_edges", "_hits", "base")
+    __slots__ = ("_edges", "base")
 
     def __init__(self) -> None:
         self.base: int | None = None
+        #: The places, that met last first.
         self._edges: list[int] = []
-        self._hits: list[int] = []
 
     def begin(self, seq: int) -> None:
         """Let a sequence number be offset 0."""
-        self.base, self._edges, self._hits = seq & SEQ_MASK, [0], [1]
+        self.base, self._edges = seq & SEQ_MASK, [0]
 
     def nearest(self, seq: int) -> tuple[int, int]:
         """Return the distance in octets of a sequence number from the nearest known place, and its offset there."""
@@ -55,7 +54,7 @@ class SequenceSpace:
         return ((seq - self.base - self._edges[0] + _HALF) & SEQ_MASK) - _HALF
 
     def offset_of(self, seq: int, length: int, rcv_wnd: int | None) -> int:
-        """Return the offset of a segment's first octet, and remember that the stream is now behind its last one.
+        """Return the offset of a segment's first octet, and remember that the stream is now after its last one.
 
         Args:
             seq: its sequence number.
@@ -68,13 +67,12 @@ class SequenceSpace:
         if -NEAR < ahead < NEAR:
             offset = edges[0] + ahead
             edges[0] = offset + length
-            self._hits[0] += 1
             return offset
         return self._offset_far(seq, length, rcv_wnd)
 
     def _offset_far(self, seq: int, length: int, rcv_wnd: int | None) -> int:
         """Return the offset of what is not near the place met last: near another one, or at a new one."""
-        edges, hits, base = self._edges, self._hits, self.base
+        edges, base = self._edges, self.base
         assert base is not None
         near = LARGEST_WINDOW if rcv_wnd is None else max(NEAR, min(2 * rcv_wnd, LARGEST_WINDOW))
         best, ahead = -1, near
@@ -83,15 +81,13 @@ class SequenceSpace:
             if abs(distance) < abs(ahead):
                 best, ahead = index, distance
         if best >= 0:
-            offset, count = edges.pop(best) + ahead, hits.pop(best)
+            offset = edges.pop(best) + ahead
         else:
-            sure = next((edge for edge, count in zip(edges, hits, strict=True) if count > 1), edges[0])
             # What is not within a window behind lies ahead, up to 4 GiB less that window.
-            ahead = (seq - base - sure) & SEQ_MASK
-            offset, count = sure + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - near else ahead), 0
+            ahead = (seq - base - edges[0]) & SEQ_MASK
+            offset = edges[0] + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - near else ahead)
         edges.insert(0, offset + length)
-        hits.insert(0, count + 1)
-        del edges[MOST_PLACES:], hits[MOST_PLACES:]
+        del edges[MOST_PLACES:]
         return offset
 
     def shift(self, origin: int) -> None:
