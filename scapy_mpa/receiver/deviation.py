@@ -292,7 +292,6 @@ class DeviationSearch:
     def finish(self) -> Diagnosis | None:
         """Return the diagnosis, None if there is none: nothing more comes."""
         if self._reader.anomaly is None:
-            self._reader.judge_part(is_over=False)
             self._reader.judge_part(is_over=True)
         return self._examine(is_over=True) if self._reader.anomaly is not None else None
 

@@ -31,7 +31,6 @@ from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut,
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
-    LOOKED_AT,
     Extent,
     Layout,
     Window,
@@ -127,7 +126,7 @@ class FPDUReader:
         left_out: octets that were not believed.
         contradictions: Markers that contradicted lengths.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
-        anomaly: the first thing in BEGINNING that does not fit, of which a sender that deviates may be the cause.
+        anomaly: what does not fit in BEGINNING, by frame the first: a sender that deviates may be the cause.
         replaced: True once another reader has taken its place, because the sender deviates.
     """
 
@@ -529,7 +528,7 @@ class FPDUReader:
             self._believe(fpdu.end, fpdu.complete[0])
 
     def _judge(self, fpdu: LocatedFPDU) -> None:
-        """Note an FPDU that does not fit as an anomaly, if it is the first."""
+        """Note an FPDU that does not fit."""
         layout, code = self.layout, None
         if fpdu.crc == BAD:
             code = 2
@@ -540,26 +539,33 @@ class FPDUReader:
             self._note_anomaly(Anomaly(fpdu.offset, *fpdu.known, code))
 
     def _note_anomaly(self, anomaly: Anomaly) -> None:
-        if anomaly.offset < self._judged_below:
-            self.anomaly, self._judged_below = anomaly, -1
+        """Keep the first anomaly, by frame; one that a conforming receiver reports comes before all others."""
+        before = self.anomaly
+        if anomaly.offset < self._judged_below and (
+            before is None
+            or (anomaly.code is None, anomaly.frame, anomaly.offset)
+            < (before.code is None, before.frame, before.offset)
+        ):
+            self.anomaly = anomaly
 
     def judge_part(self, is_over: bool) -> None:
         """Judge the FPDU at which the main chain is and of which a part is there.
 
-        Without CRC its header may tell that it is none; at the end it is an anomaly that it is not complete.
+        Without CRC its Markers or its header may tell that it is none; at the end it does not fit that it is not complete.
         """
-        main, copies = self.main, self.half.copies
-        if not main.is_located or not main.at < min(main.edge, self._judged_below):
+        main, copies, layout = self.main, self.half.copies, self.layout
+        at, edge = main.at, main.edge
+        if not main.is_located or not at < min(edge, self._judged_below):
             return
-        if not self.layout.crc and not is_over:
-            end = min(main.edge, main.at + LOOKED_AT)
-            if not copies.is_captured(main.at, end) or not is_unlike_ddp(
-                copies.octets(main.at, end), main.at, self.layout
-            ):
-                return
-        if is_over or not self.layout.crc:
-            _, frame, time = copies.frames(main.at, main.edge if is_over else main.at + 1)
-            self._note_anomaly(Anomaly(main.at, frame, time, None))
+        if not layout.crc and copies.is_captured(at, edge):
+            octets = copies.octets(at, edge)
+            marker = Window(octets, at, layout).contradiction(at, edge) if layout.markers else None
+            if marker is not None and edge >= at + 6:
+                self._note_anomaly(Anomaly(at, *self._moment(at, marker), 3))
+            elif is_unlike_ddp(octets, at, layout):
+                self._note_anomaly(Anomaly(at, *copies.frames(at, at + 1)[1:], None))
+        if is_over:
+            self._note_anomaly(Anomaly(at, *copies.frames(at, edge)[1:], None))
 
     def _believe(self, offset: int, frame: int) -> None:
         """Octets up to an offset are the sender's: beyond the window, ACKs were not captured."""
