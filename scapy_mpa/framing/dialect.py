@@ -70,6 +70,11 @@ class Dialect(NamedTuple):
         return MARKER_INTERVAL - MARKER_LENGTH if self.markers_count else MARKER_INTERVAL
 
     @property
+    def alignment(self) -> int:
+        """Octets of which the lengths of FPDUs are multiples (§4.1)."""
+        return 4 if self.pad_rule == "multiple" else 1
+
+    @property
     def period(self) -> int | None:
         """Octets from one Marker to the next wherever they are; None if that depends on the FPDUs between them."""
         if not self.markers or not (self.crc_counts or not self.crc_field):
@@ -109,9 +114,12 @@ class Dialect(NamedTuple):
         distance = int.from_bytes(octets[2:MARKER_LENGTH], self.fpduptr_order) & ~_IGNORED_BITS
         starts = []
         for back in (distance, distance + _FPDUPTR_MOD):
-            if back <= marker and back < LONGEST_FPDU:
-                follows_marker = self.due_at(marker - back) == self.between
-                starts.append(marker - back - (MARKER_LENGTH if follows_marker else 0))
+            # Where Markers do not stand on multiples of four octets the low two bits are those that are not compared.
+            for counted_from in range(marker - back, marker - back - 1 - _IGNORED_BITS, -1):
+                follows_marker = self.due_at(counted_from) == self.between
+                start = counted_from - (MARKER_LENGTH if follows_marker else 0)
+                if start >= 0 and not start % self.alignment and marker - start < LONGEST_FPDU:
+                    starts.append(start)
         return starts
 
     def names(self, marker: int, octets: Octets, offset: int) -> bool:

@@ -126,7 +126,7 @@ class FPDUReader:
         left_out: octets that were not believed.
         contradictions: Markers that contradicted lengths.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
-        anomaly: what does not fit in BEGINNING, by frame the first: a sender that deviates may be the cause.
+        anomaly: what does not fit in BEGINNING, the first in the stream: a sender that deviates may be the cause.
         replaced: True once another reader has taken its place, because the sender deviates.
     """
 
@@ -539,13 +539,10 @@ class FPDUReader:
             self._note_anomaly(Anomaly(fpdu.offset, *fpdu.known, code))
 
     def _note_anomaly(self, anomaly: Anomaly) -> None:
-        """Keep the first anomaly, by frame; one that a conforming receiver reports comes before all others."""
+        """Keep the first anomaly in the stream; one that a conforming receiver reports comes before all others."""
         before = self.anomaly
-        if anomaly.offset < self._judged_below and (
-            before is None
-            or (anomaly.code is None, anomaly.frame, anomaly.offset)
-            < (before.code is None, before.frame, before.offset)
-        ):
+        is_first = before is None or (anomaly.code is None, anomaly.offset) < (before.code is None, before.offset)
+        if is_first and anomaly.offset < self._judged_below:
             self.anomaly = anomaly
 
     def judge_part(self, is_over: bool) -> None:

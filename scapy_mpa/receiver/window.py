@@ -59,7 +59,7 @@ class Layout(NamedTuple):
     @property
     def alignment(self) -> int:
         """Octets of which the lengths of FPDUs are multiples (RFC 5044 §4.1)."""
-        return 4 if self.dialect is None or self.dialect.pad_rule == "multiple" else 1
+        return 4 if self.dialect is None else self.dialect.alignment
 
     @property
     def is_searchable(self) -> bool:
@@ -245,8 +245,7 @@ class Window:
         """Return where the FPDU that holds a Marker may begin, the likeliest first (RFC 5044 §4.3)."""
         index = marker - self.start
         if self.layout.dialect is not None:
-            named_by = self.layout.dialect.starts_named_by(marker, self.data[index : index + MARKER_LENGTH])
-            return [start for start in named_by if not start % self.layout.alignment]
+            return self.layout.dialect.starts_named_by(marker, self.data[index : index + MARKER_LENGTH])
         named = fpdu_start_of(marker, self.data[index + 2] << 8 | self.data[index + 3])
         return [start for start, _ in named if not start % 4]
 

@@ -121,13 +121,14 @@ class HalfStream:
     def hold(self, start: int, end: int, copy: Copy) -> int:
         """Hold the octets [start, end) of a segment; return how many of them no segment had brought.
 
-        Those below ``needed`` were read before.
+        Those below ``needed`` were read before; they are held only from ``keep_from`` on.
         """
-        if end <= self.needed:
+        lowest = min(self.needed, self.keep_from)
+        if end <= lowest:
             return 0
-        if start < self.needed:
-            data = copy.data[self.needed - start :] if copy.data is not None else None
-            copy, start = copy._replace(data=data), self.needed
+        if start < lowest:
+            data = copy.data[lowest - start :] if copy.data is not None else None
+            copy, start = copy._replace(data=data), lowest
         self.first_frame = min(self.first_frame, copy.frame)
         self.highest = max(self.highest, end)
         return self.copies.add(start, end, copy)
