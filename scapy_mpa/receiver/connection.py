@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.senders import Bases
 from scapy_mpa.infer.inference import Budget
@@ -55,7 +56,7 @@ class MPAConnection:
     """
 
     __slots__ = (
-        "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent", "_searches", "arrivals",
+        "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent", "_searches", "arrivals",
         "connection", "diagnoses", "frames", "inferred", "initiator", "readers", "rejected",
     )  # fmt: skip
 
@@ -74,6 +75,8 @@ class MPAConnection:
         self._diagnosis_budget = diagnosis_budget
         self._deviations: list[DeviationSearch | None] = [None, None]
         self.diagnoses: list[Diagnosis | None] = [None, None]
+        #: The direction in which an RDMAC RNIC sends, which may send Markers that nobody asked for (RFC 5044, figure 14).
+        self._adapting = -1
         self._recent: deque[int] = deque(maxlen=PATIENCE)
         self._next_look = FIRST_LOOK
         self._is_other = False
@@ -177,6 +180,8 @@ class MPAConnection:
             return
         crc = bool(request.startup.c or reply.startup.c)
         startup = max((request.frame, request.time), (reply.frame, reply.time))
+        if request.startup.rev and not request.startup.m and is_rdmac(reply.startup):
+            self._adapting = 1 - self.initiator
         # M asks for Markers in what its sender receives.
         for d, markers in ((self.initiator, reply.startup.m), (1 - self.initiator, request.startup.m)):
             found = self.frames[d]
@@ -209,13 +214,15 @@ class MPAConnection:
         assert search is not None
         assert before is not None
         if diagnosis is not None:
-            half, anomaly = before.half, diagnosis.anomaly
-            self.diagnoses[d] = diagnosis
             before.replaced = True
-            half.read_again(0)
-            reader = FPDUReader(half, diagnosis.layout, before.startup)
-            if anomaly.code is not None:
-                reader.first_error = anomaly.frame, anomaly.offset
+            before.half.read_again(0)
+            if d == self._adapting and diagnosis.candidate.name == "markers-not-asked":
+                reader = FPDUReader(before.half, Layout(True, before.layout.crc), before.startup)
+            else:
+                self.diagnoses[d] = diagnosis
+                reader = FPDUReader(before.half, diagnosis.layout, before.startup)
+                if diagnosis.anomaly.code is not None:
+                    reader.first_error = diagnosis.anomaly.frame, diagnosis.anomaly.offset
             self.readers[d] = reader
             search.close()
             reader.begin()
@@ -315,7 +322,8 @@ class MPAConnection:
                 reader.finish()
         for d, search in enumerate(self._deviations):
             if search is not None:
+                before = self.readers[d]
                 self._replace_reader(d, search.finish())
                 reader = self.readers[d]
-                if reader is not None and self.diagnoses[d] is not None:
+                if reader is not None and reader is not before:
                     reader.finish()
