@@ -4,10 +4,10 @@ In: the octets of a direction from the first of Full Operation on, once somethin
 :class:`Diagnosis`, whose layout lets the one :class:`~scapy_mpa.receiver.fpdus.FPDUReader` read them from there; or
 nothing, and the direction stays as it was read.
 
-Each dialect that one or two deviations make is a :class:`Hypothesis`.  It reads from the first octet on, and stops at the
-first FPDU that it does not explain: a CRC, a Marker or, where nobody checks a CRC, a header that DDP would not send.
-CRCs alone do not tell where Markers are, so FPDUPTR must agree too.  Most octets that are damaged, or another protocol's,
-leave no hypothesis after one FPDU.
+Each dialect that one or two deviations make is a :class:`Hypothesis`.  It reads from the first octet on, and stops at
+the first FPDU that it does not explain: a CRC, a Marker or, where nobody checks a CRC, headers DDP would not send.
+CRCs alone do not tell where Markers are, so FPDUPTR must agree too.  Most octets that are damaged, or of another
+protocol, leave no hypothesis after one FPDU.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from scapy_mpa.receiver.values import Anomaly
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.limits import Limits
 
-#: Octets from the first of Full Operation that are read before a diagnosis is made: a bound of memory.  Four of the longest
-#: FPDUs, so that two deviations show with FPDUs of any length.
+#: Octets from the first of Full Operation that are read before a diagnosis is made: a bound of memory.  They hold four
+#: of the longest FPDUs, so that two deviations show with FPDUs of any length.
 MOST_OCTETS: Final = 256 << 10
 #: FPDUs that only the dialect explains, one more for each further deviation, and the bits that all its evidence must be
 #: worth: with 2^64 coincidences to one no capture of conforming senders is expected to meet them.
@@ -98,12 +98,12 @@ class DiagnosisBudget:
         self._frame = max(frame, self._frame)
 
     def reserve(self, search: DeviationSearch, weight: int) -> bool:
-        """Return True if a direction may take so much in all; those that are idle give way."""
+        """Return True if a direction may take so much in all; those that are idle or over give way."""
         taken = self._taken.pop(search, 0)
         self._room += taken
         while weight > self._room:
             idle = next(iter(self._taken), None)
-            if idle is None or idle.last_frame > self._frame - IDLE:
+            if idle is None or not (idle.is_over or idle.last_frame < self._frame - IDLE):
                 return False
             idle.close()
         self._taken[search] = weight
@@ -129,8 +129,8 @@ class Hypothesis:
     """
 
     __slots__ = (
-        "_agreed", "_at", "_due", "_has_marker", "_headers", "_is_shown_by_crc", "bits", "candidate", "deviating", "fpdus",
-        "is_contradicted",
+        "_agreed", "_at", "_due", "_has_marker", "_headers", "_is_shown_by_crc", "bits", "candidate", "deviating",
+        "fpdus", "is_contradicted",
     )  # fmt: skip
 
     def __init__(self, candidate: Candidate, agreed: Dialect) -> None:
@@ -239,8 +239,8 @@ class DeviationSearch:
     """Finds out whether the sender of one direction deviates.
 
     Until something in BEGINNING does not fit, the octets of that are held though they were read.  Then all are held,
-    MOST_OCTETS in order and twice that in all, until the diagnosis is made: when no hypothesis is left, when as much was
-    read, or at the end.
+    MOST_OCTETS in order and twice that in all, until the diagnosis is made: when no hypothesis is left, when as much
+    was read, or at the end.
 
     Args:
         reader: reads the direction, from the first octet of Full Operation on.
@@ -254,8 +254,8 @@ class DeviationSearch:
     """
 
     __slots__ = (
-        "_agreed", "_bases", "_budget", "_edge", "_explained", "_has_tried_pairs", "_hypotheses", "_most", "_next_look", "_reader",
-        "is_open", "last_frame",
+        "_agreed", "_bases", "_budget", "_edge", "_explained", "_has_tried_pairs", "_hypotheses", "_most", "_next_look",
+        "_reader", "is_open", "last_frame",
     )  # fmt: skip
 
     def __init__(self, reader: FPDUReader, bases: Bases, budget: DiagnosisBudget, limits: Limits) -> None:
@@ -268,12 +268,18 @@ class DeviationSearch:
         self._has_tried_pairs = False
         #: How many FPDUs single deviations explain.
         self._explained: dict[str, int] = {}
-        #: Octets from the first on of which no other copies can be chosen any more; how many there must be to look again.
+        #: Octets from the first on of which no other copies can be chosen any more.
         self._edge = 0
+        #: How many of them there must be to look again.
         self._next_look = 0
         self.is_open = True
         self.last_frame = 0
         reader.half.keep_from = 0
+
+    @property
+    def is_over(self) -> bool:
+        """True once the peer acknowledged a FIN."""
+        return self._reader.half.fin is not None
 
     def update(self, frame: int) -> Diagnosis | None:
         """Look at what the reader has read by a frame; return the diagnosis once it can be made."""

@@ -131,9 +131,9 @@ class FPDUReader:
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_is_beginning", "_is_gapless", "_is_over", "_judged_below",
-        "_starts", "anomaly", "contradictions", "final", "first_error", "gaps", "half", "layout", "left_out", "main", "passed",
-        "replaced", "startup",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_is_beginning", "_is_gapless", "_is_over",
+        "_judged_below", "_starts", "anomaly", "contradictions", "final", "first_error", "gaps", "half", "layout",
+        "left_out", "main", "passed", "replaced", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -548,7 +548,7 @@ class FPDUReader:
     def judge_part(self, is_over: bool) -> None:
         """Judge the FPDU at which the main chain is and of which a part is there.
 
-        Without CRC its Markers or its header may tell that it is none; at the end it does not fit that it is not complete.
+        Without CRC its Markers or its header may tell that it is none; at the end that it is incomplete does not fit.
         """
         main, copies, layout = self.main, self.half.copies, self.layout
         at, edge = main.at, main.edge
@@ -634,7 +634,7 @@ class FPDUReader:
         return window.contradiction(extent.offset, extent.end) is not None
 
     def _may_be_bad(self, chain: Chain) -> bool:
-        """Return True if the next FPDU of a dialect, which is not valid, counts as one: CRCs tell, and it is the first."""
+        """Return True if the next FPDU of a dialect is bad, False if it is none: CRCs tell, and the one before is not."""
         return self.layout.crc and (self.layout.is_searchable or chain.by_length or not chain.at)
 
     def _read_contradicted(self, chain: Chain, extent: Extent) -> bool:
