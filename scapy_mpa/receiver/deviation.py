@@ -50,7 +50,8 @@ FEWEST_DEVIATING: Final = 2
 FEWEST_BITS: Final = 64
 #: So many FPDUs that only the dialect explains are more than one that was damaged puts in question.
 FEWEST_ESTABLISHED: Final = 16
-#: Bits by which one of two dialects that explain the same FPDUs is the likelier.
+#: Bits by which one of two dialects that explain the same FPDUs is the likelier: those of one field of a DDP header that
+#: goes on from the header before.
 CLEARLY_LESS: Final = 24
 #: Headers of the FPDUs before with which the next one is compared.
 REMEMBERED: Final = 8
@@ -365,7 +366,7 @@ class DeviationSearch:
         if not left or anomaly is None:
             return None
         best = max(left, key=lambda one: (one.fpdus, one.bits))
-        return Diagnosis(best.candidate, anomaly, tuple(_names_as_good(best, left)))
+        return Diagnosis(best.candidate, anomaly, tuple(equally_likely(best, left)))
 
     def _needs_all(self, one: Hypothesis) -> bool:
         """Return True if no deviation alone explains as many FPDUs as all of them together."""
@@ -373,7 +374,8 @@ class DeviationSearch:
         return len(names) < 2 or all(self._explained.get(name, 0) < one.fpdus for name in names)
 
 
-def _names_as_good(best: Hypothesis, left: Iterable[Hypothesis]) -> Iterable[str]:
+def equally_likely(best: Hypothesis, left: Iterable[Hypothesis]) -> Iterable[str]:
+    """Return the names of other dialects that explain the same FPDUs as the best one nearly as well."""
     return (
         one.candidate.name
         for one in left

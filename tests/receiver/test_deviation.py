@@ -23,7 +23,7 @@ from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.framing.senders import BY_NAME, Bases, candidates
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receiver.connection import MPAConnection
-from scapy_mpa.receiver.deviation import IDLE, MOST_OCTETS, ROOM, DiagnosisBudget, Hypothesis
+from scapy_mpa.receiver.deviation import IDLE, MOST_OCTETS, ROOM, DiagnosisBudget, Hypothesis, equally_likely
 from scapy_mpa.receiver.fpdus import BEGINNING
 from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.stream.peer_state import NEVER
@@ -291,10 +291,10 @@ def sent_with(dialect: Dialect, lengths: Iterable[int]) -> OneSide:
     [
         ([102, 102, 100, 102, 102], False),
         ([102, 100, 102, 100, 102], True),
-        ([1002] * (BEGINNING // 1008) + [100] * 4, True),
-        ([1002] * (BEGINNING // 1008 + 1) + [100] * 4, False),
+        ([1002] * 16 + [100] * 4, True),
+        ([1002] * 17 + [100] * 4, False),
     ],
-    ids=["one", "two", "first at the end of the beginning", "first after the beginning"],
+    ids=["one", "two", "first below 16 KiB", "first above 16 KiB"],
 )
 def test_how_many_and_how_early(lengths: list[int], is_named: bool) -> None:
     side = sent_with(Dialect(False, False, pad_rule="none"), lengths)
@@ -312,6 +312,14 @@ def test_what_is_believed(deviating: int, bits: int, is_believable: bool, is_est
     hypothesis.deviating, hypothesis.bits = deviating, bits
     assert hypothesis.is_believable == is_believable
     assert hypothesis.is_established == is_established
+
+
+def test_what_explains_as_much_is_named_unless_it_is_clearly_less() -> None:
+    agreed = Dialect(False, False)
+    best, near, far, less = (Hypothesis(one, agreed) for one in candidates(agreed, Bases(), 1)[:4])
+    best.fpdus = near.fpdus = far.fpdus = 5
+    best.bits, near.bits, far.bits, less.bits = 100, 77, 76, 100
+    assert list(equally_likely(best, (best, near, far, less))) == [near.candidate.name]
 
 
 @pytest.mark.parametrize("crc", [False, True])
