@@ -50,8 +50,8 @@ FEWEST_DEVIATING: Final = 2
 FEWEST_BITS: Final = 64
 #: So many FPDUs that only the dialect explains are more than one that was damaged puts in question.
 FEWEST_ESTABLISHED: Final = 16
-#: Bits by which one of two dialects that explain the same FPDUs is the likelier: those of one field of a DDP header that
-#: goes on from the header before.
+#: Bits by which one of two dialects that explain the same FPDUs is the likelier: those of one field of a DDP header
+#: that goes on from the header before.
 CLEARLY_LESS: Final = 24
 #: Headers of the FPDUs before with which the next one is compared.
 REMEMBERED: Final = 8
