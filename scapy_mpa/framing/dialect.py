@@ -11,6 +11,8 @@ Marker may stand in the middle of any field.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
@@ -26,6 +28,15 @@ from scapy_mpa.framing.markers import (
 
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero (RFC 5044 §4.2)
 _FPDUPTR_MOD = 1 << 16
+
+#: What computes CRCs: CRC32c (RFC 5044 §4.4), the CRC-32 of zlib, CRC32c not complemented at the end, or begun with 0.
+CRCFunction = Literal["crc32c", "zlib", "not-complemented", "from-zero"]
+_CRC_FUNCTIONS: dict[CRCFunction, Callable[[Octets], int]] = {
+    "crc32c": crc32c,
+    "zlib": zlib.crc32,
+    "not-complemented": lambda octets: crc32c(octets) ^ 0xFFFFFFFF,
+    "from-zero": lambda octets: crc32c(octets, 0xFFFFFFFF),
+}
 
 
 class Dialect(NamedTuple):
@@ -48,6 +59,8 @@ class Dialect(NamedTuple):
     crc_order: Literal["big", "little"] = "little"
     crc_covers_markers: bool = True
     crc_covers_pad: bool = True
+    crc_covers_length: bool = True
+    crc_function: CRCFunction = "crc32c"
     crc_is_zero: bool = False
     #: PAD is what is missing to a multiple of four (§4.1), or (ULPDU_Length + 2) mod 4 octets, or none.
     pad_rule: Literal["multiple", "plus-2", "none"] = "multiple"
@@ -291,6 +304,12 @@ def crc_of(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> bytes:
     """The CRC field that the sender computes for an FPDU with these octets (RFC 5044 §4.4)."""
     if dialect.crc_is_zero or not dialect.crc:
         return bytes(CRC_LENGTH)
+    field = crc_field(_CRC_FUNCTIONS[dialect.crc_function](_covered(dialect, fpdu, octets)))
+    return field if dialect.crc_order == "little" else field[::-1]
+
+
+def _covered(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> Octets:
+    """Return the octets that the CRC of an FPDU with these octets covers."""
     if dialect.crc_covers_markers and dialect.crc_covers_pad:
         covered: Octets = octets[: fpdu.crc_at - fpdu.offset]
     elif not dialect.crc_covers_markers:
@@ -298,8 +317,13 @@ def crc_of(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> bytes:
         covered = plain if dialect.crc_covers_pad or not fpdu.pad else plain[: -fpdu.pad]
     else:
         covered = _without_pad(fpdu, octets)
-    field = crc_field(crc32c(covered))
-    return field if dialect.crc_order == "little" else field[::-1]
+    if dialect.crc_covers_length:
+        return covered
+    first, second = 0, 1
+    if dialect.crc_covers_markers:
+        first = fpdu.header - fpdu.offset
+        second = first + (1 + MARKER_LENGTH if fpdu.header + 1 in fpdu.markers else 1)
+    return b"".join((covered[:first], covered[first + 1 : second], covered[second + 1 :]))
 
 
 def _without_pad(fpdu: SpokenFPDU, octets: Octets) -> bytes:
