@@ -12,6 +12,7 @@ from typing import Final
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.senders import Bases
+from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
@@ -21,6 +22,7 @@ from scapy_mpa.receiver.values import Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, Connection, HalfStream
 from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.segment import Segment
 
 #: Segments of a connection after which octets are old: so far a capture may have them out of order.  Without ACKs, of
 #: segments reordered over 300, 64 lose 22 % of the FPDUs, 256 0.1 %, 1,024 none.
@@ -85,6 +87,11 @@ class MPAConnection:
     def is_mpa(self) -> bool:
         """True once a startup frame was found or FPDUs were inferred."""
         return self.initiator is not None or self.frames != [None, None]
+
+    def is_begun_anew_by(self, seg: Segment) -> bool:
+        """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
+        octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + KEY_LENGTH)])
+        return octets in (REQUEST_KEY, REPLY_KEY) or not self.is_mpa or self.connection.is_closed
 
     @property
     def first_frame(self) -> int:

@@ -333,8 +333,9 @@ class DeviationSearch:
     def _find_edge(self, is_over: bool) -> int:
         half = self._reader.half
         while half.copies.next_start(self._edge) == self._edge:
-            data, _, end, _, _, reason = half.copies.first_piece(self._edge)
-            if data is None or (reason and not is_over and not half.peer.is_acknowledged(self._edge, end)):
+            _, end, copy = half.copies.piece(self._edge)
+            is_settled = is_over or half.copies.is_settled(copy) or half.peer.is_acknowledged(self._edge, end)
+            if copy.data is None or not is_settled:
                 break
             self._edge = end
         return self._edge

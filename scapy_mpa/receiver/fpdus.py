@@ -27,7 +27,7 @@ from typing import Final
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.dialect import header_octets, ulpdu_of
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
-from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment
+from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
@@ -39,6 +39,7 @@ from scapy_mpa.receiver.window import (
     is_unlike_ddp,
 )
 from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
@@ -70,6 +71,7 @@ class Chain:
         waits: whether the next FPDU is complete but not final.
         hint: where the length of a bad or cut FPDU leads, -1 if there is none.
         pending: FPDUs that are valid, but final only when a Marker agrees.
+        marker: the Marker that named where it begins; the first FPDU must hold it.
     """
 
     __slots__ = (
@@ -80,13 +82,14 @@ class Chain:
         "is_located",
         "is_proven",
         "known",
+        "marker",
         "need",
         "pending",
         "tried",
         "waits",
     )
 
-    def __init__(self, at: int, is_located: bool, known: Moment | None = None) -> None:
+    def __init__(self, at: int, is_located: bool, marker: int = -1) -> None:
         self.at = at
         self.edge = at
         self.need = 0
@@ -94,7 +97,8 @@ class Chain:
         self.tried = -1
         self.is_located = is_located
         self.is_proven = self.by_length = self.waits = False
-        self.known = known
+        self.known: Moment | None = None
+        self.marker = marker
         self.pending: list[LocatedFPDU] = []
 
     def go_to(self, start: int) -> None:
@@ -121,19 +125,22 @@ class FPDUReader:
 
     Attributes:
         final: FPDUs that became final, for the owner to take.
-        passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never; to be taken.
-        gaps: octets that no frame brought and that were given up.
+        passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never, and the gaps
+            between them; to be taken.
         left_out: octets that were not believed.
         contradictions: Markers that contradicted lengths.
+        rivals: copies that were not chosen for the FPDUs that were read.
+        first_octets: the first octets of Full Operation, if they are no FPDU that DDP would send.
+        rest: what is left at the end that belongs to no FPDU.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
         anomaly: what does not fit in BEGINNING, the first in the stream: a sender that deviates may be the cause.
         replaced: True once another reader has taken its place, because the sender deviates.
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_is_beginning", "_is_gapless", "_is_over",
-        "_judged_below", "_starts", "anomaly", "contradictions", "final", "first_error", "gaps", "half", "layout",
-        "left_out", "main", "passed", "replaced", "startup",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_has_passed", "_is_gapless", "_is_over",
+        "_judged_below", "_starts", "anomaly", "contradictions", "final", "first_error", "first_octets", "half",
+        "is_beginning", "layout", "left_out", "main", "passed", "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -143,8 +150,8 @@ class FPDUReader:
         self.layout = layout
         self.startup = startup
         self.main = Chain(begins_at, is_beginning)
-        self.main.is_proven = is_beginning
-        self._is_beginning = is_beginning
+        self.main.is_proven = True
+        self.is_beginning = is_beginning
         #: Chains beside the main one, by where they are: ascending, and the chain at each place.
         self._starts: list[int] = []
         self._chains: dict[int, Chain] = {}
@@ -153,12 +160,12 @@ class FPDUReader:
         self._ahead_offsets: list[int] = []
         self._delivered = startup[0]
         self._is_gapless = True
-        self._is_over = False
+        self._is_over = self._has_passed = False
         self.final: list[LocatedFPDU] = []
-        self.passed: list[tuple[LocatedFPDU, int]] = []
-        self.gaps: list[Gap] = []
+        self.passed: list[tuple[LocatedFPDU | Gap, int]] = []
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
+        self.rivals: list[Rival] = []
         self.first_error: tuple[int, int] | None = None
         self.anomaly: Anomaly | None = None
         self.replaced = False
@@ -166,6 +173,8 @@ class FPDUReader:
         self._judged_below = BEGINNING if is_beginning and layout.dialect is None else -1
         #: Octets that are counted before the next Marker of the main chain, where offsets do not tell.
         self._due = layout.dialect.first_due if layout.dialect is not None else 0
+        self.first_octets = b""
+        self.rest: Rest | None = None
 
     # --- what happens to the direction ---
 
@@ -205,12 +214,12 @@ class FPDUReader:
         main, copies = self.main, self.half.copies
         while main.edge < copies.end:
             start = copies.next_start(main.edge)
-            _, _, _, frame, time, _ = copies.first_piece(start)
-            if not old(frame, time) or not self._is_believed(start):
+            after = copies.piece(start)[2]
+            if not old(after.frame, after.time) or not self._is_believed(start):
                 return
             if main.edge > main.at:
-                _, _, _, frame, time, _ = copies.first_piece(main.edge - 1)
-                if not old(frame, time):
+                before = copies.piece(main.edge - 1)[2]
+                if not old(before.frame, before.time):
                     return
             self._skip_hole(start)
             self._read(main)
@@ -234,8 +243,32 @@ class FPDUReader:
         self._read(self.main)
         while self._go_over_hole():
             self._read(self.main)
+        self._find_rest()
         self._pass_rest()
         self._forget()
+
+    def _find_rest(self) -> None:
+        """Find what is left: octets that belong to no FPDU, octets that are missing before the FIN, others after it."""
+        main, half = self.main, self.half
+        if main.edge > main.at:
+            self._keep_first(main.at)
+            self.rest = Rest(main.at, main.edge, main.is_located)
+        fin = half.fin_captured
+        if fin is not None and fin[0] > max(main.edge, main.at):
+            self._lose(max(main.edge, main.at), fin[0], fin[1:])
+        end = self._limit(NEVER)
+        start = half.copies.next_start(end)
+        if start < NEVER:
+            self.left_out.append(
+                LeftOut(start, half.copies.end, half.copies.piece(start)[2].frame, DropReason.AFTER_FIN)
+            )
+
+    def _keep_first(self, offset: int) -> None:
+        """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
+        if not offset and self.is_beginning and not self.first_octets:
+            edge = min(self.half.copies.edge(0), LONGEST_FPDU)
+            if self.half.copies.is_captured(0, edge):
+                self.first_octets = bytes(self.half.copies.octets(0, edge)) if edge else b""
 
     def _go_over_hole(self) -> bool:
         """Go to the next run that is believed; those before it are left out.  False if there is none."""
@@ -248,7 +281,7 @@ class FPDUReader:
                 self._skip_hole(start)
                 return True
             edge = copies.edge(start)
-            self.left_out.append(LeftOut(start, edge, copies.first_piece(start)[3], self._why(start, edge)))
+            self.left_out.append(LeftOut(start, edge, copies.piece(start)[2].frame, self._why(start, edge)))
             main.edge = edge
         return False
 
@@ -258,7 +291,7 @@ class FPDUReader:
         return end if fin is None else min(end, fin)
 
     def _why(self, start: int, end: int) -> DropReason:
-        return DropReason(self.half.copies.weakest_reason(start, end))
+        return self.half.copies.weakest_reason(start, end)
 
     def _is_believed(self, start: int) -> bool:
         """Return True if the octets of the run at ``start``, beyond a hole, are the connection's.
@@ -305,9 +338,13 @@ class FPDUReader:
 
     def _read_piece(self, chain: Chain, limit: int) -> None:
         """Read the FPDUs that lie whole in the piece at which the chain is, as long as nothing is remarkable."""
-        data, start, end, frame, time, reason = self.half.copies.first_piece(chain.at)
+        copies = self.half.copies
         markers_used, crc_used, dialect = self.layout
-        if reason or data is None or dialect is not None or self.half.copies.has_rivals(chain.at, end):
+        start, end, copy = copies.piece(chain.at)
+        frame, time, _, _, data = copy
+        if data is None or dialect is not None or not chain.is_proven or not copies.is_settled(copy):
+            return
+        if copies.has_rivals(chain.at, end):
             return
         at, end = chain.at, min(end, limit)
         ahead = self._ahead_offsets
@@ -349,7 +386,8 @@ class FPDUReader:
 
     def _read_one(self, chain: Chain) -> bool:
         """Read the FPDU at which the chain is, wherever its octets lie; False if it has to wait."""
-        half, copies, at = self.half, self.half.copies, chain.at
+        copies, at = self.half.copies, chain.at
+        copies.settle(at, min(chain.edge, at + 8))
         extent = self._extent(at, chain.edge)
         if extent is None:
             # The length was cut off, or is not there yet.
@@ -358,6 +396,10 @@ class FPDUReader:
                 return True
             chain.need = at + 8
             return False
+        if not chain.is_proven and extent.end <= chain.marker:
+            # It does not hold the Marker that named its start.
+            chain.need, chain.waits = NEVER, True
+            return False
         if extent.end > chain.edge:
             chain.need = extent.end
             if (self.layout.markers and not self.layout.crc) or self._is_over:
@@ -365,16 +407,15 @@ class FPDUReader:
             return self._is_rescued(chain, extent)
         if not copies.is_captured(at, extent.end):
             frames, *moment = copies.frames(at, extent.end)
-            self._accept(chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), _NOTHING)
+            self._accept(
+                chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), self._beginning(extent)
+            )
             return True
         copies.settle(at, extent.end)
-        extent = self._extent(at, chain.edge)
-        if extent is None or extent.end > chain.edge:
-            return False
-        if not self._is_valid(extent) and not copies.make_valid(
-            at, min(chain.edge, at + LONGEST_FPDU), lambda: self._is_whole_and_valid(at, chain.edge)
-        ):
-            return self._read_bad(chain, extent)
+        if not self._is_valid(extent):
+            high = min(chain.edge, at + LONGEST_FPDU) if copies.has_rivals(at, at + 8) else extent.end
+            if not copies.make_valid(at, high, lambda: self._valid_end(at, chain.edge)):
+                return self._read_bad(chain, extent)
         extent = self._extent(at, chain.edge)
         assert extent is not None
         if not self._is_final(chain, at, extent.end) and self._may_change(chain, at, extent.end):
@@ -383,15 +424,16 @@ class FPDUReader:
         frames, frame, time = copies.frames(at, extent.end)
         data = copies.octets(at, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
+        self.rivals += copies.rivals(at, extent.end)
         self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
         return True
 
     def _is_rescued(self, chain: Chain, extent: Extent) -> bool:
         """The next FPDU is not complete by its length: return True if other copies of its header name a shorter one."""
         copies = self.half.copies
-        if not copies.has_rivals(chain.at, chain.edge):
+        if not copies.has_rivals(chain.at, min(chain.edge, chain.at + 8)):
             return False
-        return copies.make_valid(chain.at, chain.edge, lambda: self._is_whole_and_valid(chain.at, chain.edge))
+        return copies.make_valid(chain.at, chain.edge, lambda: self._valid_end(chain.at, chain.edge))
 
     def _extent(self, at: int, edge: int) -> Extent | None:
         """Return the extent of the FPDU at an offset, None if its length is not held or was cut off."""
@@ -428,15 +470,21 @@ class FPDUReader:
         data = self.half.copies.octets(extent.header, min(extent.header + 12, at + 5, extent.end))
         return self._opcode(extent.header, extent.ulpdu_length, data, extent.header)
 
+    def _beginning(self, extent: Extent) -> memoryview:
+        """Return the octets of an FPDU before the first that a snapshot length cut off."""
+        start, end, copy = self.half.copies.piece(extent.offset)
+        return _NOTHING if copy.data is None else copy.data[extent.offset - start : min(end, extent.end) - start]
+
     def _is_valid(self, extent: Extent) -> bool:
         if not self.layout.crc and not extent.markers and extent.spoken is None:
             return True
         octets = self.half.copies.octets(extent.offset, extent.end)
         return Window(octets, extent.offset, self.layout).is_valid(extent)
 
-    def _is_whole_and_valid(self, at: int, edge: int) -> bool:
+    def _valid_end(self, at: int, edge: int) -> int:
+        """Return where the FPDU at an offset ends if it is whole and valid, else 0."""
         extent = self._extent(at, edge)
-        return extent is not None and extent.end <= edge and self._is_valid(extent)
+        return extent.end if extent is not None and extent.end <= edge and self._is_valid(extent) else 0
 
     def _is_final(self, chain: Chain, start: int, end: int) -> bool:
         """Return True if no copy captured from now on can be chosen for octets: the peer acknowledged them."""
@@ -444,7 +492,7 @@ class FPDUReader:
 
     def _may_change(self, chain: Chain, start: int, end: int) -> bool:
         """Return True if a copy that comes later may be chosen in place of those of a valid FPDU."""
-        reason = self.half.copies.worst_reason(start, end)
+        reason = self.half.copies.strongest_reason(start, end)
         if reason == DropReason.OVERWINDOW and self.layout.crc and chain is self.main and self._is_gapless:
             # It joins the stream beyond the window, and its CRC is good: the ACK that made room was not captured.
             edge = self.half.peer.right_edge
@@ -474,7 +522,7 @@ class FPDUReader:
             ulpdu = ulpdu_of(spoken, octets, 2) if octets else b""
             opcode = ulpdu[1] & 0x0F if len(ulpdu) > 1 else NO_OPCODE
         known = complete if markers or not chain.by_length or before is None or before <= complete else before
-        if not extent.offset and self._is_beginning:
+        if not extent.offset and self.is_beginning:
             located_by = START
         elif chain.by_length and before is not None and before[0] <= known[0]:
             located_by = LENGTH
@@ -502,7 +550,8 @@ class FPDUReader:
         """A Marker agrees: what the chain has read is final."""
         pending, chain.pending = chain.pending, []
         for fpdu in pending:
-            self._finalize(chain, fpdu)
+            if chain is self.main or fpdu.offset >= self.main.at:
+                self._finalize(chain, fpdu)
 
     def _finalize(self, chain: Chain, fpdu: LocatedFPDU) -> None:
         """An FPDU is final."""
@@ -522,6 +571,7 @@ class FPDUReader:
             self._note_error(fpdu.known[0], fpdu.offset)
         if fpdu.offset < self._judged_below:
             self._judge(fpdu)
+        self._has_passed = True
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
@@ -590,7 +640,7 @@ class FPDUReader:
         before = main.known
         if main.by_length and before is not None and before[0] <= fpdu.known[0]:
             located_by = LENGTH
-        elif not fpdu.offset and self._is_beginning:
+        elif not fpdu.offset and self.is_beginning:
             located_by = START
         else:
             located_by = MARKER if fpdu.markers else SCAN
@@ -620,6 +670,7 @@ class FPDUReader:
         frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
         data = self.half.copies.octets(extent.offset, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, extent.offset)
+        self._keep_first(extent.offset)
         self._accept(chain, extent, BAD, frames, (frame, time), opcode, data)
         if self.layout.is_searchable:
             # Its length is not to be trusted: the next start may lie in it.
@@ -655,7 +706,9 @@ class FPDUReader:
             chain.waits = True
             return False
         moment = self._moment(extent.offset, marker)
-        self.contradictions.append(Contradiction(extent.offset, marker, moment))
+        fpduptr = int.from_bytes(window.data[marker + 2 - low : marker + 4 - low], "big")
+        self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment))
+        self._keep_first(extent.offset)
         self._note_error(moment[0], extent.offset)
         self._note_anomaly(Anomaly(extent.offset, *moment, 3))
         sure = chain.pending[0].offset if chain.pending else chain.at - 1
@@ -743,18 +796,24 @@ class FPDUReader:
         main, half = self.main, self.half
         self._confirm(main)
         low = max(main.edge, main.at)
-        self.gaps.append(Gap(low, start, half.peer.acked_frame(low, start) != NEVER))
-        if not (self._is_gapless and not self._is_beginning and not self.passed and self._delivered == self.startup[0]):
+        after = half.copies.piece(start)[2]
+        self._lose(low, start, (after.frame, after.time))
+        if self.is_beginning or self._has_passed:
             self._is_gapless = False
         # With Markers, the next one is not far, and it alone is unambiguous (RFC 5044 §4.3).
         hint = main.need if main.is_located and not self.layout.markers else -1
         main.search(start, hint if hint >= start else -1)
         main.edge, main.known = start, None
 
+    def _lose(self, start: int, end: int, moment: Moment) -> None:
+        """Octets were sent that no frame brought."""
+        acknowledged = self.half.peer.acked_frame(start, end) != NEVER
+        self.passed.append((Gap(start, end, acknowledged, moment), 0))
+
     def _locate(self, chain: Chain) -> bool:
         """Find the first FPDU at ``at`` or after it: the chain's octets hold one whose start a Marker, a CRC or DDP's
         headers prove."""
-        if chain.edge == chain.tried or chain.edge <= chain.at or not self.layout.is_searchable:
+        if (chain.edge == chain.tried and not self._is_over) or chain.edge <= chain.at or not self.layout.is_searchable:
             return self._go_ahead(chain)
         # What was searched in vain is searched again when it has grown by a quarter.
         if chain.tried >= 0 and not self._is_over and chain.edge - chain.tried < (chain.tried - chain.at) // 4:
@@ -784,7 +843,7 @@ class FPDUReader:
         if 0 <= chain.hint < start and window.lengths_lead(chain.hint, start):
             # Between lie FPDUs that are bad, one after the other.
             start = chain.hint
-        if self._is_beginning or self.passed:
+        if self.is_beginning or self._has_passed:
             self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
         chain.go_to(start)
         return True
@@ -792,17 +851,20 @@ class FPDUReader:
     def _after_cut(self, low: int, edge: int) -> int:
         """Return the offset after the next octets in [low, edge) that were cut off."""
         copies = self.half.copies
-        while low < edge and copies.first_piece(low)[0] is not None:
-            low = copies.first_piece(low)[2]
-        return copies.first_piece(low)[2] if low < edge else edge
+        while low < edge:
+            _, end, copy = copies.piece(low)
+            if copy.data is None:
+                return end
+            low = end
+        return edge
 
     def _latest(self, start: int, end: int) -> int:
         return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start) >= end else 0
 
     def _go_ahead(self, chain: Chain) -> bool:
-        """Go to the first FPDU that was read beyond the main chain, if its octets join the chain's run."""
+        """Go to the first FPDU of the main chain's run that was read before."""
         first = self._first_ahead(chain)
-        if first is None or first > chain.edge:
+        if first is None:
             return False
         chain.go_to(first)
         return True
@@ -811,7 +873,8 @@ class FPDUReader:
         if chain is not self.main:
             return None
         index = bisect_left(self._ahead_offsets, chain.at)
-        return self._ahead_offsets[index] if index < len(self._ahead_offsets) else None
+        first = self._ahead_offsets[index] if index < len(self._ahead_offsets) else NEVER
+        return first if first < chain.edge else None
 
     def _start(self, chain: Chain, window: Window, low: int) -> int | None:
         """Return the next start that proves right in a window."""
@@ -867,7 +930,7 @@ class FPDUReader:
         for start in window.starts_named_by(marker):
             if start <= main.at or start in self._ahead or start in self._chains or len(self._chains) >= MOST_CHAINS:
                 continue
-            chain = Chain(start, True)
+            chain = Chain(start, True, marker)
             self._add(start, chain)
             self._continue(start, chain)
             if chain.is_proven:

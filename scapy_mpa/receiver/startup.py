@@ -75,7 +75,7 @@ class KeySearch:
         if copies.next_start(offset) != offset:
             return None
         run, edge = copies.run_start(offset), copies.edge(offset)
-        if begin is not None and not is_over and run > begin:
+        if begin is not None and (offset < begin or (run > begin and not is_over)):
             return None
         end = min(edge, offset + STARTUP_HEADER_LENGTH)
         if edge < offset + STARTUP_HEADER_LENGTH or not copies.is_captured(offset, end):

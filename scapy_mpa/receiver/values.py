@@ -19,8 +19,8 @@ class LocatedFPDU(NamedTuple):
     """One FPDU; offsets count octets of Full Operation, times are nanoseconds since the epoch.
 
     ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is bad.
-    ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the FPDU, none
-    where a snapshot length cut some off.
+    ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the FPDU; of one
+    that a snapshot length cut, those before the first that is missing.
     """
 
     offset: int
@@ -38,11 +38,15 @@ class LocatedFPDU(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Octets [start, end) that no frame brought; ``acknowledged``: the peer had them, so the capture lost them."""
+    """Octets [start, end) that no frame brought, as ``moment`` shows: that of what was captured after them.
+
+    ``acknowledged``: the peer had them, so the capture lost them.
+    """
 
     start: int
     end: int
     acknowledged: bool
+    moment: Moment
 
 
 class LeftOut(NamedTuple):
@@ -55,10 +59,14 @@ class LeftOut(NamedTuple):
 
 
 class Contradiction(NamedTuple):
-    """A Marker and ULPDU_Length name different starts (RFC 5044 §8, code 3): the FPDU's start, the Marker, the moment."""
+    """A Marker and ULPDU_Length name different starts (RFC 5044 §8, code 3), as ``moment`` shows.
+
+    ``offset`` is where the FPDU begins by length, ``marker`` where the Marker stands, ``fpduptr`` what it says.
+    """
 
     offset: int
     marker: int
+    fpduptr: int
     moment: Moment
 
 
@@ -74,18 +82,15 @@ class Anomaly(NamedTuple):
     code: int | None
 
 
-class Overlap(NamedTuple):
-    """Copies of the octets [start, end) differ: the one chosen, the other one, and what decided between them.
+class Rest(NamedTuple):
+    """Octets [start, end) at the end of a direction that belong to no FPDU that was read.
 
-    ``decided_by`` is "acknowledged", "crc", "marker", "reason" (the other has a stronger reason to be dropped) or "first".
+    ``is_located``: an FPDU is known to begin at ``start``.
     """
 
     start: int
     end: int
-    chosen: Moment
-    other: Moment
-    other_reason: DropReason
-    decided_by: str
+    is_located: bool
 
 
 class Breach(NamedTuple):

@@ -39,7 +39,8 @@ class Arrival(NamedTuple):
 
     ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
     captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop Limit,
-    None if it is not known.
+    None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its receiver may
+    have dropped it.
     """
 
     frame: int
@@ -50,6 +51,8 @@ class Arrival(NamedTuple):
     is_out_of_order: bool
     acknowledged: bool
     hop_limit: int | None
+    captured: int
+    reason: DropReason
 
 
 class HalfStream:
@@ -81,7 +84,7 @@ class HalfStream:
         self.copies = Copies(self.peer)
         self.start: int | None = None
         self.fin: int | None = None
-        self._fins: list[int] = []
+        self._fins: list[tuple[int, int, int]] = []
         self.needed = -NEVER
         self.keep_from = NEVER
         self.believed = self.highest = -NEVER
@@ -100,6 +103,13 @@ class HalfStream:
         """Count offsets from a sequence number: that after a SYN, or any."""
         self.space.begin(seq)
         self.start = 0 if is_syn else None
+
+    def is_close(self, seq: int) -> bool:
+        """Return True if a sequence number is surely this direction's: where it just was, and not before the SYN."""
+        if self.space.base is None:
+            return False
+        ahead = self.space.distance_from_last(seq)
+        return -CLOSE < ahead < CLOSE and (self.start is None or self.space.nearest(seq)[1] >= self.start - 1)
 
     def misfit(self, seq: int) -> int:
         """Return the distance in octets of a sequence number from this direction, at most FAR.
@@ -130,27 +140,34 @@ class HalfStream:
             data = copy.data[lowest - start :] if copy.data is not None else None
             copy, start = copy._replace(data=data), lowest
         self.first_frame = min(self.first_frame, copy.frame)
-        self.highest = max(self.highest, end)
+        if copy.reason == DropReason.NONE:
+            self.highest = max(self.highest, end)
         return self.copies.add(start, end, copy)
 
-    def note_fin(self, offset: int) -> None:
+    def note_fin(self, offset: int, frame: int, time: int) -> None:
         """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
-        if offset not in self._fins:
-            self._fins = [*self._fins[1 - MOST_FINS :], offset]
+        if all(offset != fin for fin, _, _ in self._fins):
+            self._fins = [*self._fins[1 - MOST_FINS :], (offset, frame, time)]
+
+    @property
+    def fin_captured(self) -> tuple[int, int, int] | None:
+        """The offset, frame and time of the FIN that was acknowledged, else of the first one; None without any."""
+        return next((one for one in self._fins if self.fin is None or one[0] == self.fin), None)
 
     def has_fin_before(self, end: int) -> bool:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
-        return any(fin < end for fin in self._fins)
+        return any(fin < end for fin, _, _ in self._fins)
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
-        edge = self.peer.right_edge
-        if edge is not None and ack > edge:
-            # The window had moved on: the ACKs that said so were not captured.
-            self.copies.window_known = frame
+        edge, before = self.peer.right_edge, self.peer.last_ack_sent
         advanced = self.peer.acknowledge(frame, ack, window)
+        if edge is not None and before is not None and advanced:
+            # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
+            if ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW):
+                self.copies.window_known = frame
         if self._fins and ack == self.peer.last_ack_sent:
-            self.fin = ack - 1 if ack - 1 in self._fins else None
+            self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
         return advanced
 
     def forget(self, below: int) -> None:
@@ -178,7 +195,7 @@ class HalfStream:
         self.needed, self.believed, self.highest = self.needed - origin, self.believed - origin, self.highest - origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
-        self._fins = [fin - origin for fin in self._fins]
+        self._fins = [(fin - origin, frame, time) for fin, frame, time in self._fins]
 
 
 class Connection:
@@ -206,6 +223,17 @@ class Connection:
         self.advanced = False
 
     @property
+    def is_established(self) -> bool:
+        """True if octets were captured, and a SYN or octets of the other direction too (RFC 9293 §3.3.2)."""
+        first, second = (half.first_frame < NEVER for half in self.halves)
+        return (first or second) and (self.has_syn or (first and second))
+
+    @property
+    def is_closed(self) -> bool:
+        """True if both directions ended by a FIN that was acknowledged (RFC 9293 §3.6)."""
+        return all(half.fin is not None for half in self.halves)
+
+    @property
     def has_both_sides(self) -> bool:
         """True if octets of both directions were captured."""
         return all(half.first_frame < NEVER for half in self.halves)
@@ -216,11 +244,14 @@ class Connection:
         by_seq = half.misfit(seg.seq) if half.is_known else None
         by_ack = other.misfit(seg.ack) if other.is_known and seg.flags & ACK_FLAG else None
         if by_seq is None or by_ack is None:
-            # What is not known speaks for no connection against another.
-            one = by_seq if by_ack is None else by_ack
-            return None if one is None or one > NEAR else one + CLOSE
-        # Where a hole makes one of them far, the other must be the closer.
-        return None if min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < FAR else CLOSE) else by_seq + by_ack
+            by_seq = by_ack = by_seq if by_ack is None else by_ack
+            if by_seq is None or by_ack is None or by_seq > NEAR:
+                return None
+        elif min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < FAR else CLOSE):
+            # Where a hole makes one of them far, the other must be the closer.
+            return None
+        # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
+        return by_seq + by_ack + (0 if self.is_established else CLOSE)
 
     def accept_syn(self, seg: Segment, d: int) -> bool:
         """Receive a SYN or SYN-ACK if it is this connection's (RFC 9293 §3.5)."""
@@ -231,7 +262,8 @@ class Connection:
                 return False
         elif not half.is_known and other.is_known and (other.start is None or len(other.copies)):
             return False  # not the SYN of a simultaneous open
-        if not half.is_known or ((half.start is None or seg.flags & ACK_FLAG) and not len(half.copies)):
+        is_confirmed = seg.flags & ACK_FLAG or (half.start is None and half.peer.last_ack_sent is None)
+        if not half.is_known or (is_confirmed and half.first_frame == NEVER):
             half.begin(first, True)
         elif not half.may_begin_at(first, 0):
             return False
@@ -254,15 +286,19 @@ class Connection:
             half.begin(seq, False)
         offset = half.space.offset_of(seq, length, half.peer.rcv_wnd)
         stamps = timestamps_of(seg) if tcp >= 0 else None
+        if is_syn and stamps:
+            half.peer.take_timestamp(stamps[0], time)
         reason = half.peer.drop_reason(offset, offset + length, stamps[0] if stamps else None, time, half.believed)
         if length and half.has_fin_before(offset + length):
             reason = max(reason, DropReason.AFTER_FIN)
         if flags & ACK_FLAG:
             if not other.is_known:
                 other.begin(ack, False)
-            elif not -CLOSE < other.space.distance_from_last(ack) < CLOSE and (
-                other.space.nearest(ack)[0] > NEAR >= half.space.nearest(seq)[0]
-            ):
+            is_far = not -CLOSE < other.space.distance_from_last(ack) < CLOSE and other.space.nearest(ack)[0] > NEAR
+            wnd = other.peer.rcv_wnd
+            ack_offset = other.space.offset_of(ack, 0, wnd)
+            if is_far:
+                # Its place is known now: the next segment that acknowledges near it is believed.
                 reason = max(reason, DropReason.INVALID_ACK)
             if reason < DropReason.INVALID_ACK:
                 window = None
@@ -270,11 +306,10 @@ class Connection:
                     window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
                 if stamps:
                     other.peer.echo(stamps[1], time)
-                wnd = other.peer.rcv_wnd
                 if tcp >= 0 and first - tcp > 32:
                     for low, high in sacked_by(seg):
                         other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
-                self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
+                self.advanced = other.acknowledge(frame, ack_offset, window)
         if length:
             end, highest = offset + length, half.highest
             copy = Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last])))
@@ -282,9 +317,11 @@ class Connection:
             is_late = new > max(0, end - max(offset, highest))
             acked = half.peer.last_ack_sent
             is_acknowledged = acked is not None and acked >= offset
-            self.arrival = Arrival(frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg))
+            self.arrival = Arrival(
+                frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg), last - first, reason
+            )
         if flags & FIN and reason == DropReason.NONE:
-            half.note_fin(offset + length)
+            half.note_fin(offset + length, frame, time)
 
     def _shift_count(self, d: int) -> int:
         """Return by how much the windows that a side sends are shifted: the most there is where a SYN was not captured."""
@@ -320,7 +357,7 @@ class Flow:
             return connection
         if len(connections) == 1:
             only = connections[0]
-            if only.halves[d].is_known and -CLOSE < only.halves[d].space.distance_from_last(seg.seq) < CLOSE:
+            if only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         best, least = None, 4 * FAR
@@ -329,7 +366,9 @@ class Flow:
             if misfit is not None and misfit < least:
                 best, least = connection, misfit
         if best is None:
-            best = self._new()
+            # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
+            last = connections[-1] if connections else None
+            best = self._new() if last is None or last.user.is_begun_anew_by(seg) else last
         best.receive(seg, d)
         return best
 
@@ -378,7 +417,7 @@ class Flows:
                     not one.has_syn
                     and not one.has_both_sides
                     and any(
-                        other.has_syn and other.has_both_sides and other.first_frame < one.first_frame
+                        other.has_syn and other.first_frame < one.first_frame and one.last_frame < other.last_frame
                         for other in flow.connections
                     )
                 ):

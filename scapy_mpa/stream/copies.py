@@ -3,8 +3,8 @@
 In: ranges of octets, each with the frame that brought it and the :class:`DropReason` of its segment.  Out: contiguous
 octets, of the copies chosen, and their frames.  Nothing is thrown away for being doubtful.
 
-Octets lie in *pieces*, disjoint and ascending, in parallel arrays; each piece is covered by the same copies.  Nearly all
-have one copy.  A copy that is equal to one held and has no weaker reason is a retransmission: nothing is kept of it.
+Octets lie in *pieces*, disjoint and ascending; each piece is covered by the same copies, nearly all by one.  A copy that
+is equal to one held, and no better, is a retransmission: nothing is kept of it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
-#: alone and two together: a bound of time, 79 attempts at most.
+#: alone and two together: a bound of time, 78 attempts at most.
 MOST_RIVALS: Final = 12
+#: Pieces of a direction that several copies cover; beyond, the first copy is kept: a bound of memory and time.
+MOST_CONTESTED: Final = 1 << 10
 #: Whether the TCP checksum of a segment is right, wrong, or says nothing (offloaded, cut, no header).
 UNKNOWN, RIGHT, WRONG = 0, 1, 2
 
@@ -34,23 +36,33 @@ class Copy(NamedTuple):
 
 
 class Rival(NamedTuple):
-    """A copy that differs from the one chosen: the offsets of the octets, and the frames of both."""
+    """Another copy of the octets [start, end) than the one chosen: the moments of both, frame and time.
+
+    ``differs`` tells whether its octets are others.  ``decided_by`` is "acknowledged" (it came after the peer's
+    acknowledgement), "reason" (its receiver has a stronger reason to drop it), "validity" (its FPDU would not be valid)
+    or "first".
+    """
 
     start: int
     end: int
-    chosen_frame: int
-    other_frame: int
+    chosen: tuple[int, int]
+    other: tuple[int, int]
     other_reason: DropReason
+    differs: bool
+    decided_by: str
 
 
 def choose(
-    copies: Sequence[Copy], acked_frame: int, is_valid: Callable[[Copy], bool] | None = None, window_known: int = 0
+    copies: Sequence[Copy],
+    acked_frame: int,
+    is_valid: Callable[[Copy], bool] | None = None,
+    window_known: int = 0,
 ) -> Copy:
     """Return the copy that the receiver accepted, of several that cover the same octets.
 
-    What it had when it acknowledged them was captured before.  Of that, one that makes its FPDU valid; then the one with
-    the weakest reason to be dropped; then the first.  A wrong checksum is a reason only where another copy has a right
-    one.  Where no copy was captured before the ACK, the capture has them out of order, and reasons say nothing.
+    What it had when it acknowledged them was captured before.  Of that, one that makes its FPDU valid; then the one
+    with the weakest reason to be dropped; then the first.  A wrong checksum is a reason only where another copy has a
+    right one.  Where no copy was captured before the ACK, the capture has them out of order: only checksums say anything.
 
     Args:
         copies: at least one.
@@ -63,48 +75,53 @@ def choose(
     if not had:
         return min(copies, key=lambda copy: (has_right and copy.checksum == WRONG, copy.frame))
     if len(had) > 1:
-        had.sort(key=lambda copy: (_reason(copy, has_right, window_known), copy.frame))
+        had.sort(key=lambda copy: (effective_reason(copy, has_right, window_known), copy.frame))
         if is_valid is not None:
             return next(filter(is_valid, had), had[0])
     return had[0]
 
 
-def _reason(copy: Copy, has_right: bool, window_known: int) -> int:
+def effective_reason(copy: Copy, has_right: bool, window_known: int) -> DropReason:
+    """Return the reason to drop a copy, given that another one has a right checksum or none has."""
     if has_right and copy.checksum == WRONG:
         return DropReason.CHECKSUM
-    return 0 if copy.reason == DropReason.OVERWINDOW and copy.frame <= window_known else copy.reason
+    is_window_unknown = copy.reason == DropReason.OVERWINDOW and copy.frame <= window_known
+    return DropReason.NONE if is_window_unknown else copy.reason
 
 
 class Copies:
-    """All copies of octets that are not needed no more.
+    """All copies of the octets of a direction that are still needed.
 
     Args:
         peer: the receiver of the octets.
 
     Attributes:
         held: octets held, copies that are not chosen included.
-        dropped: copies that were not kept, because too many differ.
+        dropped: segments of which something was not kept, because too many copies differ.
         window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
     """
 
     __slots__ = (
-        "_checksums", "_data", "_ends", "_frames", "_head", "_peer", "_reasons", "_rivals", "_starts", "_times", "dropped",
-        "held", "window_known",
+        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_tried", "_valid", "dropped", "held",
+        "window_known",
     )  # fmt: skip
 
     def __init__(self, peer: PeerState) -> None:
         self._peer = peer
+        #: Where pieces begin and end, and the copy chosen for each.
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._frames: list[int] = []
-        self._times: list[int] = []
-        self._reasons: list[int] = []
-        self._checksums: list[int] = []
-        self._data: list[memoryview | None] = []
-        #: Pieces before this one were dropped; the lists are cut now and then.
+        self._chosen: list[Copy] = []
+        #: The first piece: those before it were dropped, or are room for octets that come late.
         self._head = 0
         #: All copies of a piece that has several, the chosen one included, by where it starts.
         self._rivals: dict[int, list[Copy]] = {}
+        #: How often a rival was added; with which, for the octets [start, end), no choice was valid; choices tried.
+        self._changes = 0
+        self._failed = 0, 0, -1
+        #: Where the pieces begin whose copy was chosen for the validity of its FPDU.
+        self._valid: set[int] = set()
+        self._tried: set[tuple[int, ...]] = set()
         self.held = 0
         self.dropped = 0
         self.window_known = 0
@@ -125,10 +142,20 @@ class Copies:
         """The offset after the last octet held, -NEVER if there is none."""
         return self._ends[-1] if len(self) else -NEVER
 
+    def _index(self, at: int) -> int:
+        """Return the index of the piece that holds ``at``, or of the first one after it."""
+        return bisect_right(self._ends, at, self._head)
+
+    def _indexes(self, start: int, end: int) -> Iterator[int]:
+        index = self._index(start)
+        while index < len(self._starts) and self._starts[index] < end:
+            yield index
+            index += 1
+
     def edge(self, at: int) -> int:
         """Return where the contiguous octets end that hold ``at``; ``at`` itself if it is not held."""
         ends, starts = self._ends, self._starts
-        index, count = bisect_right(ends, at, self._head), len(ends)
+        index, count = self._index(at), len(ends)
         if index < count and starts[index] <= at:
             at = ends[index]
             index += 1
@@ -139,7 +166,7 @@ class Copies:
 
     def run_start(self, at: int) -> int:
         """Return where the contiguous octets begin that hold ``at``, which must be held."""
-        index = bisect_right(self._ends, at, self._head)
+        index = self._index(at)
         while index > self._head and self._ends[index - 1] == self._starts[index]:
             index -= 1
         return self._starts[index]
@@ -154,319 +181,310 @@ class Copies:
 
     def next_start(self, at: int) -> int:
         """Return the offset of the first octet held at ``at`` or after it, NEVER if there is none."""
-        index = bisect_right(self._ends, at, self._head)
+        index = self._index(at)
         return max(at, self._starts[index]) if index < len(self._starts) else NEVER
+
+    def segment_starts(self, low: int, high: int, most: int) -> list[int]:
+        """Return where pieces begin in [low, high), ``most`` of them: FPDUs begin there rather than elsewhere."""
+        index = self._index(low)
+        return [start for start in self._starts[index : index + most] if low <= start < high]
 
     def is_captured(self, start: int, end: int) -> bool:
         """Return True if none of the octets of [start, end), all of them held, was cut off."""
-        return all(self._data[index] is not None for index in self._indexes(start, end))
+        return all(self._chosen[index].data is not None for index in self._indexes(start, end))
 
     def octets(self, start: int, end: int) -> memoryview:
         """Return the chosen octets of [start, end), all of which must be held and captured."""
-        index = bisect_right(self._ends, start, self._head)
-        data = self._data[index]
-        first = start - self._starts[index]
+        index = self._index(start)
         if self._ends[index] >= end:
+            data = self._chosen[index].data
             assert data is not None
+            first = start - self._starts[index]
             return data[first : first + end - start]
         parts = []
         while start < end:
-            data = self._data[index]
+            data = self._chosen[index].data
             assert data is not None
-            first = start - self._starts[index]
-            stop = min(end, self._ends[index])
+            first, stop = start - self._starts[index], min(end, self._ends[index])
             parts.append(data[first : first + stop - start])
             start = stop
             index += 1
         return memoryview(b"".join(parts))
 
-    def first_piece(self, at: int) -> tuple[memoryview | None, int, int, int, int, int]:
-        """Return (data, start, end, frame, time, reason) of the piece that holds ``at``, which must be held.
-
-        The reason is 0 only if nothing that is captured later can compete with the piece.
-        """
-        index = bisect_right(self._ends, at, self._head)
-        return (
-            self._data[index],
-            self._starts[index],
-            self._ends[index],
-            self._frames[index],
-            self._times[index],
-            self._doubt(index),
-        )
-
-    def _indexes(self, start: int, end: int) -> Iterator[int]:
-        index = bisect_right(self._ends, start, self._head)
-        while index < len(self._starts) and self._starts[index] < end:
-            yield index
-            index += 1
+    def piece(self, at: int) -> tuple[int, int, Copy]:
+        """Return where the piece that holds ``at`` begins and ends, and the copy chosen; ``at`` must be held."""
+        index = self._index(at)
+        return self._starts[index], self._ends[index], self._chosen[index]
 
     def frames(self, start: int, end: int) -> tuple[tuple[int, ...], int, int]:
         """Return the frames of the copies chosen for [start, end), ascending, and the last one with its time."""
-        index = bisect_right(self._ends, start, self._head)
-        frames = self._frames
+        index = self._index(start)
+        latest = self._chosen[index]
         if self._ends[index] >= end:
-            return (frames[index],), frames[index], self._times[index]
-        found, latest = {frames[index]}, index
-        index += 1
-        while index < len(self._starts) and self._starts[index] < end:
-            found.add(frames[index])
-            if frames[index] > frames[latest]:
-                latest = index
-            index += 1
-        return tuple(sorted(found)), frames[latest], self._times[latest]
+            return (latest.frame,), latest.frame, latest.time
+        chosen = [self._chosen[index] for index in self._indexes(start, end)]
+        latest = max(chosen, key=lambda copy: copy.frame)
+        return tuple(sorted({copy.frame for copy in chosen})), latest.frame, latest.time
 
-    def worst_reason(self, start: int, end: int) -> int:
-        """Return the strongest reason of the copies chosen for [start, end): 0 if what comes later cannot compete."""
-        return max(map(self._doubt, self._indexes(start, end)), default=0)
+    def is_settled(self, copy: Copy) -> bool:
+        """Return True if a chosen copy stays chosen, whatever is captured later: nothing speaks against it."""
+        return copy.checksum != WRONG and not effective_reason(copy, False, self.window_known)
 
-    def _doubt(self, index: int) -> int:
-        if self._checksums[index] == WRONG:
-            return DropReason.CHECKSUM
-        reason = self._reasons[index]
-        return 0 if reason == DropReason.OVERWINDOW and self._frames[index] <= self.window_known else reason
+    def strongest_reason(self, start: int, end: int) -> int:
+        """Return the strongest reason of the copies chosen for [start, end): 0 if all of them are settled."""
+        strongest = 0
+        for index in self._indexes(start, end):
+            copy = self._chosen[index]
+            if not self.is_settled(copy):
+                strongest = max(strongest, DropReason.CHECKSUM if copy.checksum == WRONG else copy.reason)
+        return strongest
 
-    def weakest_reason(self, start: int, end: int) -> int:
+    def weakest_reason(self, start: int, end: int) -> DropReason:
         """Return the weakest reason of all copies of [start, end)."""
         return min(
-            (min((c.reason for c in self._rivals.get(self._starts[i], ())), default=self._reasons[i]))
-            for i in self._indexes(start, end)
+            effective_reason(copy, False, self.window_known)
+            for index in self._indexes(start, end)
+            for copy in self._rivals.get(self._starts[index], (self._chosen[index],))
         )
 
     def pieces_below(self, offset: int) -> int:
         """Return how many pieces end at or below an offset."""
         return bisect_right(self._ends, offset, self._head) - self._head
 
-    def segment_starts(self, low: int, high: int, most: int) -> list[int]:
-        """Return where pieces begin in [low, high), ``most`` of them: FPDUs begin there rather than elsewhere."""
-        index = bisect_right(self._ends, low, self._head)
-        return [start for start in self._starts[index : index + most] if low <= start < high]
+    def has_alone(self, start: int, end: int, reason: DropReason) -> bool:
+        """Return True if octets of [start, end) have one copy alone, and with this reason to be dropped."""
+        return any(
+            self._chosen[index].reason == reason and self._starts[index] not in self._rivals
+            for index in self._indexes(start, end)
+        )
 
     # --- copies come and go ---
 
     def add(self, start: int, end: int, copy: Copy) -> int:
         """Hold one more copy, of octets [start, end); return how many of them no copy had brought.
 
-        ``copy.data`` may have fewer octets than that (a snapshot length cut them off), or be None.
+        ``copy.data`` may have fewer octets than that: a snapshot length cut them off.
         """
-        data = copy.data
-        captured = start + (len(data) if data is not None else 0)
-        if captured < end:
-            cut = self.add(captured, end, copy._replace(data=None)) if captured > start else 0
-            if captured > start:
-                return cut + self.add(start, captured, copy)
-        if not self._ends or start >= self._ends[-1] or not len(self):
-            self._append(start, end, copy)
+        captured = start + (len(copy.data) if copy.data is not None else 0)
+        if start < captured < end:
+            return self.add(start, captured, copy) + self.add(captured, end, copy._replace(data=None))
+        if captured <= start:
+            copy = copy._replace(data=None)
+        if not len(self) or start >= self._ends[-1]:
+            self._insert(len(self._starts), start, end, copy)
             return end - start
-        new, at = 0, start
-        index = bisect_right(self._ends, start, self._head)
+        if len(self._rivals) >= MOST_CONTESTED and self.edge(start) >= end:
+            self.dropped += 1
+            return 0
+        new, at, index = 0, start, self._index(start)
         while at < end:
-            if index == len(self._starts) or self._starts[index] >= end:
-                self._insert(index, at, end, _part(copy, start, at, end))
-                new += end - at
-                break
-            if at < self._starts[index]:
-                stop = self._starts[index]
-                self._insert(index, at, stop, _part(copy, start, at, stop))
+            if index == len(self._starts) or at < self._starts[index]:
+                stop = end if index == len(self._starts) else min(end, self._starts[index])
+                index = self._insert(index, at, stop, _part(copy, start, at, stop)) + 1
                 new += stop - at
-                at = stop
-                index += 1
-            stop = min(end, self._ends[index])
-            index = self._compete(index, at, stop, _part(copy, start, at, stop))
+            else:
+                stop = min(end, self._ends[index])
+                index = self._compete(index, at, stop, _part(copy, start, at, stop))
             at = stop
         return new
 
-    def _append(self, start: int, end: int, copy: Copy) -> None:
-        self._starts.append(start)
-        self._ends.append(end)
-        self._frames.append(copy.frame)
-        self._times.append(copy.time)
-        self._reasons.append(copy.reason)
-        self._checksums.append(copy.checksum)
-        self._data.append(copy.data)
+    def _insert(self, index: int, start: int, end: int, copy: Copy) -> int:
+        """Put a piece in front of the one at an index; return its own."""
+        starts, ends, chosen = self._starts, self._ends, self._chosen
         self.held += end - start
-
-    def _insert(self, index: int, start: int, end: int, copy: Copy) -> None:
-        self._starts.insert(index, start)
-        self._ends.insert(index, end)
-        self._frames.insert(index, copy.frame)
-        self._times.insert(index, copy.time)
-        self._reasons.insert(index, copy.reason)
-        self._checksums.insert(index, copy.checksum)
-        self._data.insert(index, copy.data)
-        self.held += end - start
+        if index > self._head or index == len(starts):
+            starts.insert(index, start)
+            ends.insert(index, end)
+            chosen.insert(index, copy)
+            return index
+        if not self._head:
+            # Octets that come in reverse order must not move all others each time.
+            room = len(starts)
+            starts[:0], ends[:0], chosen[:0] = [-NEVER] * room, [-NEVER] * room, [copy] * room
+            self._head = room
+        self._head -= 1
+        starts[self._head], ends[self._head], chosen[self._head] = start, end, copy
+        return self._head
 
     def _compete(self, index: int, start: int, end: int, copy: Copy) -> int:
-        """Compare a copy with what is held of [start, end), which lies in one piece; return the index after it."""
-        first = start - self._starts[index]
-        held = self._data[index]
-        if held is not None:
-            held = held[first : first + end - start]
-        if copy.data is None or held is None:
+        """Compare a copy with what is held of [start, end), in the piece at an index; return the index after it."""
+        first, chosen = start - self._starts[index], self._chosen[index]
+        if copy.data is None or chosen.data is None:
             # Octets that were cut off equal any; who was captured whole brings them.
-            if held is None and copy.data is not None:
+            if copy.data is not None:
                 index = self._split(index, start, end)
-                self._data[index] = copy.data
-            return bisect_right(self._ends, start, self._head) + 1
-        copies = self._rivals.get(self._starts[index]) if self._rivals else None
-        if copies is None:
-            if _same(held, copy.data) and _is_no_better(copy, self._reasons[index], self._checksums[index]):
-                return index + 1
-        elif any(
-            _is_no_better(copy, one.reason, one.checksum)
-            and one.data is not None
-            and _same(one.data[first : first + end - start], copy.data)
-            for one in copies
-        ):
+                self._chosen[index] = chosen._replace(data=copy.data)
+            return self._index(start) + 1
+        copies = self._rivals.get(self._starts[index], (chosen,))
+        if any(_is_no_better(copy, one, first, end - start) for one in copies):
             return index + 1
-        elif len(copies) > MOST_RIVALS:
+        if len(copies) > MOST_RIVALS or (len(copies) == 1 and len(self._rivals) >= MOST_CONTESTED):
             self.dropped += 1
             return index + 1
         index = self._split(index, start, end)
-        copies = self._rivals.setdefault(start, [])
-        if not copies:
-            copies.append(self._copy(index))
+        copies = self._rivals.setdefault(start, [self._chosen[index]])
         copies.append(copy)
         self.held += end - start
-        self._take(index, choose(copies, self._peer.acked_frame(start, end), None, self.window_known))
+        self._changes += 1
+        self._choose(index, copies)
         return index + 1
+
+    def _choose(self, index: int, copies: Sequence[Copy]) -> None:
+        start = self._starts[index]
+        if start not in self._valid:
+            acked_frame = self._peer.acked_frame(start, self._ends[index])
+            self._chosen[index] = choose(copies, acked_frame, None, self.window_known)
 
     def _split(self, index: int, start: int, end: int) -> int:
         """Make [start, end) a piece of its own; return its index."""
         for at in (start, end):
-            first, last = self._starts[index], self._ends[index]
+            first, last, whole = self._starts[index], self._ends[index], self._chosen[index]
             if not first < at < last:
                 continue
             rivals = self._rivals.pop(first, None)
             if rivals is not None:
                 self._rivals[first] = [_part(one, first, first, at) for one in rivals]
                 self._rivals[at] = [_part(one, first, at, last) for one in rivals]
-            whole = self._copy(index)
-            self._ends[index] = at
-            self._data[index] = _part(whole, first, first, at).data
+                if first in self._valid:
+                    self._valid.add(at)
+            self._ends[index], self._chosen[index] = at, _part(whole, first, first, at)
             self.held -= last - at
             self._insert(index + 1, at, last, _part(whole, first, at, last))
             if at == start:
                 index += 1
         return index
 
-    def _copy(self, index: int) -> Copy:
-        return Copy(
-            self._frames[index],
-            self._times[index],
-            DropReason(self._reasons[index]),
-            self._checksums[index],
-            self._data[index],
-        )
-
-    def _take(self, index: int, copy: Copy) -> None:
-        """Let a copy be the one chosen for a piece."""
-        self._frames[index], self._times[index], self._data[index] = copy.frame, copy.time, copy.data
-        self._reasons[index], self._checksums[index] = copy.reason, copy.checksum
+    def _cut(self, at: int) -> None:
+        """Let a piece begin at an offset that is held."""
+        index = self._index(at)
+        if index < len(self._starts) and self._starts[index] < at:
+            self._split(index, at, self._ends[index])
 
     def drop(self, below: int) -> None:
         """Let go of the pieces that end at or below an offset."""
         ends, head = self._ends, self._head
         if head == len(ends) or ends[head] > below:
             return
-        index = bisect_right(ends, below, head)
+        index = self._index(below)
         for at in range(head, index):
             self.held -= ends[at] - self._starts[at]
-            if self._rivals:
-                self._drop_rivals(self._starts[at])
-            self._data[at] = None
+            rivals = self._rivals.pop(self._starts[at], None) if self._rivals else None
+            if rivals is not None:
+                self.held -= sum(len(one.data or b"") for one in rivals[1:])
+                self._valid.discard(self._starts[at])
+            self._chosen[at] = _GONE
         self._head = index
         if 2 * index >= len(ends):
-            for column in (
-                self._starts, ends, self._frames, self._times, self._reasons, self._checksums, self._data,
-            ):  # fmt: skip
-                del column[:index]
+            del self._starts[:index], ends[:index], self._chosen[:index]
             self._head = 0
-
-    def _drop_rivals(self, start: int) -> None:
-        rivals = self._rivals.pop(start, None)
-        if rivals is not None:
-            self.held -= sum(len(one.data or b"") for one in rivals[1:])
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
         self._starts = [start - origin for start in self._starts]
         self._ends = [end - origin for end in self._ends]
         self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
+        self._valid = {start - origin for start in self._valid}
 
     # --- copies that compete ---
-
-    def settle(self, start: int, end: int) -> None:
-        """Choose anew where copies of [start, end) compete: their receiver may have acknowledged octets since."""
-        if self._rivals:
-            for index in self._indexes(start, end):
-                at = self._starts[index]
-                if copies := self._rivals.get(at):
-                    self._take(
-                        index, choose(copies, self._peer.acked_frame(at, self._ends[index]), None, self.window_known)
-                    )
 
     def has_rivals(self, start: int, end: int) -> bool:
         """Return True if several copies of octets of [start, end) are held."""
         return bool(self._rivals) and any(self._starts[i] in self._rivals for i in self._indexes(start, end))
 
-    def make_valid(self, start: int, end: int, is_valid: Callable[[], bool]) -> bool:
+    def settle(self, start: int, end: int) -> None:
+        """Choose anew where copies of [start, end) compete: their receiver may have acknowledged octets since."""
+        for index in self._indexes(start, end) if self._rivals else ():
+            if copies := self._rivals.get(self._starts[index]):
+                self._choose(index, copies)
+
+    def make_valid(self, start: int, end: int, valid_end: Callable[[], int]) -> bool:
         """Choose other copies of octets of [start, end) so that their FPDU is valid; False, nothing changed, if none do.
 
         The copies of one frame are taken together wherever it brought octets; one frame is tried, then two.
-        ``is_valid`` judges the octets as they are then chosen.
+        ``valid_end`` returns where the FPDU ends if it is valid as octets are chosen then, else 0.
         """
-        if not self._rivals:
+        if not self._rivals or self._failed == (start, end, self._changes):
             return False
-        contested = [i for i in self._indexes(start, end) if self._starts[i] in self._rivals]
-        before = [self._copy(index) for index in contested]
-        others: dict[int, tuple[int, int]] = {}
+        self._cut(start)
+        contested = [index for index in self._indexes(start, end) if self._starts[index] in self._rivals]
+        before = [self._chosen[index] for index in contested]
+        if self._failed[:2] != (start, end):
+            self._tried.clear()
+        for frames in self._combinations(contested):
+            if frames in self._tried:
+                continue
+            self._tried.add(frames)
+            replaced = []
+            for index, chosen in zip(contested, before, strict=True):
+                others = (copy for copy in self._rivals[self._starts[index]] if copy.frame in frames)
+                self._chosen[index] = next((copy for copy in others if copy.data != chosen.data), chosen)
+                if self._chosen[index] is not chosen:
+                    replaced.append(self._starts[index])
+            if last := valid_end():
+                # Of a segment that is damaged in this FPDU, the next one may have accepted its part.
+                self._cut(last)
+                self._valid.update(at for at in replaced if at < last)
+                self.settle(last, end)
+                return True
         for index, chosen in zip(contested, before, strict=True):
-            at = self._starts[index]
-            acked = self._peer.acked_frame(at, self._ends[index])
-            for one in self._rivals[at]:
-                # What came after the ACK cannot have been taken in place of what was acknowledged.
-                if one.data != chosen.data and (one.frame < acked or chosen.frame >= acked):
-                    rank = (int(one.reason), one.frame)
-                    others[one.frame] = min(others.get(one.frame, rank), rank)
-        frames = sorted(others, key=others.__getitem__)[:MOST_RIVALS]
-        for first, frame in enumerate(frames):
-            for together in ((frame,), *((frame, other) for other in frames[:first])):
-                for index, chosen in zip(contested, before, strict=True):
-                    copies = [one for one in self._rivals[self._starts[index]] if one.frame in together]
-                    self._take(index, copies[0] if copies else chosen)
-                if is_valid():
-                    return True
-        for index, chosen in zip(contested, before, strict=True):
-            self._take(index, chosen)
+            self._chosen[index] = chosen
+        self._failed = start, end, self._changes
         return False
 
+    def _combinations(self, contested: list[int]) -> Iterator[tuple[int, ...]]:
+        """Yield the frames whose copies may have been accepted in place of those chosen, the likeliest first."""
+        ranks: dict[int, tuple[int, int]] = {}
+        for index in contested:
+            at, chosen = self._starts[index], self._chosen[index]
+            acked_frame = self._peer.acked_frame(at, self._ends[index])
+            for copy in self._rivals[at]:
+                # What came after the ACK cannot have been taken in place of what was acknowledged.
+                if copy.data != chosen.data and (copy.frame < acked_frame or chosen.frame >= acked_frame):
+                    rank = int(copy.reason), copy.frame
+                    ranks[copy.frame] = min(ranks.get(copy.frame, rank), rank)
+        frames = sorted(ranks, key=ranks.__getitem__)[:MOST_RIVALS]
+        for number, frame in enumerate(frames):
+            yield (frame,)
+            yield from ((frame, other) for other in frames[:number])
+
     def rivals(self, start: int, end: int) -> list[Rival]:
-        """Return the copies of [start, end) that differ from those chosen."""
-        found: list[Rival] = []
-        if self._rivals:
-            for index in self._indexes(start, end):
-                at, data, frame = self._starts[index], self._data[index], self._frames[index]
-                found += [
-                    Rival(at, self._ends[index], frame, one.frame, one.reason)
-                    for one in self._rivals.get(at, ())
-                    if one.data != data
-                ]
-        return found
+        """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
+        found: dict[tuple[int, int], Rival] = {}
+        for index in self._indexes(start, end) if self._rivals else ():
+            at, chosen = self._starts[index], self._chosen[index]
+            copies = self._rivals.get(at, ())
+            acked_frame = self._peer.acked_frame(at, self._ends[index]) if copies else 0
+            has_right = any(copy.checksum == RIGHT for copy in copies)
+            for copy in copies:
+                pair, differs = (chosen.frame, copy.frame), copy.data != chosen.data
+                if copy.frame == chosen.frame or pair in found:
+                    continue
+                reason = effective_reason(copy, has_right, self.window_known)
+                decided_by = "reason" if reason > effective_reason(chosen, has_right, self.window_known) else "first"
+                if at in self._valid and differs:
+                    decided_by = "validity"
+                elif copy.frame >= acked_frame > chosen.frame:
+                    decided_by = "acknowledged"
+                moments = (chosen.frame, chosen.time), (copy.frame, copy.time)
+                found[pair] = Rival(at, self._ends[index], *moments, reason, differs, decided_by)
+        return list(found.values())
+
+
+#: In place of copies that were dropped.
+_GONE: Final = Copy(0, 0, DropReason.NONE, UNKNOWN, None)
 
 
 def _part(copy: Copy, origin: int, start: int, end: int) -> Copy:
     """Return the part [start, end) of a copy whose octets begin at ``origin``."""
     if copy.data is None or (start == origin and end - start == len(copy.data)):
         return copy
-    return Copy(copy.frame, copy.time, copy.reason, copy.checksum, copy.data[start - origin : end - origin])
+    return copy._replace(data=copy.data[start - origin : end - origin])
 
 
-def _same(one: memoryview, other: memoryview) -> bool:
-    """Compare octets: as bytes, which is far faster than octet by octet as memoryview does."""
-    return len(one) == len(other) and one.tobytes() == other.tobytes()
-
-
-def _is_no_better(copy: Copy, reason: int, checksum: int) -> bool:
-    """Return True if an equal copy that was captured before has no stronger reason to be dropped."""
-    return copy.reason >= reason and (checksum != WRONG or copy.checksum == WRONG)
+def _is_no_better(copy: Copy, held: Copy, first: int, length: int) -> bool:
+    """Return True if a copy is equal to a part of one that was captured before and has no stronger reason."""
+    if copy.reason < held.reason or (held.checksum == WRONG and copy.checksum != WRONG):
+        return False
+    # Compared as bytes, which is far faster than octet by octet as memoryview does.
+    assert copy.data is not None and held.data is not None
+    return copy.data.tobytes() == held.data[first : first + length].tobytes()

@@ -112,6 +112,10 @@ class PeerState:
             index += 1
         return frame
 
+    def take_timestamp(self, tsval: int, time: int) -> None:
+        """Take the timestamp of a SYN (RFC 7323 §4.3)."""
+        self.ts_recent, self._ts_time = tsval, time
+
     def echo(self, tsecr: int, time: int) -> None:
         """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""
         if self.ts_recent is not None and 0 < (tsecr - self.ts_recent) & SEQ_MASK <= self._most_ticks(time):
@@ -136,11 +140,12 @@ class PeerState:
             believed: the offset up to which octets are known to be the sender's: had there been no room for them, they
                 would not be; so the window has moved on where ACKs were not captured.
         """
-        if tsval is not None and self.last_ack_sent is not None:
+        if tsval is not None:
             age = 0 if self.ts_recent is None else (self.ts_recent - tsval) & SEQ_MASK
             if PAWS_WINDOW < age < SEQ_MASK + 1 - self._most_ticks(time):
                 return DropReason.PAWS
-            if start <= self.last_ack_sent <= end and (not age or age >= _OLDER):
+            acked = self.last_ack_sent
+            if acked is not None and start <= acked <= end and (not age or age >= _OLDER):
                 self.ts_recent, self._ts_time = tsval, time
         edge = self.right_edge
         if edge is not None and start > edge:

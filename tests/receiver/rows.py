@@ -10,7 +10,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receiver.connection import MPAConnection
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.receiver import Receiver
-from scapy_mpa.receiver.values import LocatedFPDU
+from scapy_mpa.receiver.values import Gap, LocatedFPDU
 from scapy_mpa.values.records import BAD
 from scapy_mpa.values.segment import Segment
 
@@ -41,8 +41,14 @@ def rows(segments: Iterable[Segment], as_placed: bool = False) -> list[dict[str,
         if mpa.initiator is not None
         for d in (mpa.initiator, 1 - mpa.initiator)
         if (reader := mpa.readers[d]) is not None
-        for fpdu, delivered in sorted(reader.passed, key=lambda one: one[0].offset)
+        for fpdu, delivered in sorted(reader.passed, key=offset_of)
+        if isinstance(fpdu, LocatedFPDU)
     ]
+
+
+def offset_of(passed: tuple[LocatedFPDU | Gap, int]) -> int:
+    """The offset by which rows are sorted."""
+    return passed[0].offset if isinstance(passed[0], LocatedFPDU) else passed[0].start
 
 
 def take(reader: FPDUReader | None) -> Iterator[tuple[FPDUReader, LocatedFPDU]]:

@@ -1,0 +1,203 @@
+"""What the report counts of one direction: FPDUs, octets, segments, and how segments lie (RFC 5044 §2, appendix A.3).
+
+In: segments as they are captured, FPDUs and gaps in stream order.  Out: counts, and segments that do not begin with an
+FPDU, once the FPDUs around them are known.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
+from scapy_mpa.stream.connection import Arrival
+from scapy_mpa.values.records import BAD
+
+#: FPDUs, and segments, whose places are remembered: a retransmission of anything before them is not known to begin with
+#: an FPDU.  A bound of memory: 320 KiB.
+REMEMBERED: Final = 4096
+#: Segments that wait for the FPDUs around them; any beyond are not counted as aligned.  A bound of memory: 20 MiB.
+MOST_UNJUDGED: Final = 1 << 16
+
+#: The counts of the report, in its order.
+COUNT_KEYS: Final = (
+    "fpdus", "placed", "delivered", "placed_out_of_order", "marker_count", "crc_errors", "ulpdu_octets",
+    "stream_octets", "missing_octets", "unlocated_octets", "segments", "header_aligned_segments",
+    "fpdu_aligned_segments", "out_of_order_segments", "retransmitted_segments", "cut_fpdus",
+)  # fmt: skip
+
+
+class UnalignedSegment(NamedTuple):
+    """A segment that does not begin with an FPDU.
+
+    ``number`` segments came before it, the last of them ``idle`` nanoseconds before; ``aligned`` of those judged by now
+    begin with an FPDU.  ``is_part``: it neither begins nor ends an FPDU.  ``repeats``: offset and frame of the earlier
+    segment that brought its first octet and began with an FPDU, None if it is no retransmission of one.
+    """
+
+    arrival: Arrival
+    number: int
+    idle: int
+    aligned: int
+    is_part: bool
+    repeats: tuple[int, int] | None
+
+
+class Counts:
+    """The counts of one direction; the attributes are those of the report.
+
+    Args:
+        begins_at: the offset of the first FPDU, None if that is not known.
+    """
+
+    __slots__ = (
+        "_brought", "_brought_by", "_brought_end", "_ends", "_located", "_next", "_seen", "_starts", "_time",
+        "_undelivered", "_unjudged", "crc_errors", "cut_fpdus", "fpdu_aligned_segments", "fpdus",
+        "header_aligned_segments", "marker_count", "missing_octets", "out_of_order_segments", "placed_late",
+        "retransmitted_segments", "segments", "stream_octets", "ulpdu_octets", "unlocated_octets",
+    )  # fmt: skip
+
+    def __init__(self, begins_at: int | None = 0) -> None:
+        self.fpdus = self.crc_errors = self.cut_fpdus = self.marker_count = self.ulpdu_octets = 0
+        self.segments = self.out_of_order_segments = self.retransmitted_segments = 0
+        self.header_aligned_segments = self.fpdu_aligned_segments = 0
+        self.stream_octets = self.missing_octets = self.unlocated_octets = 0
+        #: FPDUs placed before they were delivered, and never delivered.
+        self.placed_late = self._undelivered = 0
+        #: Octets that FPDUs hold, the end of the last one, and where the next one begins, None if that is not known.
+        self._located, self._seen, self._next = 0, 0, begins_at
+        #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
+        self._starts, self._ends = array("q"), array("q")
+        #: (end, start, number, idle, segment) of those not judged yet, a heap.
+        self._unjudged: list[tuple[int, int, int, int, Arrival]] = []
+        self._time = 0
+        #: Where the last segments begin that went on after all others, ascending, where they end, and their frames.
+        self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
+
+    @property
+    def placed(self) -> int:
+        """FPDUs placed: all whose CRC is not bad."""
+        return self.fpdus - self.crc_errors
+
+    @property
+    def delivered(self) -> int:
+        """FPDUs delivered: placed, with nothing missing before them."""
+        return self.placed - self._undelivered
+
+    @property
+    def placed_out_of_order(self) -> int:
+        """FPDUs placed before they were delivered, or never delivered."""
+        return self.placed_late + self._undelivered
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts with the keys of the report."""
+        return {key: getattr(self, key) for key in COUNT_KEYS}
+
+    # --- what happens ---
+
+    def arrived(self, arrival: Arrival) -> None:
+        """Count a segment with octets of Full Operation."""
+        start, end = arrival.start, arrival.end
+        self.segments += 1
+        if not arrival.new:
+            self.retransmitted_segments += 1
+        elif arrival.is_out_of_order:
+            self.out_of_order_segments += 1
+        self.stream_octets += min(arrival.new, end)  # the first may begin with the startup frame
+        if start >= 0 and len(self._unjudged) < MOST_UNJUDGED:
+            idle = arrival.time - self._time if self._time else 0
+            heappush(self._unjudged, (end, start, self.segments - 1, idle, arrival))
+        self._time = arrival.time
+        if arrival.new == end - start and not arrival.is_out_of_order:
+            self._brought.append(start)
+            self._brought_end.append(end)
+            self._brought_by.append(arrival.frame)
+            if len(self._brought) > 2 * REMEMBERED:
+                for numbers in (self._brought, self._brought_end, self._brought_by):
+                    del numbers[:-REMEMBERED]
+
+    def passed(self, fpdu: LocatedFPDU, delivered: int) -> None:
+        """Count the next FPDU in stream order; it is delivered at a frame, 0 if it is not."""
+        offset, end = fpdu.offset, fpdu.end
+        self.fpdus += 1
+        self.marker_count += fpdu.markers
+        self.ulpdu_octets += fpdu.ulpdu_length
+        if offset != self._next and self._seen:
+            self._ends.append(self._seen)
+        self._starts.append(offset)
+        if len(self._starts) > 2 * REMEMBERED:
+            del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
+        self._located += max(0, end - max(offset, self._seen))
+        self._seen = max(end, self._seen)
+        if fpdu.crc == BAD:
+            self.crc_errors += 1
+            self._next = None  # its length is not to be trusted
+            return
+        self._next = end
+        if not delivered:
+            self._undelivered += 1
+        elif delivered > fpdu.known[0]:
+            self.placed_late += 1
+
+    def lost(self, gap: Gap) -> None:
+        """Count octets that no frame brought."""
+        self.missing_octets += gap.end - gap.start
+        if self._next is not None and self._next < gap.start:
+            self.cut_fpdus += 1
+            self._starts.append(self._next)
+        self._next = None
+
+    def left_out(self, octets: LeftOut) -> None:
+        """Take out octets that were not believed."""
+        self.stream_octets -= octets.end - octets.start
+
+    def judged(self, up_to: int | None = None) -> Iterator[UnalignedSegment]:
+        """Judge the segments that end where FPDUs have been passed, or at ``up_to``; yield those not aligned.
+
+        Take all of them.
+        """
+        unjudged, starts = self._unjudged, self._starts
+        limit = self._seen if up_to is None else up_to
+        while unjudged and unjudged[0][0] <= limit:
+            end, start, number, idle, arrival = heappop(unjudged)
+            index = bisect_left(starts, start)
+            first = starts[index] if index < len(starts) else None
+            if first == start or start == self._next:
+                self.header_aligned_segments += 1
+                self.fpdu_aligned_segments += self._is_boundary(end)
+            else:
+                is_part = (first is None or first > end) and not start < self._seen <= end
+                repeats = None if arrival.new else self._repeated(start)
+                yield UnalignedSegment(arrival, number, idle, self.header_aligned_segments, is_part, repeats)
+
+    def _repeated(self, offset: int) -> tuple[int, int] | None:
+        """Return offset and frame of the segment that brought the octet at ``offset`` and began with an FPDU."""
+        index = bisect_right(self._brought, offset) - 1
+        if index < 0 or self._brought_end[index] <= offset or self._is_boundary(offset):
+            return None
+        if not _holds(self._starts, self._brought[index]):
+            return None
+        return self._brought[index], self._brought_by[index]
+
+    def _is_boundary(self, offset: int) -> bool:
+        return offset in (self._next, self._seen) or _holds(self._starts, offset) or _holds(self._ends, offset)
+
+    def finish(self, rest: tuple[int, int] | None, is_cut: bool) -> Iterator[UnalignedSegment]:
+        """Count what is left, and judge all segments; take all of them.
+
+        Args:
+            rest: the octets of an FPDU that is not complete, None if none is known to have begun.
+            is_cut: whether more of it was sent than was captured.
+        """
+        begun = 0 if rest is None else rest[1] - rest[0]
+        self.cut_fpdus += is_cut and begun > 0
+        self.unlocated_octets = max(0, self.stream_octets - self._located - begun)
+        yield from self.judged(up_to=1 << 62)
+
+
+def _holds(ascending: array[int], offset: int) -> bool:
+    index = bisect_left(ascending, offset)
+    return index < len(ascending) and ascending[index] == offset

@@ -1,0 +1,326 @@
+"""FPDUs in stream order: CRC, lengths, PAD, Markers, the first ones, Terminates (RFC 5044 §4, §5.1, §8; RFC 5040 §4.8).
+
+In: each FPDU that the main chain passes, also those whose CRC is bad.  Out: the rules that they break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.crc import CRC_LENGTH
+from scapy_mpa.framing.ddp import (
+    SEND_OPCODES,
+    TERMINATE_OPCODE,
+    UNTAGGED_HEADER_LENGTH,
+    Terminate,
+    UntaggedHeader,
+    decode_ddp,
+    decode_terminate,
+)
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH, decode_fpdu, pad_length
+from scapy_mpa.framing.markers import (
+    LONGEST_FPDU,
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    Octets,
+    Origin,
+    check_markers,
+    expected_fpduptr,
+    marker_positions,
+    remove_markers,
+    wire_length,
+)
+from scapy_mpa.receiver.values import Breach, Contradiction, LocatedFPDU, Moment
+from scapy_mpa.receiver.window import Layout
+from scapy_mpa.values.octets import Fields
+from scapy_mpa.values.records import BAD, GOOD
+from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
+from scapy_mpa.watches.sizes import SizeWatch
+
+#: Octets of the first ULPDU, and of the first Send, that are kept: all of a ready-to-receive message (RFC 6581 §9.2),
+#: and of what upper layers send first, such as SMB Direct's negotiation or an RPC without chunks.
+FIRST_ULPDU_OCTETS: Final = 96
+#: Octets of a Terminate that are read: its control word, the DDP Segment Length and the headers (RFC 5040 §4.8).
+TERMINATE_OCTETS: Final = 64
+#: (layer, error type) of the Terminates that name a buffer which was not offered (RFC 5040 §4.8, RFC 5041 §7.2), and
+#: the error among them that is about something else: the DDP version of a tagged segment.
+_PROTECTION, _DDP_VERSION = ((0, 1), (1, 1)), (1, 1, 4)
+_LOW_BITS = 3
+
+
+class FirstSend(NamedTuple):
+    """The first Send of a direction, one DDP Segment: the first octets of its payload, and how many there are."""
+
+    beginning: bytes
+    octets: int
+
+
+class FirstFPDU(NamedTuple):
+    """The first FPDU of Full Operation: how its ULPDU begins, its ULPDU_Length, its end, 0 if its CRC is bad.
+
+    ``is_doubtful``: it may be none, since its CRC is bad or DDP would not send its header.
+    """
+
+    ulpdu: bytes
+    ulpdu_length: int
+    end: int
+    known: Moment
+    is_doubtful: bool
+
+
+class FPDUWatch:
+    """The FPDUs of one direction.
+
+    Args:
+        layout: how they lie.
+        is_beginning: whether the first one passed is the first of the direction.
+        emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
+        origin: what FPDUPTR counts from in the connection's profile.
+        gso_flag: as :class:`~scapy_mpa.watches.sizes.SizeWatch` has it.
+
+    Attributes:
+        ddp: the DDP Segments.
+        sizes: how long FPDUs are.
+        first: the first FPDU of Full Operation, None if it was not passed.
+        first_send: the first Send with payload, None before it, or if it began before the first FPDU passed.
+        terminate: the first Terminate's ULPDU and the frame that placed it, None without one.
+        first_error: frame and offset of the first error of code 2 or 3, None without one.
+        requests_before_error: RDMA Read and Atomic Requests before that error, -1 without one.
+    """
+
+    __slots__ = (
+        "_awaits_send", "_is_beginning", "_layout", "_origin", "ddp", "first", "first_error", "first_send",
+        "requests_before_error", "sizes", "terminate",
+    )  # fmt: skip
+
+    def __init__(
+        self, layout: Layout, is_beginning: bool, emss: int = 0, origin: Origin = "header", gso_flag: str = ""
+    ) -> None:
+        self._layout = layout
+        self._origin: Origin = origin
+        self._is_beginning = self._awaits_send = is_beginning
+        self.ddp = DDPWatch(is_beginning)
+        self.sizes = SizeWatch(emss, layout.markers, gso_flag)
+        self.first: FirstFPDU | None = None
+        self.first_send: FirstSend | None = None
+        self.terminate: tuple[bytes, int] | None = None
+        self.first_error: tuple[int, int] | None = None
+        self.requests_before_error = -1
+
+    def passed(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
+        """Inspect the next FPDU in stream order."""
+        ulpdu_length, octets = fpdu.ulpdu_length, fpdu.octets
+        if fpdu.crc == BAD:
+            self._note_first(fpdu)
+            self._note_error(fpdu)
+            detail = f"FPDU with a ULPDU of {ulpdu_length} octets: CRC mismatch"
+            return (Breach("crc", fpdu.offset, *fpdu.known, detail),)
+        if not octets:
+            # The capture cut it: its length is known.
+            return (*self._size(fpdu), *self._limit(fpdu))
+        breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
+        phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
+        if not _usual_octets(phase, ulpdu_length, self._origin).are_in(octets, 0):
+            breaches = (*breaches, *self._unusual(fpdu))
+        ulpdu = ulpdu_of(fpdu)
+        if self._awaits_send:
+            self._note_first(fpdu)
+        if found := self.ddp.passed(fpdu, ulpdu):
+            breaches = (*breaches, *found)
+        if fpdu.opcode == TERMINATE_OPCODE:
+            breaches = (*breaches, *self._terminate(fpdu))
+        if not ulpdu_length or ulpdu_length > MAX_ULPDU_LENGTH:
+            breaches = (*breaches, *self._limit(fpdu))
+        return breaches
+
+    def contradicted(self, found: Contradiction, fpduptr: int) -> Breach:
+        """Report a Marker that, without CRC, contradicts the lengths; ``fpduptr`` is its value."""
+        self._note_error_at(found.moment[0], found.offset)
+        return _disagreement("marker-length", found.offset, found.marker, fpduptr, self._origin, found.moment)
+
+    def wrong_beginning(self, octets: Octets, moment: Moment) -> Sequence[Breach]:
+        """Report what the first octets of Full Operation are, if the first FPDU is doubtful or there is none.
+
+        ``octets`` are as many as there are, LONGEST_FPDU at most.
+        """
+        wrong = wrong_beginning(octets, self._layout)
+        return () if wrong is None else (Breach(wrong[0], 0, *moment, wrong[1]),)
+
+    # --- the first ones ---
+
+    def _note_first(self, fpdu: LocatedFPDU) -> None:
+        """Note an FPDU before the first Send with payload, or that one."""
+        ulpdu = bytes(ulpdu_of(fpdu, FIRST_ULPDU_OCTETS))
+        if self._is_beginning and not fpdu.offset and self.first is None:
+            # Where a damaged one ends is not known.
+            is_bad, length = fpdu.crc == BAD, fpdu.ulpdu_length
+            is_doubtful = is_bad or not is_plain_header(ulpdu, length)
+            self.first = FirstFPDU(ulpdu, length, 0 if is_bad else fpdu.end, fpdu.known, is_doubtful)
+        header, octets = decode_ddp(ulpdu), fpdu.ulpdu_length - UNTAGGED_HEADER_LENGTH
+        if (
+            fpdu.crc == BAD
+            or octets <= 0
+            or not isinstance(header, UntaggedHeader)
+            or header.opcode not in SEND_OPCODES
+        ):
+            return
+        self._awaits_send = False
+        if header.last and not header.mo:
+            self.first_send = FirstSend(ulpdu[UNTAGGED_HEADER_LENGTH:], octets)
+
+    def _note_error(self, fpdu: LocatedFPDU) -> None:
+        self._note_error_at(fpdu.known[0], fpdu.offset)
+
+    def _note_error_at(self, frame: int, offset: int) -> None:
+        if self.first_error is None:
+            self.requests_before_error = self.ddp.requests
+        if self.first_error is None or (frame, offset) < self.first_error:
+            self.first_error = frame, offset
+
+    # --- single FPDUs ---
+
+    def _size(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
+        return self.sizes.grew(fpdu) if fpdu.ulpdu_length > self.sizes.longest else ()
+
+    def _limit(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
+        """Judge ULPDU_Length by itself (RFC 5044 §3)."""
+        place = fpdu.offset, *fpdu.known
+        if not fpdu.ulpdu_length:
+            return (Breach("ulpdu-length-zero", *place, "ULPDU_Length 0"),)
+        if fpdu.ulpdu_length > MAX_ULPDU_LENGTH:
+            return (Breach("ulpdu-length-limit", *place, f"ULPDU_Length {fpdu.ulpdu_length}"),)
+        return ()
+
+    def _unusual(self, fpdu: LocatedFPDU) -> Iterator[Breach]:
+        """Yield what is not usual about PAD and Markers."""
+        place = fpdu.offset, *fpdu.known
+        pad = pad_of(fpdu, self._layout.markers)
+        if any(pad):
+            yield Breach("pad", *place, f"PAD of a ULPDU of {fpdu.ulpdu_length} octets: {pad.hex(' ')}")
+        if not fpdu.markers:
+            return
+        starts, origins = set(), set()
+        disagreements: dict[str, Breach] = {}
+        checks = check_markers(fpdu.octets, fpdu.offset, self._origin)
+        for check in checks:
+            distance = check.marker_offset - fpdu.offset
+            where = f"Marker {distance} octets into the FPDU"
+            if check.reserved:
+                yield Breach("marker-reserved", *place, f"{where}: RESERVED {check.reserved:#06x}")
+            if check.fpduptr & _LOW_BITS:
+                yield Breach("fpduptr-low-bits", *place, f"{where}: FPDUPTR {check.fpduptr:#06x}")
+            if check.verdict == "bad":
+                starts.add(check.marker_offset - (check.fpduptr & ~_LOW_BITS) - fpdu.header)
+                if not check.marker_offset:
+                    yield Breach("marker-first", *place, f"FPDUPTR of the first Marker is {check.fpduptr}")
+            else:
+                starts.add(0)
+                if distance:
+                    origins.add(check.verdict)
+            if check.verdict != "good":
+                rule = "marker-length" if check.verdict == "bad" else "fpduptr-origin"
+                found = _disagreement(
+                    rule, fpdu.offset, check.marker_offset, check.fpduptr & ~_LOW_BITS, self._origin, fpdu.known
+                )
+                disagreements.setdefault(rule, found)
+        if len(starts) > 1 or len(origins) > 1:
+            named = ", ".join(f"{start:+d}" for start in sorted(starts)) if len(starts) > 1 else "both origins"
+            detail = f"{len(checks)} Markers point to different starts: {named} from ULPDU_Length"
+            yield Breach("marker-agree", *place, detail)
+        if "marker-length" not in disagreements:
+            yield from disagreements.values()
+        elif fpdu.crc == GOOD:
+            # Without CRC it is the receiver that decides between Marker and length: see contradicted().
+            self._note_error(fpdu)
+            yield disagreements["marker-length"]
+
+    def _terminate(self, fpdu: LocatedFPDU) -> Iterator[Breach]:
+        """Yield what a Terminate reports, and how."""
+        ulpdu, place = bytes(ulpdu_of(fpdu, TERMINATE_OCTETS)), (fpdu.offset, *fpdu.known)
+        if self.terminate is None:
+            self.terminate = ulpdu, fpdu.known[0]
+        terminate, header = decode_terminate(ulpdu), decode_ddp(ulpdu)
+        if terminate is None:
+            if isinstance(header, UntaggedHeader):
+                detail = f"a body of {header.payload_length} octets has no control word"
+                yield Breach("terminate-layout", *place, detail)
+            return
+        error = f"layer {terminate.layer}, etype {terminate.etype}, code {terminate.code:#04x}"
+        yield Breach("terminate", *place, f"{terminate.meaning} ({error})")
+        if names_buffer(terminate):
+            detail = f"the peer answers with a Terminate: {terminate.meaning}"
+            yield Breach("attack-buffer", *place, detail, is_of_peer=True)
+        if terminate.layout == "siw":
+            detail = "control word laid out from the least significant bit, as siw does"
+            yield Breach("terminate-layout", *place, detail)
+
+
+@lru_cache(
+    maxsize=1024
+)  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
+def _usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
+    """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker."""
+    pad = pad_length(ulpdu_length)
+    if phase < 0:
+        end = LENGTH_FIELD_LENGTH + ulpdu_length + pad
+        return Fields((at, "B", 0) for at in range(end - pad, end))
+    length = wire_length(ulpdu_length, phase)
+    markers = marker_positions(phase, phase + length)
+    end = length - CRC_LENGTH
+    if end + phase - MARKER_LENGTH in markers:
+        end -= MARKER_LENGTH  # a Marker stands between PAD and CRC
+    fields = [(at, "B", 0) for at in range(end - pad, end)]
+    fields += [(marker - phase, "I", expected_fpduptr(marker, phase, origin)) for marker in markers]
+    return Fields(sorted(fields))
+
+
+def pad_of(fpdu: LocatedFPDU, markers: bool) -> bytes:
+    """Return PAD: it ends where the CRC begins, or at a Marker before that."""
+    end = fpdu.end - CRC_LENGTH
+    if markers and fpdu.markers and (end - MARKER_LENGTH) % MARKER_INTERVAL == 0:
+        end -= MARKER_LENGTH
+    end -= fpdu.offset
+    return bytes(fpdu.octets[end - pad_length(fpdu.ulpdu_length) : end])
+
+
+def _disagreement(rule: str, offset: int, marker: int, fpduptr: int, origin: Origin, moment: Moment) -> Breach:
+    """Return the breach by a Marker that does not name the FPDU at an offset from the profile's origin."""
+    expected = expected_fpduptr(marker, offset, origin)
+    detail = f"Marker {marker - offset} octets into the FPDU: FPDUPTR {fpduptr}, expected {expected}"
+    return Breach(rule, offset, *moment, detail)
+
+
+def names_buffer(terminate: Terminate) -> bool:
+    """Return True if a Terminate reports that a buffer was targeted which had not been offered."""
+    if (terminate.layer, terminate.etype, terminate.code) == _DDP_VERSION:
+        return False
+    return (terminate.layer, terminate.etype) in _PROTECTION
+
+
+# --- the first octets of Full Operation ---
+
+
+def wrong_beginning(octets: Octets, layout: Layout) -> tuple[str, str] | None:
+    """Return the rule that the first octets break, with details; None if they show nothing."""
+    first = bytes(octets[:MARKER_LENGTH])
+    begins = f"the first octets are {first.hex(' ')}"
+    if layout.markers and _begin_fpdu(octets, None, layout.crc):
+        return "marker-absent", f"the first FPDU is one without Markers: {begins}"
+    if layout.markers and len(first) == MARKER_LENGTH and first[2:] != bytes(2):
+        return "marker-first", f"no Marker with value zero: {begins}"
+    if not layout.markers and first == bytes(MARKER_LENGTH) and _begin_fpdu(octets, 0, layout.crc):
+        return "marker-unasked", f"a Marker before the first FPDU: {begins}"
+    return None
+
+
+def _begin_fpdu(octets: Octets, offset: int | None, crc: bool) -> bool:
+    """Return True if octets begin with an FPDU, without Markers where ``offset`` is None."""
+    fpdu = decode_fpdu(octets[:LONGEST_FPDU], offset)
+    if crc:
+        return fpdu is not None and bool(fpdu.crc_good)
+    header = 0 if offset is None else MARKER_LENGTH
+    with_markers = octets[header : header + 2 + UNTAGGED_HEADER_LENGTH]
+    plain = with_markers if offset is None else remove_markers(with_markers, header)
+    return len(plain) > 2 and is_plain_header(plain[2:], plain[0] << 8 | plain[1])

@@ -1,0 +1,88 @@
+"""RDMA Reads and Atomics under way, and answers to those requested after an error (RFC 6581 §9.1, RFC 5044 §8).
+
+In: FPDUs of both directions, each in stream order.  A tap captures an answer before its requester gets it, or with it:
+so what is under way by frames is under way for certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from scapy_mpa.receiver.values import Breach, LocatedFPDU
+from scapy_mpa.watches.fpdus import FPDUWatch
+
+#: Requests that are remembered as too many until their number is certain: a bound of memory.
+MOST_DOUBTFUL: Final = 64
+#: RDMA Read Response, Atomic Response.
+_ANSWERS = (2, 11)
+
+
+class ReadWatch:
+    """The RDMA Reads and Atomics that one direction requests and the other one answers.
+
+    Args:
+        requester: FPDUs of the direction that requests.
+        responder: FPDUs of the direction that answers.
+        depth: ORD of the requester after the negotiation, None if that was not exchanged.
+    """
+
+    __slots__ = ("_answers", "_depth", "_doubtful", "_requests", "requester", "responder")
+
+    def __init__(self, requester: FPDUWatch, responder: FPDUWatch, depth: int | None) -> None:
+        self.requester = requester
+        self.responder = responder
+        self._depth = depth
+        self._requests = self._answers = 0
+        #: Requests beyond the depth, and how many were under way by the answers passed so far.
+        self._doubtful: list[tuple[LocatedFPDU, int]] = []
+
+    def requested(self, fpdu: LocatedFPDU, has_hole: bool) -> Sequence[Breach]:
+        """An FPDU of the requester was passed; ``has_hole``: octets of the responder are missing, an answer perhaps."""
+        ddp = self.requester.ddp
+        if ddp.requests == self._requests:
+            return ()
+        self._requests = ddp.requests
+        under_way = ddp.requests - self._answers
+        if self._depth is None or under_way <= self._depth or has_hole or ddp.losses or self.responder.ddp.losses:
+            return ()
+        self._doubtful.append((fpdu._replace(octets=memoryview(b"")), under_way))
+        return self._certain(1) if len(self._doubtful) > MOST_DOUBTFUL else ()
+
+    def answered(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
+        """An FPDU of the responder was passed; return what the requester broke before it."""
+        answers = self.responder.ddp.answers
+        if answers == self._answers:
+            return ()
+        self._answers = answers
+        if self._depth is None or not self._doubtful:
+            return ()
+        # Later answers are captured later: of requests before this one nothing more is learnt.
+        came = fpdu.frames[0]
+        found = self._certain(sum(one.known[0] < came for one, _ in self._doubtful))
+        self._doubtful = [(one, count - 1) for one, count in self._doubtful if count - 1 > self._depth]
+        return found
+
+    def answer_after_error(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
+        """Judge the responder's FPDU that :meth:`answered` got."""
+        error, ddp = self.requester.first_error, self.responder.ddp
+        if error is None or fpdu.opcode not in _ANSWERS or fpdu.known[0] < error[0] or ddp.losses:
+            return ()
+        if ddp.answers <= self.requester.requests_before_error:
+            return ()
+        detail = f"an answer to a request that came after the error of frame {error[0]}"
+        return (Breach("error-passed", fpdu.offset, *fpdu.known, detail),)
+
+    def _certain(self, count: int) -> list[Breach]:
+        certain, self._doubtful = self._doubtful[:count], self._doubtful[count:]
+        return [
+            Breach(
+                "ird-ord-exceeded", one.offset, *one.known,
+                f"{under_way} RDMA Reads under way, with an ORD of {self._depth}",
+            )
+            for one, under_way in certain
+        ]  # fmt: skip
+
+    def finish(self) -> Sequence[Breach]:
+        """Nothing more comes: what is doubtful was not answered."""
+        return self._certain(len(self._doubtful))

@@ -1,0 +1,78 @@
+"""Messages that were not acknowledged, and the one that a Terminate quotes."""
+
+from __future__ import annotations
+
+import pytest
+
+from scapy_mpa.craft.ulpdus import rdma_write, send, untagged
+from scapy_mpa.framing.ddp import decode_ddp
+from scapy_mpa.values.lifecycle import Quoted
+from scapy_mpa.watches.ddp import ulpdu_of
+from scapy_mpa.watches.messages import MOST_ACKNOWLEDGED, MessageWatch, terminated
+from tests.watches.values import fpdus
+
+#: A Send, an RDMA Write of three DDP Segments, a Send of two that is not complete.
+ULPDUS = (
+    send(1, bytes(10)),
+    rdma_write(7, 0, bytes(200), last=False),
+    rdma_write(7, 200, bytes(200), last=False),
+    rdma_write(7, 400, bytes(50)),
+    send(2, bytes(300), last=False),
+)
+FPDUS = fpdus(ULPDUS)
+ENDS = [fpdu.end for fpdu in FPDUS]
+
+
+def watching() -> MessageWatch:
+    watch = MessageWatch()
+    for fpdu in FPDUS:
+        watch.passed(fpdu, ulpdu_of(fpdu))
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "end", "count"),
+    [
+        (None, ENDS[4], 0),
+        (0, ENDS[4], 3),
+        (ENDS[0], ENDS[4], 2),
+        (ENDS[2], ENDS[4], 2),
+        (ENDS[3], ENDS[4], 1),
+        (ENDS[4], ENDS[4], 0),
+        (ENDS[4], ENDS[4] + 9, 1),
+    ],
+)
+def test_messages_not_acknowledged(acknowledged: int | None, end: int, count: int) -> None:
+    watch = watching()
+    watch.acknowledged = acknowledged
+    assert watch.unacknowledged(end) == count
+
+
+@pytest.mark.parametrize(
+    ("number", "quoted"),
+    [
+        (0, Quoted(10, True, 1, 1, 1)),
+        (2, Quoted(450, True, 2, 4, 3)),
+        (4, Quoted(300, False, 5, 5, 1)),
+    ],
+)
+def test_the_message_that_a_terminate_quotes(number: int, quoted: Quoted) -> None:
+    ulpdu = ULPDUS[number]
+    size = 14 if ulpdu[0] & 0x80 else 18
+    body = b"\x11\x00\xc0\x00" + len(ulpdu).to_bytes(2, "big") + ulpdu[:size]
+    found = terminated((untagged(7, 2, 1, body), 9), watching())
+    assert (found.frame, found.message) == (9, quoted)
+    assert found.said is not None
+    header = decode_ddp(ulpdu)
+    assert header is not None
+    assert watching().quoted(header) == quoted
+
+
+def test_what_is_acknowledged_is_kept_for_a_while() -> None:
+    watch = MessageWatch()
+    sent = fpdus([send(msn, b"") for msn in range(1, 2 * MOST_ACKNOWLEDGED)])
+    for fpdu in sent:
+        watch.passed(fpdu, ulpdu_of(fpdu))
+        watch.acknowledged = fpdu.end
+    found = [decode_ddp(ulpdu_of(fpdu)) for fpdu in sent[-MOST_ACKNOWLEDGED - 1 :]]
+    assert [header is not None and watch.quoted(header) is not None for header in found[:2]] == [False, True]
