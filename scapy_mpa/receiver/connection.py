@@ -58,7 +58,8 @@ class MPAConnection:
     """
 
     __slots__ = (
-        "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent", "_searches", "arrivals",
+        "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent",
+        "_searches", "arrivals",
         "connection", "diagnoses", "frames", "inferred", "initiator", "readers", "rejected",
     )  # fmt: skip
 
@@ -77,7 +78,7 @@ class MPAConnection:
         self._diagnosis_budget = diagnosis_budget
         self._deviations: list[DeviationSearch | None] = [None, None]
         self.diagnoses: list[Diagnosis | None] = [None, None]
-        #: The direction in which an RDMAC RNIC sends, which may send Markers that nobody asked for (RFC 5044, figure 14).
+        #: The direction in which an RDMAC RNIC sends: maybe Markers that nobody asked for (RFC 5044, figure 14).
         self._adapting = -1
         self._recent: deque[int] = deque(maxlen=PATIENCE)
         self._next_look = FIRST_LOOK

@@ -465,7 +465,9 @@ class FPDUReader:
     def _cut_opcode(self, extent: Extent) -> int:
         """Return the opcode of an FPDU of which not all octets were captured."""
         at = extent.header + 3
-        if extent.spoken is not None or extent.ulpdu_length < 2 or not self.half.copies.is_captured(extent.header + 2, min(at + 5, extent.end)):
+        if extent.spoken is not None or extent.ulpdu_length < 2:
+            return NO_OPCODE
+        if not self.half.copies.is_captured(extent.header + 2, min(at + 5, extent.end)):
             return NO_OPCODE
         data = self.half.copies.octets(extent.header, min(extent.header + 12, at + 5, extent.end))
         return self._opcode(extent.header, extent.ulpdu_length, data, extent.header)
@@ -529,8 +531,8 @@ class FPDUReader:
         else:
             located_by = MARKER if markers else SCAN
         fpdu = LocatedFPDU(
-            extent.offset, extent.header, extent.ulpdu_length, extent.end, extent.markers, crc, located_by, frames, complete,
-            known, opcode, octets,
+            extent.offset, extent.header, extent.ulpdu_length, extent.end, extent.markers, crc, located_by, frames,
+            complete, known, opcode, octets,
         )  # fmt: skip
         chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
         chain.need, chain.waits, chain.is_proven = 0, False, True
@@ -685,7 +687,7 @@ class FPDUReader:
         return window.contradiction(extent.offset, extent.end) is not None
 
     def _may_be_bad(self, chain: Chain) -> bool:
-        """Return True if the next FPDU of a dialect is bad, False if it is none: CRCs tell, and the one before is not."""
+        """Return True if the next FPDU of a dialect is bad, False if it is none: only CRCs can tell."""
         return self.layout.crc and (self.layout.is_searchable or chain.by_length or not chain.at)
 
     def _read_contradicted(self, chain: Chain, extent: Extent) -> bool:
