@@ -297,7 +297,7 @@ class FPDUReader:
         """Return True if the octets of the run at ``start``, beyond a hole, are the connection's.
 
         They are unless all their copies may have been dropped, no ACK or SACK covers any of them, and they do not begin
-        within a window of what is believed.
+        within a window of what is believed, though an ACK was captured later.
         """
         copies, peer = self.half.copies, self.half.peer
         end = copies.edge(start)
@@ -306,8 +306,11 @@ class FPDUReader:
         reason = copies.weakest_reason(start, end)
         if reason == DropReason.NONE:
             return True
+        if reason != DropReason.OVERWINDOW:
+            return False
+        # Only an ACK that came later, and does not cover them, speaks against them.
         believed = max(self.half.believed, self.main.at)
-        return reason == DropReason.OVERWINDOW and start <= believed + (peer.rcv_wnd or 0)
+        return start <= believed + (peer.rcv_wnd or 0) or copies.frames(start, end)[0][0] > peer.last_frame
 
     # --- the chains ---
 

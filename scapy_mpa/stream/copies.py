@@ -17,7 +17,7 @@ from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
-#: alone and two together: a bound of time, 78 attempts at most.
+#: alone, two together, all, all but one: a bound of time, 91 attempts at most.
 MOST_RIVALS: Final = 12
 #: Pieces of a direction that several copies cover; beyond, the first copy is kept: a bound of memory and time.
 MOST_CONTESTED: Final = 1 << 10
@@ -331,9 +331,11 @@ class Copies:
 
     def _choose(self, index: int, copies: Sequence[Copy]) -> None:
         start = self._starts[index]
-        if start not in self._valid:
-            acked_frame = self._peer.acked_frame(start, self._ends[index])
-            self._chosen[index] = choose(copies, acked_frame, None, self.window_known)
+        if start in self._valid:
+            # Of what makes the FPDU valid there may be a better copy.
+            copies = [copy for copy in copies if copy.data == self._chosen[index].data]
+        acked_frame = self._peer.acked_frame(start, self._ends[index])
+        self._chosen[index] = choose(copies, acked_frame, None, self.window_known)
 
     def _split(self, index: int, start: int, end: int) -> int:
         """Make [start, end) a piece of its own; return its index."""
@@ -400,7 +402,7 @@ class Copies:
     def make_valid(self, start: int, end: int, valid_end: Callable[[], int]) -> bool:
         """Choose other copies of octets of [start, end) so that their FPDU is valid; False, nothing changed, if none do.
 
-        The copies of one frame are taken together wherever it brought octets; one frame is tried, then two.
+        The copies of one frame are taken together wherever it brought octets (:meth:`_combinations`).
         ``valid_end`` returns where the FPDU ends if it is valid as octets are chosen then, else 0.
         """
         if not self._rivals or self._failed == (start, end, self._changes):
@@ -416,8 +418,8 @@ class Copies:
             self._tried.add(frames)
             replaced = []
             for index, chosen in zip(contested, before, strict=True):
-                others = (copy for copy in self._rivals[self._starts[index]] if copy.frame in frames)
-                self._chosen[index] = next((copy for copy in others if copy.data != chosen.data), chosen)
+                others = {one.frame: one for one in self._rivals[self._starts[index]] if one.data != chosen.data}
+                self._chosen[index] = next((others[frame] for frame in frames if frame in others), chosen)
                 if self._chosen[index] is not chosen:
                     replaced.append(self._starts[index])
             if last := valid_end():
@@ -446,6 +448,10 @@ class Copies:
         for number, frame in enumerate(frames):
             yield (frame,)
             yield from ((frame, other) for other in frames[:number])
+        # What was sent again, all of it; then all but one, which may be what is damaged.
+        latest = tuple(sorted(frames, reverse=True))
+        yield latest
+        yield from (tuple(one for one in latest if one != frame) for frame in latest)
 
     def rivals(self, start: int, end: int) -> list[Rival]:
         """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""

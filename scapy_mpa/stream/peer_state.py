@@ -26,15 +26,27 @@ class PeerState:
 
     Attributes:
         last_ack_sent: the highest SEG.ACK captured: RCV.NXT when it was sent; None before the first.
+        last_frame: the frame of the last ACK captured.
         right_edge: the highest SEG.ACK + SEG.WND captured, None before the first whose scale is known.
         rcv_wnd: the largest window captured, octets; None before the first.
         ts_recent: TS.Recent, None without timestamps or without ACKs.
     """
 
-    __slots__ = ("_ends", "_frames", "_starts", "_ts_time", "last_ack_sent", "rcv_wnd", "right_edge", "ts_recent")
+    __slots__ = (
+        "_ends",
+        "_frames",
+        "_starts",
+        "_ts_time",
+        "last_ack_sent",
+        "last_frame",
+        "rcv_wnd",
+        "right_edge",
+        "ts_recent",
+    )
 
     def __init__(self) -> None:
         self.last_ack_sent: int | None = None
+        self.last_frame = 0
         self.right_edge: int | None = None
         self.rcv_wnd: int | None = None
         self.ts_recent: int | None = None
@@ -46,6 +58,7 @@ class PeerState:
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take SEG.ACK as an offset and SEG.WND in octets, None if its scale is not known; True if RCV.NXT advanced."""
+        self.last_frame = frame
         if window is not None:
             if self.rcv_wnd is None or window > self.rcv_wnd:
                 self.rcv_wnd = window

@@ -13,6 +13,8 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR
 
 _HALF = 1 << 31
+#: The window before scaling was known, octets (RFC 9293 §3.1): no receiver offers less for long.
+LEAST_WINDOW: Final = 1 << 16
 #: Places that are remembered, those met last: one that goes on, and those of strays.
 MOST_PLACES: Final = 8
 
@@ -74,8 +76,9 @@ class SequenceSpace:
         """Return the offset of what is not near the place met last: near another one, or at a new one."""
         edges, base = self._edges, self.base
         assert base is not None
-        near = LARGEST_WINDOW if rcv_wnd is None else max(NEAR, min(2 * rcv_wnd, LARGEST_WINDOW))
-        best, ahead = -1, near
+        window = LARGEST_WINDOW if rcv_wnd is None else max(LEAST_WINDOW, min(rcv_wnd, LARGEST_WINDOW))
+        # Where the stream was before, only what is under way lies: many holes bring numbers near by chance.
+        best, ahead = -1, window
         for index, edge in enumerate(edges):
             distance = ((seq - base - edge + _HALF) & SEQ_MASK) - _HALF
             if abs(distance) < abs(ahead):
@@ -85,7 +88,7 @@ class SequenceSpace:
         else:
             # What is not within a window behind lies ahead, up to 4 GiB less that window.
             ahead = (seq - base - edges[0]) & SEQ_MASK
-            offset = edges[0] + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - near else ahead)
+            offset = edges[0] + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - max(NEAR, window) else ahead)
         edges.insert(0, offset + length)
         del edges[MOST_PLACES:]
         return offset
