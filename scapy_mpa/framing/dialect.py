@@ -11,14 +11,32 @@ Marker may stand in the middle of any field.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH, crc32c, crc_field, crc_from_field
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, Fpdu, pad_length
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, Origin, decode_marker
+from scapy_mpa.framing.markers import (
+    LONGEST_FPDU,
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    Octets,
+    Origin,
+    decode_marker,
+)
 
 _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero (RFC 5044 §4.2)
 _FPDUPTR_MOD = 1 << 16
+
+#: What computes CRCs: CRC32c (RFC 5044 §4.4), the CRC-32 of zlib, CRC32c not complemented at the end, or begun with 0.
+CRCFunction = Literal["crc32c", "zlib", "not-complemented", "from-zero"]
+_CRC_FUNCTIONS: dict[CRCFunction, Callable[[Octets], int]] = {
+    "crc32c": crc32c,
+    "zlib": zlib.crc32,
+    "not-complemented": lambda octets: crc32c(octets) ^ 0xFFFFFFFF,
+    "from-zero": lambda octets: crc32c(octets, 0xFFFFFFFF),
+}
 
 
 class Dialect(NamedTuple):
@@ -41,6 +59,8 @@ class Dialect(NamedTuple):
     crc_order: Literal["big", "little"] = "little"
     crc_covers_markers: bool = True
     crc_covers_pad: bool = True
+    crc_covers_length: bool = True
+    crc_function: CRCFunction = "crc32c"
     crc_is_zero: bool = False
     #: PAD is what is missing to a multiple of four (§4.1), or (ULPDU_Length + 2) mod 4 octets, or none.
     pad_rule: Literal["multiple", "plus-2", "none"] = "multiple"
@@ -53,9 +73,19 @@ class Dialect(NamedTuple):
     length_order: Literal["big", "little"] = "big"
 
     @property
+    def has_proving_crc(self) -> bool:
+        """True if a CRC proves an FPDU."""
+        return self.crc and self.crc_field and not self.crc_is_zero
+
+    @property
     def between(self) -> int:
         """Octets that are counted from the end of a Marker to the next one."""
         return MARKER_INTERVAL - MARKER_LENGTH if self.markers_count else MARKER_INTERVAL
+
+    @property
+    def alignment(self) -> int:
+        """Octets of which the lengths of FPDUs are multiples (§4.1)."""
+        return 4 if self.pad_rule == "multiple" else 1
 
     @property
     def period(self) -> int | None:
@@ -73,6 +103,49 @@ class Dialect(NamedTuple):
         """Octets before the next Marker from an offset on, which is not inside one; only if there is a ``period``."""
         assert self.period is not None
         return (self.first_due - offset) % self.period
+
+    def marker_positions(self, start: int, end: int) -> range:
+        """Return the offsets of all Markers that begin in [start, end); only if there is a ``period``."""
+        assert self.period is not None
+        return range(start + (self.first_due - start) % self.period, end, self.period)
+
+    def start_of(self, header: int) -> int | None:
+        """Return where the FPDU begins whose ULPDU_Length is at ``header``, None if that lies in a Marker.
+
+        Only if there is a ``period``.
+        """
+        due = self.due_at(header)
+        if due == self.between:
+            return header - MARKER_LENGTH
+        return header if 0 < due < self.between else None
+
+    def starts_named_by(self, marker: int, octets: Octets) -> list[int]:
+        """Return where the FPDU that holds a Marker with these octets may begin, the likeliest first.
+
+        Only if there is a ``period`` (RFC 5044 §4.3).
+        """
+        distance = int.from_bytes(octets[2:MARKER_LENGTH], self.fpduptr_order) & ~_IGNORED_BITS
+        starts = []
+        for back in (distance, distance + _FPDUPTR_MOD):
+            # Where Markers do not stand on multiples of four octets the low two bits are those that are not compared.
+            for counted_from in range(marker - back, marker - back - 1 - _IGNORED_BITS, -1):
+                follows_marker = self.due_at(counted_from) == self.between
+                start = counted_from - (MARKER_LENGTH if follows_marker else 0)
+                if start >= 0 and not start % self.alignment and marker - start < LONGEST_FPDU:
+                    starts.append(start)
+        return starts
+
+    def names(self, marker: int, octets: Octets, offset: int) -> bool:
+        """Return True if a Marker with these octets names the FPDU at an offset, counted from either origin.
+
+        Only if there is a ``period``.
+        """
+        found = int.from_bytes(octets[2:MARKER_LENGTH], self.fpduptr_order) & ~_IGNORED_BITS
+        if marker == offset:
+            return not found
+        distance = marker - offset
+        header = distance if self.due_at(offset) else distance - MARKER_LENGTH
+        return found in (distance % _FPDUPTR_MOD & ~_IGNORED_BITS, header % _FPDUPTR_MOD & ~_IGNORED_BITS)
 
     def due_behind(self, offset: int, fpdus: int) -> int:
         """The same behind so many FPDUs, all those before, whether or not there is a ``period``."""
@@ -231,6 +304,12 @@ def crc_of(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> bytes:
     """The CRC field that the sender computes for an FPDU with these octets (RFC 5044 §4.4)."""
     if dialect.crc_is_zero or not dialect.crc:
         return bytes(CRC_LENGTH)
+    field = crc_field(_CRC_FUNCTIONS[dialect.crc_function](_covered(dialect, fpdu, octets)))
+    return field if dialect.crc_order == "little" else field[::-1]
+
+
+def _covered(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> Octets:
+    """Return the octets that the CRC of an FPDU with these octets covers."""
     if dialect.crc_covers_markers and dialect.crc_covers_pad:
         covered: Octets = octets[: fpdu.crc_at - fpdu.offset]
     elif not dialect.crc_covers_markers:
@@ -238,8 +317,13 @@ def crc_of(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets) -> bytes:
         covered = plain if dialect.crc_covers_pad or not fpdu.pad else plain[: -fpdu.pad]
     else:
         covered = _without_pad(fpdu, octets)
-    field = crc_field(crc32c(covered))
-    return field if dialect.crc_order == "little" else field[::-1]
+    if dialect.crc_covers_length:
+        return covered
+    first, second = 0, 1
+    if dialect.crc_covers_markers:
+        first = fpdu.header - fpdu.offset
+        second = first + (1 + MARKER_LENGTH if fpdu.header + 1 in fpdu.markers else 1)
+    return b"".join((covered[:first], covered[first + 1 : second], covered[second + 1 :]))
 
 
 def _without_pad(fpdu: SpokenFPDU, octets: Octets) -> bytes:

@@ -78,6 +78,18 @@ DEVIATIONS: tuple[SenderDeviation, ...] = (
     SenderDeviation("crc-big-endian", "CRC in big-endian order", "crc", {"crc_order": "big"}, "crc"),
     SenderDeviation("crc-without-markers", "CRC that leaves out Markers", "crc", {"crc_covers_markers": False}, "crc"),
     SenderDeviation("crc-without-pad", "CRC that leaves out PAD", "crc", {"crc_covers_pad": False}, "crc"),
+    SenderDeviation(
+        "crc-without-length", "CRC that leaves out ULPDU_Length", "crc", {"crc_covers_length": False}, "crc"
+    ),
+    SenderDeviation("crc-zlib", "the CRC-32 of zlib in place of CRC32c", "crc", {"crc_function": "zlib"}, "crc"),
+    SenderDeviation(
+        "crc-not-complemented",
+        "CRC32c without its final complement",
+        "crc",
+        {"crc_function": "not-complemented"},
+        "crc",
+    ),
+    SenderDeviation("crc-from-zero", "CRC32c that begins with 0", "crc", {"crc_function": "from-zero"}, "crc"),
     SenderDeviation("crc-zero", "CRC zero though CRCs are in use", "crc", {"crc_is_zero": True}, "crc"),
     SenderDeviation("no-crc-field", "no CRC field", "fpdu-format", {"crc_field": False}, "no crc"),
     SenderDeviation("pad-plus-2", "PAD of (ULPDU_Length + 2) mod 4 octets", "fpdu-format", {"pad_rule": "plus-2"}),
@@ -124,6 +136,8 @@ _NOT_TOGETHER = (
     {"crc_is_zero", "crc_order"},
     {"crc_is_zero", "crc_covers_markers"},
     {"crc_is_zero", "crc_covers_pad"},
+    {"crc_is_zero", "crc_covers_length"},
+    {"crc_is_zero", "crc_function"},
     {"crc_field", "crc_counts"},
     {"crc_covers_pad", "length_counts_pad"},
 )

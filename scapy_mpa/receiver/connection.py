@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.markers import LONGEST_FPDU
+from scapy_mpa.framing.senders import Bases
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
 from scapy_mpa.infer.inference import Budget
+from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, is_sure, markers_at
 from scapy_mpa.receiver.startup import FoundFrame, KeySearch
@@ -42,6 +45,7 @@ class MPAConnection:
         connection: the TCP connection.
         limits: how much is held at most.
         budget: how long octets may be searched at every place.
+        diagnosis_budget: how much may be read and held to find out what senders do wrong.
 
     Attributes:
         frames: the startup frame of each direction, None if it was not found.
@@ -50,14 +54,18 @@ class MPAConnection:
         arrivals: the segments of each direction with octets of Full Operation, for the owner to take.
         rejected: True if the Reply rejects the connection.
         inferred: True if something that a startup frame tells had to be inferred.
+        diagnoses: what the sender of each direction does wrong, None if it does nothing.
     """
 
     __slots__ = (
-        "_budget", "_is_other", "_limits", "_next_look", "_recent", "_searches", "arrivals", "connection", "frames", "inferred", "initiator",
-        "readers", "rejected",
+        "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent",
+        "_searches", "arrivals",
+        "connection", "diagnoses", "frames", "inferred", "initiator", "readers", "rejected",
     )  # fmt: skip
 
-    def __init__(self, connection: Connection, limits: Limits, budget: Budget) -> None:
+    def __init__(
+        self, connection: Connection, limits: Limits, budget: Budget, diagnosis_budget: DiagnosisBudget
+    ) -> None:
         self.connection = connection
         self.frames: list[FoundFrame | None] = [None, None]
         self.initiator: int | None = None
@@ -67,6 +75,11 @@ class MPAConnection:
         self._searches = [KeySearch(half) for half in connection.halves]
         self._limits = limits
         self._budget = budget
+        self._diagnosis_budget = diagnosis_budget
+        self._deviations: list[DeviationSearch | None] = [None, None]
+        self.diagnoses: list[Diagnosis | None] = [None, None]
+        #: The direction in which an RDMAC RNIC sends: maybe Markers that nobody asked for (RFC 5044, figure 14).
+        self._adapting = -1
         self._recent: deque[int] = deque(maxlen=PATIENCE)
         self._next_look = FIRST_LOOK
         self._is_other = False
@@ -105,6 +118,9 @@ class MPAConnection:
             for one in (reader, other):
                 if one is not None and len(one.half.copies):
                     self._give_up(one, time)
+            for direction, search in enumerate(self._deviations):
+                if search is not None:
+                    self._replace_reader(direction, search.update(frame))
         elif arrival is not None and not self.rejected:
             if len(self.arrivals[d]) < self._limits.held_segments:
                 self.arrivals[d].append(arrival)
@@ -114,7 +130,11 @@ class MPAConnection:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
         half = reader.half
         if half.copies.held > self._limits.held_octets or len(half.copies) > self._limits.held_segments:
-            reader.relieve()
+            search = self._deviations[self.readers.index(reader)]
+            if search is not None:
+                search.close()
+            else:
+                reader.relieve()
             return
         if half.copies.end <= reader.main.edge and not reader.main.waits:
             return
@@ -165,6 +185,8 @@ class MPAConnection:
             return
         crc = bool(request.startup.c or reply.startup.c)
         startup = max((request.frame, request.time), (reply.frame, reply.time))
+        if request.startup.rev and not request.startup.m and is_rdmac(reply.startup):
+            self._adapting = 1 - self.initiator
         # M asks for Markers in what its sender receives.
         for d, markers in ((self.initiator, reply.startup.m), (1 - self.initiator, request.startup.m)):
             found = self.frames[d]
@@ -182,7 +204,35 @@ class MPAConnection:
             for one in self.arrivals[d]
             if one.end > beginning.origin
         ]
-        self.readers[d] = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
+        reader = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
+        self.readers[d] = reader
+        if beginning.is_beginning:
+            frame = self.frames[d]
+            length = frame.end - frame.start if frame is not None else None
+            # The SYN has the sequence number before that of the first octet.
+            bases = Bases(None if half.start is None else 1 - half.start, length)
+            self._deviations[d] = DeviationSearch(reader, bases, self._diagnosis_budget, self._limits)
+
+    def _replace_reader(self, d: int, diagnosis: Diagnosis | None) -> None:
+        """Let the FPDUs of a direction be read from the first octet on as its sender lays them, if it deviates."""
+        search, before = self._deviations[d], self.readers[d]
+        assert search is not None
+        assert before is not None
+        if diagnosis is not None:
+            before.replaced = True
+            before.half.read_again(0)
+            if d == self._adapting and diagnosis.candidate.name == "markers-not-asked":
+                reader = FPDUReader(before.half, Layout(True, before.layout.crc), before.startup)
+            else:
+                self.diagnoses[d] = diagnosis
+                reader = FPDUReader(before.half, diagnosis.layout, before.startup)
+                if diagnosis.anomaly.code is not None:
+                    reader.first_error = diagnosis.anomaly.frame, diagnosis.anomaly.offset
+            self.readers[d] = reader
+            search.close()
+            reader.begin()
+        if not search.is_open:
+            self._deviations[d] = None
 
     # --- startup frames that were not captured ---
 
@@ -275,3 +325,10 @@ class MPAConnection:
         for reader in self.readers:
             if reader is not None:
                 reader.finish()
+        for d, search in enumerate(self._deviations):
+            if search is not None:
+                before = self.readers[d]
+                self._replace_reader(d, search.finish())
+                reader = self.readers[d]
+                if reader is not None and reader is not before:
+                    reader.finish()

@@ -25,9 +25,19 @@ from collections.abc import Callable
 from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, marker_positions
-from scapy_mpa.receiver.values import CUT, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
-from scapy_mpa.receiver.window import JURY, LONGEST_FPDU, Extent, Layout, Window, extent_of
+from scapy_mpa.framing.dialect import header_octets, ulpdu_of
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
+from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
+from scapy_mpa.receiver.window import (
+    JURY,
+    LONGEST_FPDU,
+    Extent,
+    Layout,
+    Window,
+    extent_in_dialect,
+    extent_of,
+    is_unlike_ddp,
+)
 from scapy_mpa.stream.connection import HalfStream
 from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import DropReason
@@ -40,6 +50,9 @@ MOST_CHAINS: Final = 1 << 15
 MOST_SEARCHED: Final = 4 * LONGEST_FPDU
 #: Places at which pieces begin that are tried before all others: FPDUs begin with segments (RFC 5044 appendix A.1).
 NEAR_STARTS: Final = 64
+#: Octets from the first of Full Operation in which what does not fit is an anomaly: a sender that deviates does so from
+#: its first FPDUs on.
+BEGINNING: Final = 16 << 10
 
 _NOTHING: Final = memoryview(b"")
 
@@ -123,11 +136,14 @@ class FPDUReader:
         first_octets: the first octets of Full Operation, if they are no FPDU that DDP would send.
         rest: what is left at the end that belongs to no FPDU.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
+        anomaly: what does not fit in BEGINNING, the first in the stream: a sender that deviates may be the cause.
+        replaced: True once another reader has taken its place, because the sender deviates.
     """
 
     __slots__ = (
-        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_final_below", "_has_passed", "_is_gapless", "_is_over", "_starts", "contradictions",
-        "final", "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "rest", "rivals", "startup",
+        "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_is_gapless",
+        "_is_over", "_judged_below", "_starts", "anomaly", "contradictions", "final", "first_error", "first_octets",
+        "half", "is_beginning", "layout", "left_out", "main", "passed", "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -156,6 +172,12 @@ class FPDUReader:
         self.contradictions: list[Contradiction] = []
         self.rivals: list[Rival] = []
         self.first_error: tuple[int, int] | None = None
+        self.anomaly: Anomaly | None = None
+        self.replaced = False
+        #: FPDUs that begin below this offset may be anomalies.
+        self._judged_below = BEGINNING if is_beginning and layout.dialect is None else -1
+        #: Octets that are counted before the next Marker of the main chain, where offsets do not tell.
+        self._due = layout.dialect.first_due if layout.dialect is not None else 0
         self.first_octets = b""
         self.rest: Rest | None = None
 
@@ -331,11 +353,13 @@ class FPDUReader:
     def _read_piece(self, chain: Chain, limit: int) -> None:
         """Read the FPDUs that lie whole in the piece at which the chain is, as long as nothing is remarkable."""
         copies = self.half.copies
+        markers_used, crc_used, dialect = self.layout
         start, end, copy = copies.piece(chain.at)
         frame, time, _, _, data = copy
-        if data is None or not chain.is_proven or not copies.is_settled(copy) or copies.has_rivals(chain.at, end):
+        if data is None or dialect is not None or not chain.is_proven or not copies.is_settled(copy):
             return
-        markers_used, crc_used = self.layout
+        if copies.has_rivals(chain.at, end):
+            return
         at, end = chain.at, min(end, limit)
         ahead = self._ahead_offsets
         while True:
@@ -427,20 +451,37 @@ class FPDUReader:
 
     def _extent(self, at: int, edge: int) -> Extent | None:
         """Return the extent of the FPDU at an offset, None if its length is not held or was cut off."""
+        dialect = self.layout.dialect
+        if dialect is not None:
+            end = min(edge, at + self._header_octets(at))
+            if end <= at or not self.half.copies.is_captured(at, end):
+                return None
+            return extent_in_dialect(dialect, self.half.copies.octets(at, end), at, self._due)
         header = at + MARKER_LENGTH if self.layout.markers and not at % MARKER_INTERVAL else at
         if header + 2 > edge or not self.half.copies.is_captured(header, header + 2):
             return None
         octets = self.half.copies.octets(header, header + 2)
         return extent_of(at, header, octets[0] << 8 | octets[1], self.layout.markers)
 
+    def _header_octets(self, at: int) -> int:
+        """Return how many octets of an FPDU of a dialect hold its ULPDU_Length and the Markers before and in it."""
+        dialect = self.layout.dialect
+        assert dialect is not None
+        return header_octets(dialect, dialect.due_at(at) if self.layout.markers else self._due)
+
     def _has_cut_header(self, at: int, edge: int) -> bool:
+        if self.layout.dialect is not None:
+            end = at + self._header_octets(at)
+            return end <= edge and not self.half.copies.is_captured(at, end)
         header = at + MARKER_LENGTH if self.layout.markers and not at % MARKER_INTERVAL else at
         return header + 2 <= edge and not self.half.copies.is_captured(header, header + 2)
 
     def _cut_opcode(self, extent: Extent) -> int:
         """Return the opcode of an FPDU of which not all octets were captured."""
         at = extent.header + 3
-        if extent.ulpdu_length < 2 or not self.half.copies.is_captured(extent.header + 2, min(at + 5, extent.end)):
+        if extent.spoken is not None or extent.ulpdu_length < 2:
+            return NO_OPCODE
+        if not self.half.copies.is_captured(extent.header + 2, min(at + 5, extent.end)):
             return NO_OPCODE
         data = self.half.copies.octets(extent.header, min(extent.header + 12, at + 5, extent.end))
         return self._opcode(extent.header, extent.ulpdu_length, data, extent.header)
@@ -451,7 +492,7 @@ class FPDUReader:
         return _NOTHING if copy.data is None else copy.data[extent.offset - start : min(end, extent.end) - start]
 
     def _is_valid(self, extent: Extent) -> bool:
-        if not self.layout.crc and not extent.markers:
+        if not self.layout.crc and not extent.markers and extent.spoken is None:
             return True
         octets = self.half.copies.octets(extent.offset, extent.end)
         return Window(octets, extent.offset, self.layout).is_valid(extent)
@@ -489,7 +530,13 @@ class FPDUReader:
         """A chain goes on after a whole FPDU."""
         complete = latest if latest > self.startup else self.startup
         before = chain.known
-        markers = extent.markers
+        markers, spoken = extent.markers, extent.spoken
+        if spoken is not None:
+            self._due = spoken.due
+            markers = markers if self.layout.markers else 0
+            crc = self._crc_in_dialect(crc)
+            ulpdu = ulpdu_of(spoken, octets, 2) if octets else b""
+            opcode = ulpdu[1] & 0x0F if len(ulpdu) > 1 else NO_OPCODE
         known = complete if markers or not chain.by_length or before is None or before <= complete else before
         if not extent.offset and self.is_beginning:
             located_by = START
@@ -498,8 +545,8 @@ class FPDUReader:
         else:
             located_by = MARKER if markers else SCAN
         fpdu = LocatedFPDU(
-            extent.offset, extent.header, extent.ulpdu_length, extent.end, markers, crc, located_by, frames, complete,
-            known, opcode, octets,
+            extent.offset, extent.header, extent.ulpdu_length, extent.end, extent.markers, crc, located_by, frames,
+            complete, known, opcode, octets,
         )  # fmt: skip
         chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
         chain.need, chain.waits, chain.is_proven = 0, False, True
@@ -509,6 +556,11 @@ class FPDUReader:
             chain.pending.append(fpdu)
         else:
             self._finalize(chain, fpdu)
+
+    def _crc_in_dialect(self, crc: int) -> int:
+        """Return the code of an FPDU of a dialect: one whose CRC is as its sender sends them is good."""
+        dialect = self.layout.dialect
+        return GOOD if crc == UNCHECKED and dialect is not None and dialect.crc else crc
 
     def _confirm(self, chain: Chain) -> None:
         """A Marker agrees: what the chain has read is final."""
@@ -533,11 +585,50 @@ class FPDUReader:
             self._delivered = fpdu.complete[0]
         if fpdu.crc == BAD:
             self._note_error(fpdu.known[0], fpdu.offset)
+        if fpdu.offset < self._judged_below:
+            self._judge(fpdu)
         self._has_passed = True
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
             self._believe(fpdu.end, fpdu.complete[0])
+
+    def _judge(self, fpdu: LocatedFPDU) -> None:
+        """Note an FPDU that does not fit."""
+        layout, code = self.layout, None
+        if fpdu.crc == BAD:
+            code = 2
+        elif layout.markers and fpdu.markers and fpdu.octets:
+            window = Window(fpdu.octets, fpdu.offset, layout)
+            code = 3 if window.contradiction(fpdu.offset, fpdu.end) is not None else None
+        if code is not None or (not layout.crc and fpdu.octets and is_unlike_ddp(fpdu.octets, fpdu.offset, layout)):
+            self._note_anomaly(Anomaly(fpdu.offset, *fpdu.known, code))
+
+    def _note_anomaly(self, anomaly: Anomaly) -> None:
+        """Keep the first anomaly in the stream; one that a conforming receiver reports comes before all others."""
+        before = self.anomaly
+        is_first = before is None or (anomaly.code is None, anomaly.offset) < (before.code is None, before.offset)
+        if is_first and anomaly.offset < self._judged_below:
+            self.anomaly = anomaly
+
+    def judge_part(self, is_over: bool) -> None:
+        """Judge the FPDU at which the main chain is and of which a part is there.
+
+        Without CRC its Markers or its header may tell that it is none; at the end that it is incomplete does not fit.
+        """
+        main, copies, layout = self.main, self.half.copies, self.layout
+        at, edge = main.at, main.edge
+        if not main.is_located or not at < min(edge, self._judged_below):
+            return
+        if not layout.crc and copies.is_captured(at, edge):
+            octets = copies.octets(at, edge)
+            marker = Window(octets, at, layout).contradiction(at, edge) if layout.markers else None
+            if marker is not None and edge >= at + 6:
+                self._note_anomaly(Anomaly(at, *self._moment(at, marker), 3))
+            elif is_unlike_ddp(octets, at, layout):
+                self._note_anomaly(Anomaly(at, *copies.frames(at, at + 1)[1:], None))
+        if is_over:
+            self._note_anomaly(Anomaly(at, *copies.frames(at, edge)[1:], None))
 
     def _believe(self, offset: int, frame: int) -> None:
         """Octets up to an offset are the sender's: beyond the window, ACKs were not captured."""
@@ -585,16 +676,33 @@ class FPDUReader:
             # Only the main chain tells that an FPDU is bad: this one may begin at a wrong place.
             chain.need, chain.waits = extent.end, True
             return False
-        if not self.layout.crc:
+        if not self.layout.crc and (extent.spoken is None or self._is_contradicted(extent)):
             return self._read_contradicted(chain, extent)
+        if extent.spoken is not None and not self._may_be_bad(chain):
+            # Neither this one nor the one before says where the next one is.
+            self._confirm(chain)
+            chain.search(extent.offset + self.layout.alignment, -1)
+            return True
         frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
         data = self.half.copies.octets(extent.offset, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, extent.offset)
         self._keep_first(extent.offset)
         self._accept(chain, extent, BAD, frames, (frame, time), opcode, data)
-        # Its length is not to be trusted: the next start may lie in it.
-        chain.search(extent.offset + 4, extent.end)
+        if self.layout.is_searchable:
+            # Its length is not to be trusted: the next start may lie in it.
+            chain.search(extent.offset + self.layout.alignment, extent.end)
         return True
+
+    def _is_contradicted(self, extent: Extent) -> bool:
+        """Return True if a Marker names another start than the lengths."""
+        if not self.layout.markers:
+            return False
+        window = Window(self.half.copies.octets(extent.offset, extent.end), extent.offset, self.layout)
+        return window.contradiction(extent.offset, extent.end) is not None
+
+    def _may_be_bad(self, chain: Chain) -> bool:
+        """Return True if the next FPDU of a dialect is bad, False if it is none: only CRCs can tell."""
+        return self.layout.crc and (self.layout.is_searchable or chain.by_length or not chain.at)
 
     def _read_contradicted(self, chain: Chain, extent: Extent) -> bool:
         """Without CRC, a Marker names another start than the lengths; False if the Markers after it have to come."""
@@ -618,10 +726,14 @@ class FPDUReader:
         self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment))
         self._keep_first(extent.offset)
         self._note_error(moment[0], extent.offset)
+        self._note_anomaly(Anomaly(extent.offset, *moment, 3))
         # Starts gone to only grow: else Markers that contradict each other would send the reader to and fro for ever.
         sure = max(chain.pending[0].offset if chain.pending else chain.at - 1, chain.resumed)
         start = window.start_by_marker(sure + 1, marker)
         whole = extent.end <= chain.edge
+        if start == extent.offset and not whole:
+            # Markers after the first agree with the lengths up to here: only a later start leads on.
+            start = window.start_by_marker(start + 1, marker)
         if start is None and not whole:
             return False
         if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
@@ -665,9 +777,9 @@ class FPDUReader:
             return self._read_one(chain)
         if self.layout.markers and not self.layout.crc:
             low = chain.at
-            if not marker_positions(low, chain.edge - MARKER_LENGTH + 1) or not self.half.copies.is_captured(
-                low, chain.edge
-            ):
+            if not self.layout.marker_positions(
+                low, chain.edge - MARKER_LENGTH + 1
+            ) or not self.half.copies.is_captured(low, chain.edge):
                 return False
             window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
             if window.contradiction(low, chain.edge) is None:
@@ -682,7 +794,7 @@ class FPDUReader:
     def _examine_cut(self, chain: Chain, extent: Extent) -> bool:
         """The octets end before the FPDU does: its length, or the one before, may be wrong.  True if a start follows."""
         low = chain.at
-        if not self.half.copies.is_captured(low, chain.edge):
+        if not self.layout.is_searchable or not self.half.copies.is_captured(low, chain.edge):
             return False
         window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
         if self.layout.markers:
@@ -718,7 +830,7 @@ class FPDUReader:
     def _locate(self, chain: Chain) -> bool:
         """Find the first FPDU at ``at`` or after it: the chain's octets hold one whose start a Marker, a CRC or DDP's
         headers prove."""
-        if (chain.edge == chain.tried and not self._is_over) or chain.edge <= chain.at:
+        if (chain.edge == chain.tried and not self._is_over) or chain.edge <= chain.at or not self.layout.is_searchable:
             return self._go_ahead(chain)
         # What was searched in vain is searched again when it has grown by a quarter.
         if chain.tried >= 0 and not self._is_over and chain.edge - chain.tried < (chain.tried - chain.at) // 4:
@@ -823,7 +935,7 @@ class FPDUReader:
         low = max(self.main.at + 4, covered - MARKER_LENGTH + 1)
         copies = self.half.copies
         edge = min(copies.edge(start), self._limit(NEVER))
-        for marker in marker_positions(low, min(end, edge) - MARKER_LENGTH + 1):
+        for marker in self.layout.marker_positions(low, min(end, edge) - MARKER_LENGTH + 1):
             if marker < covered or not copies.is_captured(marker, marker + MARKER_LENGTH):
                 continue
             covered = max(covered, self._begin_chain(marker))

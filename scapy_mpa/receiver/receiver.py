@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.connection import MPAConnection
+from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.stream.connection import Connection, Flows
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
@@ -23,10 +24,11 @@ class Receiver:
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._budget = Budget()
+        self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._make_user)
 
     def _make_user(self, connection: Connection) -> MPAConnection:
-        return MPAConnection(connection, self._limits, self._budget)
+        return MPAConnection(connection, self._limits, self._budget, self._diagnosis_budget)
 
     def receive(self, seg: Segment) -> MPAConnection | None:
         """Receive one segment; return the connection that it belongs to, None if it is left out."""

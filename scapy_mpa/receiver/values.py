@@ -70,6 +70,18 @@ class Contradiction(NamedTuple):
     moment: Moment
 
 
+class Anomaly(NamedTuple):
+    """The first thing in a direction that does not fit: its offset, the moment at which it shows.
+
+    ``code`` is that of the error by which a conforming receiver reports it (RFC 5044 §8), None if it does not.
+    """
+
+    offset: int
+    frame: int
+    time: int
+    code: int | None
+
+
 class Rest(NamedTuple):
     """Octets [start, end) at the end of a direction that belong to no FPDU that was read.
 

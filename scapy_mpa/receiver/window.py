@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
+from scapy_mpa.framing.dialect import Dialect, SpokenFPDU, crc_agrees, read_fpdu, ulpdu_of
+from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import (
     LONGEST_FPDU,
     MARKER_INTERVAL,
@@ -18,8 +20,9 @@ from scapy_mpa.framing.markers import (
     fpdu_start_of,
     marker_count,
     marker_positions,
+    remove_markers,
 )
-from scapy_mpa.infer.evidence import PLAUSIBLE_HEADER, is_plausible_control
+from scapy_mpa.infer.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, is_plausible_control
 
 #: Bad FPDUs in a row over which lengths are followed to a good one: a bound of time.
 MOST_BAD_IN_A_ROW: Final = 16
@@ -31,15 +34,51 @@ JURY: Final = 4
 ENOUGH_HEADERS: Final = 4
 #: Octets over which CRCs are computed in one search at places where no DDP header stands: a bound of time.
 MOST_CRC_OCTETS: Final = 1 << 22
+#: Octets of an FPDU that hold its length and what of DDP's header is judged, and the Markers in these.
+LOOKED_AT: Final = 2 + HEADER_OCTETS + 2 * MARKER_LENGTH
 #: FPDUPTR's low two bits are not compared (RFC 5044 §4.3).
 _COMPARED: Final = 0xFFFC
 
 
 class Layout(NamedTuple):
-    """How FPDUs lie in a direction: whether there are Markers, whether CRCs are in use."""
+    """How FPDUs lie in a direction.
+
+    ``markers``: Markers tell where FPDUs begin; ``crc``: CRCs prove them.  ``dialect`` is None unless the sender
+    deviates; the places of its Markers may depend on all FPDUs before, in which case ``markers`` is False.
+    """
 
     markers: bool
     crc: bool
+    dialect: Dialect | None = None
+
+    @classmethod
+    def of_dialect(cls, dialect: Dialect) -> Layout:
+        """Return the layout of a sender that deviates."""
+        return cls(dialect.period is not None, dialect.has_proving_crc, dialect)
+
+    @property
+    def alignment(self) -> int:
+        """Octets of which the lengths of FPDUs are multiples (RFC 5044 §4.1)."""
+        return 4 if self.dialect is None else self.dialect.alignment
+
+    @property
+    def is_searchable(self) -> bool:
+        """False if an FPDU can be read only by who has read all before it."""
+        return self.dialect is None or not self.dialect.markers or self.markers
+
+    def marker_positions(self, start: int, end: int) -> range:
+        """Return the offsets of all Markers that begin in [start, end)."""
+        if self.dialect is not None:
+            return self.dialect.marker_positions(start, end)
+        return marker_positions(start, end)
+
+    def start_of(self, header: int) -> int | None:
+        """Return where the FPDU begins whose ULPDU_Length is at an offset, None if that lies in a Marker."""
+        if not self.markers:
+            return header
+        if self.dialect is not None:
+            return self.dialect.start_of(header)
+        return header - MARKER_LENGTH if header % MARKER_INTERVAL == MARKER_LENGTH else header
 
 
 class Extent(NamedTuple):
@@ -50,6 +89,8 @@ class Extent(NamedTuple):
     ulpdu_length: int
     end: int
     markers: int
+    #: Its parts, where its sender deviates.
+    spoken: SpokenFPDU | None = None
 
 
 def extent_of(offset: int, header: int, ulpdu_length: int, markers: bool) -> Extent:
@@ -57,6 +98,40 @@ def extent_of(offset: int, header: int, ulpdu_length: int, markers: bool) -> Ext
     end = offset + 4 + (ulpdu_length + 5 & ~3)
     count = marker_count(offset, end - offset) if markers else 0
     return Extent(offset, header, ulpdu_length, end + MARKER_LENGTH * count, count)
+
+
+def extent_in_dialect(dialect: Dialect, octets: memoryview, at: int, due: int) -> Extent | None:
+    """Return the extent of the FPDU that begins with ``octets``, None if its ULPDU_Length is not all there.
+
+    ``due`` is how many octets are counted before the next Marker; it is needed only where the offset does not tell.
+    """
+    if dialect.period is not None:
+        due = dialect.due_at(at)
+    spoken = read_fpdu(dialect, octets, at, due)
+    if spoken is None:
+        return None
+    return Extent(at, spoken.header, spoken.ulpdu_length, spoken.end, len(spoken.markers), spoken)
+
+
+def first_ulpdu_octets(spoken: SpokenFPDU, octets: memoryview) -> bytes | None:
+    """Return the beginning of the ULPDU of an FPDU, None if DDP would not send it (RFC 5041 §4.1, RFC 5040 §4.1)."""
+    ulpdu = ulpdu_of(spoken, octets, HEADER_OCTETS)
+    header = header_at(ulpdu.ljust(HEADER_OCTETS, b"\0"), 0, spoken.ulpdu_length) if len(ulpdu) > 1 else None
+    return ulpdu if header is not None else None
+
+
+def is_unlike_ddp(octets: memoryview, offset: int, layout: Layout) -> bool:
+    """Return True if DDP would not send the ULPDU of an FPDU that begins with ``octets`` (RFC 5041 §4, RFC 5040 §4).
+
+    Of an FPDU without CRC and dialect; as many octets as are there are judged.
+    """
+    plain = remove_markers(octets[:LOOKED_AT], offset) if layout.markers else bytes(octets[:LOOKED_AT])
+    if len(plain) < 4:
+        return False
+    ulpdu_length = plain[0] << 8 | plain[1]
+    if len(plain) < 2 + HEADER_OCTETS:
+        return not ulpdu_length or not is_plausible_control(plain[2:4])
+    return header_at(plain, 2, ulpdu_length) is None
 
 
 class Window:
@@ -72,6 +147,9 @@ class Window:
 
     def extent(self, at: int) -> Extent | None:
         """Return the extent of the FPDU at an offset, None if its ULPDU_Length is not all there."""
+        dialect = self.layout.dialect
+        if dialect is not None:
+            return extent_in_dialect(dialect, self.data[at - self.start :], at, 0) if at >= self.start else None
         header = at + MARKER_LENGTH if self.layout.markers and not at % MARKER_INTERVAL else at
         index = header - self.start
         if header + 2 > self.end or at < self.start:
@@ -79,14 +157,31 @@ class Window:
         return extent_of(at, header, self.data[index] << 8 | self.data[index + 1], self.layout.markers)
 
     def is_valid(self, extent: Extent) -> bool:
-        """Return True if a whole FPDU is what its sender sent: by its CRC, without CRC by its Markers."""
+        """Return True if a whole FPDU is what its sender sent: by its CRC, without CRC by its Markers.
+
+        One of a dialect without CRC must have a header that DDP would send, too.
+        """
+        if extent.spoken is not None:
+            is_spoken = self._is_spoken(extent.spoken)
+            if not is_spoken or self.layout.crc or not self.layout.markers:
+                return is_spoken
         if self.layout.crc:
             return bool(crc32c(self.data[extent.offset - self.start : extent.end - self.start]) == CRC_RESIDUE)
         return not extent.markers or self.contradiction(extent.offset, extent.end) is None
 
+    def _is_spoken(self, spoken: SpokenFPDU) -> bool:
+        """Return True if a whole FPDU is one of the dialect, whatever its Markers name."""
+        dialect = self.layout.dialect
+        octets = self.data[spoken.offset - self.start : spoken.end - self.start]
+        if dialect is None or not 0 < spoken.ulpdu_length <= MAX_ULPDU_LENGTH:
+            return False
+        if not self.layout.crc and first_ulpdu_octets(spoken, octets) is None:
+            return False
+        return not (dialect.crc and dialect.crc_field) or crc_agrees(dialect, spoken, octets)
+
     def contradiction(self, offset: int, end: int) -> int | None:
         """Return the first Marker in [offset, end) that names another start than ``offset``, None if there is none."""
-        for marker in marker_positions(offset, min(end, self.end - MARKER_LENGTH + 1)):
+        for marker in self.layout.marker_positions(offset, min(end, self.end - MARKER_LENGTH + 1)):
             if not self.names(marker, offset):
                 return marker
         return None
@@ -94,6 +189,8 @@ class Window:
     def names(self, marker: int, offset: int) -> bool:
         """Return True if a Marker says that it stands in the FPDU at an offset, counted from either origin."""
         index = marker - self.start
+        if self.layout.dialect is not None:
+            return self.layout.dialect.names(marker, self.data[index : index + MARKER_LENGTH], offset)
         found = (self.data[index + 2] << 8 | self.data[index + 3]) & _COMPARED
         return found == expected_fpduptr(marker, offset) & _COMPARED or (
             found == expected_fpduptr(marker, offset, "first-octet") & _COMPARED
@@ -128,7 +225,7 @@ class Window:
             extent = self.extent(at)
             if extent is None:
                 break
-            for marker in marker_positions(max(at, first), min(extent.end, self.end - MARKER_LENGTH + 1)):
+            for marker in self.layout.marker_positions(max(at, first), min(extent.end, self.end - MARKER_LENGTH + 1)):
                 if not self.names(marker, at):
                     return count
                 count += 1
@@ -138,7 +235,7 @@ class Window:
     def start_by_marker(self, low: int, first: int) -> int | None:
         """Return the first start, at ``low`` or after it, that a Marker at ``first`` or after it names and that proves
         right: by a CRC to which lengths lead, without CRC by two Markers that agree."""
-        for marker in marker_positions(max(first, self.start), self.end - MARKER_LENGTH + 1):
+        for marker in self.layout.marker_positions(max(first, self.start), self.end - MARKER_LENGTH + 1):
             for start in self.starts_named_by(marker):
                 if start >= max(low, self.start) and self.proves_right(start, marker):
                     return start
@@ -147,6 +244,8 @@ class Window:
     def starts_named_by(self, marker: int) -> list[int]:
         """Return where the FPDU that holds a Marker may begin, the likeliest first (RFC 5044 §4.3)."""
         index = marker - self.start
+        if self.layout.dialect is not None:
+            return self.layout.dialect.starts_named_by(marker, self.data[index : index + MARKER_LENGTH])
         named = fpdu_start_of(marker, self.data[index + 2] << 8 | self.data[index + 3])
         return [start for start, _ in named if not start % 4]
 
@@ -157,25 +256,25 @@ class Window:
             return False
         if self.layout.crc:
             return self.lengths_lead_to_valid(start)
-        return self.agreeing(start, marker) >= min(2, len(marker_positions(marker, self.end - MARKER_LENGTH + 1)))
+        markers = self.layout.marker_positions(marker, self.end - MARKER_LENGTH + 1)
+        return self.agreeing(start, marker) >= min(2, len(markers))
 
     def start_by_crc(self, low: int, high: int, near: Iterable[int]) -> int | None:
         """Return the first start in [low, high) whose FPDU has a good CRC; ``near`` is tried first (RFC 5044 §4.4).
 
         Starts at which a DDP header stands come next, then all others as far as MOST_CRC_OCTETS allows.
         """
-        low = max(low, self.start)
-        low += -low % 4
-        sure = next((at for at in near if low <= at < high and not at % 4 and self.is_whole_and_valid(at)), None)
+        low, unit = max(low, self.start), self.layout.alignment
+        low += -low % unit
+        sure = next((at for at in near if low <= at < high and not at % unit and self.is_whole_and_valid(at)), None)
         high = min(high, self.end) if sure is None else sure
-        lead = self.layout.markers
         octets = bytes(self.data[low - self.start : high - self.start + 4])
         for found in PLAUSIBLE_HEADER.finditer(octets):
-            at = low + found.start()
-            if lead and not (at - MARKER_LENGTH) % MARKER_INTERVAL:
-                at -= MARKER_LENGTH
-            if not at % 4 and low <= at < high and self.is_whole_and_valid(at):
-                return at
+            start = self.layout.start_of(low + found.start())
+            if start is not None and not start % unit and low <= start < high and self.is_whole_and_valid(start):
+                return start
+        if self.layout.dialect is not None:
+            return sure
         budget = MOST_CRC_OCTETS
         for at in range(low, high, 4):
             extent = self.extent(at)
@@ -190,14 +289,14 @@ class Window:
 
     def start_by_headers(self, low: int, near: Iterable[int]) -> int | None:
         """Return the first start from which FPDUs without Markers and CRC follow one another by DDP's headers."""
-        low = max(low, self.start)
-        low += -low % 4
+        low, unit = max(low, self.start), self.layout.alignment
+        low += -low % unit
         for at in near:
-            if at >= low and not at % 4 and self.headers_follow(at):
+            if at >= low and not at % unit and self.headers_follow(at):
                 return at
         for found in PLAUSIBLE_HEADER.finditer(bytes(self.data[low - self.start :])):
             at = low + found.start()
-            if not at % 4 and self.headers_follow(at):
+            if not at % unit and self.headers_follow(at):
                 return at
         return None
 
@@ -212,6 +311,8 @@ class Window:
 
     def is_plausible(self, extent: Extent) -> bool:
         """Return True if DDP could have sent the control octets of an FPDU (RFC 5041 §4.1, RFC 5040 §4.1)."""
+        if extent.spoken is not None:
+            return is_plausible_control(ulpdu_of(extent.spoken, self.data[extent.offset - self.start :], 2))
         at, control = extent.header + 2, bytearray()
         for _ in range(2):
             if self.layout.markers and not at % MARKER_INTERVAL:

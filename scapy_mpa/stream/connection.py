@@ -66,14 +66,15 @@ class HalfStream:
         copies: its octets.
         start: the offset of the first octet after the SYN, None while no SYN was captured.
         fin: the offset of the FIN that the peer acknowledged, None if there is none.
-        needed: octets below this offset are not held any more.
+        needed: octets below this offset were read.
+        keep_from: octets from this offset on are held though they were read; NEVER if none are.
         believed: the offset up to which octets are known to be the sender's.
         highest: the offset after the highest octet captured.
         first_frame: the first frame with octets.
     """
 
     __slots__ = (
-        "_fins", "believed", "copies", "fin", "first_frame", "highest", "needed", "peer", "shift_count", "space", "start",
+        "_fins", "believed", "copies", "fin", "first_frame", "highest", "keep_from", "needed", "peer", "shift_count", "space", "start",
         "syn_length",
     )  # fmt: skip
 
@@ -85,6 +86,7 @@ class HalfStream:
         self.fin: int | None = None
         self._fins: list[tuple[int, int, int]] = []
         self.needed = -NEVER
+        self.keep_from = NEVER
         self.believed = self.highest = -NEVER
         self.first_frame = NEVER
         #: The window shift that its sender announced (RFC 7323 §2): -1 before its SYN, None if it does not scale.
@@ -129,13 +131,14 @@ class HalfStream:
     def hold(self, start: int, end: int, copy: Copy) -> int:
         """Hold the octets [start, end) of a segment; return how many of them no segment had brought.
 
-        Those below ``needed`` were read before.
+        Those below ``needed`` were read before; they are held only from ``keep_from`` on.
         """
-        if end <= self.needed:
+        lowest = min(self.needed, self.keep_from)
+        if end <= lowest:
             return 0
-        if start < self.needed:
-            data = copy.data[self.needed - start :] if copy.data is not None else None
-            copy, start = copy._replace(data=data), self.needed
+        if start < lowest:
+            data = copy.data[lowest - start :] if copy.data is not None else None
+            copy, start = copy._replace(data=data), lowest
         self.first_frame = min(self.first_frame, copy.frame)
         if copy.reason == DropReason.NONE:
             self.highest = max(self.highest, end)
@@ -171,8 +174,18 @@ class HalfStream:
         """Let go of the octets below an offset, all of which were read."""
         if below > self.needed:
             self.needed = below
+            below = min(below, self.keep_from)
             self.copies.drop(below)
             self.peer.forget(below)
+
+    def read_again(self, start: int) -> None:
+        """Let the octets from an offset on, which were held all the time, be read once more."""
+        self.needed, self.keep_from = start, NEVER
+
+    def keep_nothing(self) -> None:
+        """Let go of octets that were read and held all the same."""
+        needed, self.needed, self.keep_from = self.needed, -NEVER, NEVER
+        self.forget(needed)
 
     def count_from(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

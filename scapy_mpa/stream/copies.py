@@ -247,6 +247,10 @@ class Copies:
             for copy in self._rivals.get(self._starts[index], (self._chosen[index],))
         )
 
+    def pieces_below(self, offset: int) -> int:
+        """Return how many pieces end at or below an offset."""
+        return bisect_right(self._ends, offset, self._head) - self._head
+
     def has_alone(self, start: int, end: int, reason: DropReason) -> bool:
         """Return True if octets of [start, end) have one copy alone, and with this reason to be dropped."""
         return any(

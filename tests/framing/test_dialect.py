@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from itertools import combinations
 from typing import Any
 
@@ -119,9 +120,20 @@ def test_crcs_over_other_octets() -> None:
         ("crc-without-markers", body + pad),
         ("crc-without-pad", lead + body),
         ("crc-without-markers+crc-without-pad", body),
+        ("crc-without-length", lead + body[2:] + pad),
+        ("crc-without-length+crc-without-markers+crc-without-pad", body[2:]),
     ):
         octets, _ = DialectWriter(one(name)).write(ulpdu)
         assert octets == lead + body + pad + crc_field(crc32c(covered)), name
+    value = crc32c(lead + body + pad)
+    assert DialectWriter(one("crc-not-complemented")).write(ulpdu)[0][-4:] == crc_field(value ^ 0xFFFFFFFF)
+    assert DialectWriter(one("crc-zlib")).write(ulpdu)[0][-4:] == crc_field(zlib.crc32(lead + body + pad))
+    register = 0
+    for octet in lead + body + pad:
+        register ^= octet
+        for _ in range(8):
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    assert DialectWriter(one("crc-from-zero")).write(ulpdu)[0][-4:] == crc_field(register ^ 0xFFFFFFFF)
     octets, _ = DialectWriter(one("crc-big-endian")).write(ulpdu)
     assert octets == lead + body + pad + crc_field(crc32c(lead + body + pad))[::-1]
 
