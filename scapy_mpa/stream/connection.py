@@ -30,6 +30,8 @@ MOST_BEFORE_SYN: Final = 1 << 20
 FAR: Final = 1 << 30
 #: Octets within which one number speaks for a connection although the other one is far: a hole lies between.
 CLOSE: Final = 1 << 20
+#: RSTs of a direction that are kept; others are counted.
+MOST_RESETS: Final = 64
 #: FINs of a direction that are remembered while nobody has acknowledged one.
 MOST_FINS: Final = 8
 
@@ -55,6 +57,43 @@ class Arrival(NamedTuple):
     reason: DropReason
 
 
+class Retransmissions:
+    """How often the first octets that the peer has not acknowledged were sent again (RFC 9293 §3.8.3).
+
+    Attributes:
+        at: the offset of these octets.
+        count: how often they were sent again.
+        first: the frame and time of the first time, and ``last`` of the last one.
+    """
+
+    __slots__ = ("at", "count", "first", "last")
+
+    def __init__(self) -> None:
+        self.at, self.count = -NEVER, 0
+        self.first = self.last = 0, 0
+
+    def note(self, at: int, frame: int, time: int) -> None:
+        """Note that octets at the first offset that was not acknowledged came again."""
+        if at != self.at:
+            self.at, self.count, self.first = at, 0, (frame, time)
+        self.count += 1
+        self.last = frame, time
+
+
+class Reset(NamedTuple):
+    """A RST: the offset of its number, and what it is worth (RFC 9293 §3.10.7.4, RFC 5961 §3.2, RFC 9293 §3.10.7.1).
+
+    ``place`` is "next" (the number that its receiver expects next), "acknowledged" (one that its receiver had
+    acknowledged: a closed socket answers so), "window" (elsewhere in the window: it counts if its sender falls silent) or
+    "outside".
+    """
+
+    frame: int
+    time: int
+    offset: int
+    place: str
+
+
 class HalfStream:
     """One direction of a TCP connection (RFC 9293 §3.3).
 
@@ -71,11 +110,15 @@ class HalfStream:
         believed: the offset up to which octets are known to be the sender's.
         highest: the offset after the highest octet captured.
         first_frame: the first frame with octets.
+        last_frame: the last frame, RSTs left out.
+        resets: the RSTs of its sender, the first MOST_RESETS.
+        reset_count: how many there were.
+        retransmissions: of the octets that the peer has not acknowledged, the first ones.
     """
 
     __slots__ = (
-        "_fins", "believed", "copies", "fin", "first_frame", "highest", "keep_from", "needed", "peer", "shift_count", "space", "start",
-        "syn_length",
+        "_fins", "believed", "copies", "fin", "first_frame", "highest", "keep_from", "last_frame", "needed", "peer",
+        "reset_count", "resets", "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -93,6 +136,10 @@ class HalfStream:
         self.shift_count: int | None = -1
         #: Octets that its SYN carried.
         self.syn_length = 0
+        self.last_frame = 0
+        self.resets: list[Reset] = []
+        self.reset_count = 0
+        self.retransmissions = Retransmissions()
 
     @property
     def is_known(self) -> bool:
@@ -158,6 +205,21 @@ class HalfStream:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
         return any(fin < end for fin, _, _ in self._fins)
 
+    def reset(self, frame: int, time: int, seq: int) -> None:
+        """Note a RST of its sender."""
+        offset = self.space.nearest(seq)[1]
+        expected = max(self.copies.edge(self.needed), self.needed)
+        edge = self.peer.right_edge
+        if self.peer.has_sent_ack(offset):
+            place = "acknowledged"
+        elif offset in (expected, self.peer.last_ack_sent) or (self.fin is not None and offset == self.fin + 1):
+            place = "next"
+        else:
+            place = "window" if expected < offset < (edge if edge is not None else expected + NEAR) else "outside"
+        self.reset_count += 1
+        if len(self.resets) < MOST_RESETS:
+            self.resets.append(Reset(frame, time, offset, place))
+
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
         edge, before = self.peer.right_edge, self.peer.last_ack_sent
@@ -195,6 +257,8 @@ class HalfStream:
         self.needed, self.believed, self.highest = self.needed - origin, self.believed - origin, self.highest - origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
+        self.resets = [reset._replace(offset=reset.offset - origin) for reset in self.resets]
+        self.retransmissions.at -= origin
         self._fins = [(fin - origin, frame, time) for fin, frame, time in self._fins]
 
 
@@ -284,6 +348,7 @@ class Connection:
         self.last_frame, self.advanced, self.arrival = frame, False, None
         if not half.is_known:
             half.begin(seq, False)
+        half.last_frame = frame
         offset = half.space.offset_of(seq, length, half.peer.rcv_wnd)
         stamps = timestamps_of(seg) if tcp >= 0 else None
         if is_syn and stamps:
@@ -315,6 +380,8 @@ class Connection:
             copy = Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last])))
             new = half.hold(offset, end, copy)
             is_late = new > max(0, end - max(offset, highest))
+            if new == 0 and half.peer.last_ack_sent is not None and offset <= half.peer.last_ack_sent < end:
+                half.retransmissions.note(half.peer.last_ack_sent, frame, time)
             acked = half.peer.last_ack_sent
             is_acknowledged = acked is not None and acked >= offset
             self.arrival = Arrival(
@@ -343,9 +410,11 @@ class Flow:
 
     def receive(self, seg: Segment, d: int) -> Connection | None:
         """Receive a segment; return the connection that it belongs to, None if it is left out."""
-        if seg.flags & (RST | PATH_MTU) or (seg.flags & SYN and seg.flags & FIN):
+        if seg.flags & PATH_MTU or (seg.flags & SYN and seg.flags & FIN):
             return None
         connections = self.connections
+        if seg.flags & RST:
+            return self._reset(seg, d)
         if seg.flags & SYN:
             for connection in reversed(connections):
                 if connection.accept_syn(seg, d):
@@ -371,6 +440,22 @@ class Flow:
             best = self._new() if last is None or last.user.is_begun_anew_by(seg) else last
         best.receive(seg, d)
         return best
+
+    def _reset(self, seg: Segment, d: int) -> Connection | None:
+        """Receive a RST; return the connection whose numbers it fits, else the last one, None without any."""
+        fitting = [(one.halves[d].misfit(seg.seq), one) for one in self.connections if one.halves[d].is_known]
+        if not fitting:
+            # The RST that answers a SYN has no number of its own (RFC 9293 §3.10.7.1).
+            fitting = [(0, one) for one in self.connections if one.halves[1 - d].is_known and seg.flags & ACK_FLAG]
+        if not fitting:
+            return None
+        connection = min(reversed(fitting), key=lambda one: one[0])[1]
+        half = connection.halves[d]
+        if not half.is_known:
+            half.begin(seg.seq, False)
+        half.reset(seg.frame, seg.time, seg.seq)
+        connection.arrival, connection.advanced = None, False
+        return connection
 
     def _new(self) -> Connection:
         unread = [connection for connection in self.connections if not connection.user.is_mpa]

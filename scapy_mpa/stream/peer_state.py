@@ -7,6 +7,7 @@ segment sent to it, and the frame in which it acknowledged given octets.  All of
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
@@ -17,6 +18,9 @@ NEVER: Final = 1 << 62
 #: Ranges of acknowledged octets that are kept apart; above, neighbours count as acknowledged by the later of their
 #: frames.  A bound of memory: 3 MiB.
 MOST_ACKNOWLEDGED: Final = 1 << 16
+#: Acknowledgement numbers that are remembered: a RST that answers what was under way has one of them.  In a capture of a
+#: closed socket, 81 RSTs answered what was sent within one window of 64 segments.
+MOST_ACKS: Final = 64
 _LOWEST = -NEVER
 _OLDER = 1 << 31
 
@@ -33,6 +37,7 @@ class PeerState:
     """
 
     __slots__ = (
+        "_acks",
         "_ends",
         "_frames",
         "_starts",
@@ -50,6 +55,8 @@ class PeerState:
         self.right_edge: int | None = None
         self.rcv_wnd: int | None = None
         self.ts_recent: int | None = None
+        #: The acknowledgement numbers sent last.
+        self._acks: deque[int] = deque(maxlen=MOST_ACKS)
         self._ts_time = 0
         # Ranges of octets, disjoint and ascending, and the frame that acknowledged each of them first.
         self._starts: list[int] = []
@@ -68,8 +75,13 @@ class PeerState:
         if before is not None and ack <= before:
             return False
         self.last_ack_sent = ack
+        self._acks.append(ack)
         self._insert(frame, _LOWEST if before is None else before, ack)
         return True
+
+    def has_sent_ack(self, ack: int) -> bool:
+        """Return True if a segment carried this SEG.ACK lately."""
+        return ack in self._acks
 
     def sack(self, frame: int, start: int, end: int) -> None:
         """Take a range that the receiver acknowledged selectively (RFC 2018 §3)."""
@@ -181,6 +193,7 @@ class PeerState:
             self.last_ack_sent -= origin
         if self.right_edge is not None:
             self.right_edge -= origin
+        self._acks = deque((ack - origin for ack in self._acks), MOST_ACKS)
         self._starts = [start - origin for start in self._starts]
         self._ends = [end - origin for end in self._ends]
 
