@@ -19,9 +19,12 @@ LOCATED_BY = ("start", "length", "marker", "scan")
 
 
 def rows(segments: Iterable[Segment], as_placed: bool = False) -> list[dict[str, Any]]:
-    """Rows in the order of connection, direction, offset; `as_placed`: as they became final, with `final_frame`."""
+    """Rows in the order of connection, direction, offset; `as_placed`: as they became final, with `final_frame`.
+
+    A row as placed has the delivered_frame that was known with it.
+    """
     receiver = Receiver()
-    told: list[tuple[int, MPAConnection, int, FPDUReader, LocatedFPDU]] = []
+    told: list[tuple[int, MPAConnection, int, FPDUReader, LocatedFPDU, int]] = []
     frame = 0
     for seg in segments:
         frame = seg.frame
@@ -32,8 +35,9 @@ def rows(segments: Iterable[Segment], as_placed: bool = False) -> list[dict[str,
     if as_placed:
         told += [(frame, mpa, d, *one) for mpa in connections for d in (0, 1) for one in take(mpa.readers[d])]
         return [
-            row(connections.index(mpa), mpa, d, reader, fpdu, 0) | {"final_frame": final}
-            for final, mpa, d, reader, fpdu in told
+            row(connections.index(mpa), mpa, d, reader, fpdu, delivered) | {"final_frame": final}
+            for final, mpa, d, reader, fpdu, delivered in told
+            if not reader.replaced
         ]
     return [
         row(number, mpa, d, reader, fpdu, delivered)
@@ -51,12 +55,14 @@ def offset_of(passed: tuple[LocatedFPDU | Gap, int]) -> int:
     return passed[0].offset if isinstance(passed[0], LocatedFPDU) else passed[0].start
 
 
-def take(reader: FPDUReader | None) -> Iterator[tuple[FPDUReader, LocatedFPDU]]:
-    """Take the FPDUs that became final."""
+def take(reader: FPDUReader | None) -> Iterator[tuple[FPDUReader, LocatedFPDU, int]]:
+    """Take the FPDUs that became final, each with its delivered frame, 0 if that is not known yet."""
     if reader is not None:
         final, reader.final = reader.final, []
+        passed, reader.passed = reader.passed, []
+        delivered = {fpdu.offset: frame for fpdu, frame in passed if isinstance(fpdu, LocatedFPDU)}
         for fpdu in final:
-            yield reader, fpdu
+            yield reader, fpdu, delivered.get(fpdu.offset, 0)
 
 
 def row(
