@@ -85,7 +85,7 @@ add = $(BIN)/python -c 'from importlib.metadata import requires; print(*(one.par
 	cases atheris sanitize clean
 
 help: ## what this Makefile makes
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z -]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FPDUs
 	@# status 1: the capture was read, and there is an error in it
@@ -123,7 +123,7 @@ test-latest: ## make test with the newest versions of everything, in build/lates
 	rm -rf build/latest
 	$(MAKE) --no-print-directory test LOCK= VENV=build/latest
 
-test-oldest test-newest: $(INSTALLED_TEST) ## the command and the layers with the oldest (newest) versions that are declared and Python
+test-oldest test-newest: $(INSTALLED_TEST) ## the command and the layers with the oldest or newest versions and Python
 	$(PIP) install --quiet uv
 	$(BIN)/python -m scripts.try_versions $(@:test-%=%)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from tests.conftest import SHARED
 
-assert SHARED is not None
+assert SHARED is not None, "SCAPY_MPA_SHARED names no folder"
 TEXTS = {
     "culley-02": SHARED / "seeds" / "004_8b41d5246a5da8f0.txt",
     "rddp-01": SHARED / "seeds" / "001_64875508a18348ff.txt",
