@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose hypothesis's profile before the tests are imported, which say their `examples` by it."""
+    # Tests send SIGINT, which a shell without job control has all ignore that it starts in the background.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("sampled", settings.get_profile(PROFILE), max_examples=EXAMPLES)
     settings.load_profile("sampled" if is_sampled(config) else PROFILE)
 
