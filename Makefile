@@ -1,10 +1,15 @@
 # make demo, make test and make benchmark work on a fresh checkout; `make help` lists them.
 #
 # They put what they need into a virtual environment, .venv (VENV=... for another place), made by python3
-# (PYTHON=... for another interpreter, 3.10 or later). What Debian must provide is installed if root runs make.
+# (PYTHON=... for another interpreter, 3.10 or later), in the versions of requirements.lock (LOCK= for the newest).
+# What Debian must provide is installed if root runs make.
 
 VENV ?= .venv
 PYTHON ?= python3
+LOCK ?= requirements.lock
+# pip obeys them in builds too: before 25.3 the first, since then the second.
+export PIP_CONSTRAINT := $(LOCK)
+export PIP_BUILD_CONSTRAINT := $(LOCK)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST_ARGS ?= --numprocesses auto
@@ -25,6 +30,8 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_DOCS := $(VENV)/.installed-docs
 IS_COMPILED := $(BIN)/python -c 'import sys; from scapy_mpa.compiled import is_compiled; sys.exit(not is_compiled())'
+
+BUILD_REQUIRES := sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | tr , '\n' | tr -d '" '
 
 SANITIZED := build/sanitized
 SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
@@ -74,10 +81,11 @@ add = $(BIN)/python -c 'from importlib.metadata import requires; print(*(one.par
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-scapy lint docs dist benchmark fuzz cases atheris sanitize clean
+.PHONY: help demo test test-sample test-all test-every test-latest test-oldest test-newest lint lock docs dist benchmark fuzz \
+	cases atheris sanitize clean
 
 help: ## what this Makefile makes
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z -]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FPDUs
 	@# status 1: the capture was read, and there is an error in it
@@ -85,32 +93,49 @@ demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FP
 	@echo
 	$(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap | head -n 12
 
-test: lint ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
+# $(call timed,targets) says what is done, SAYS, and at the end how long it took.
+define timed
+@echo "make $@: $(SAYS)"; \
+begin=$$(date +%s); status=0; \
+$(MAKE) --no-print-directory $(1) || status=$$?; \
+echo "make $@: $$([ $$status = 0 ] && echo done || echo FAILED) after $$(( $$(date +%s) - begin )) s"; \
+exit $$status
+endef
+
+test: SAYS = $(VENV) gets the versions of $(or $(LOCK),today); then ruff, mypy and a sample of the tests run
+test: ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
+	$(call timed,test-sample)
+
+test-sample: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	@# What counts lines counts those of the source; where nothing is compiled, it has run.
 	! $(IS_COMPILED) || SCAPY_MPA_PURE=1 $(BIN)/python -m pytest -m uncompiled $(PYTEST_ARGS)
 
-test-all: lint $(INSTALLED_DOCS) ## ruff, mypy, then every case of every test: compiled, and with its coverage uncompiled
+test-all: SAYS = ruff, mypy and every case of every test run; then some with the oldest and with the newest versions
+test-all: ## ruff, mypy, every case of every test, compiled and with its coverage uncompiled; test-oldest and test-newest
+	$(call timed,test-every test-oldest test-newest)
+
+test-every: lint $(INSTALLED_DOCS)
 	! $(IS_COMPILED) || $(BIN)/python -m pytest --all $(PYTEST_ARGS)
 	SCAPY_MPA_PURE=1 $(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
 
-# Oldest and others that are supported; `make test` has the newest. What is installed beside Scapy is that of the project.
-SCAPY_VERSIONS ?= 2.6.1 2.7.0
-test-scapy: $(INSTALLED_TEST) ## the tests of the Scapy layers with other releases of Scapy (SCAPY_VERSIONS="2.6.1 2.7.0")
-	@for version in $(SCAPY_VERSIONS); do \
-		echo "Scapy $$version"; \
-		other=build/scapy-$$version; \
-		$(PYTHON) -m venv $$other && $$other/bin/python -m pip install --quiet scapy==$$version || exit 1; \
-		$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
-			> $$($$other/bin/python -c 'import site; print(site.getsitepackages()[0])')/project.pth; \
-		$$other/bin/python -c "import scapy; assert scapy.__version__ == '$$version', scapy.__version__" || exit 1; \
-		$$other/bin/python -m pytest --numprocesses 0 tests/layers $(PYTEST_ARGS) || exit 1; \
-	done
+test-latest: ## make test with the newest versions of everything, in build/latest
+	rm -rf build/latest
+	$(MAKE) --no-print-directory test LOCK= VENV=build/latest
+
+test-oldest test-newest: $(INSTALLED_TEST) ## the command and the layers with the oldest or newest versions and Python
+	$(PIP) install --quiet uv
+	$(BIN)/python -m scripts.try_versions $(@:test-%=%)
 
 lint: $(INSTALLED_TEST) ## ruff and mypy alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lock: $(CREATED) ## write requirements.lock anew: the newest versions that pyproject.toml permits, for each Python
+	PIP_CONSTRAINT= $(PIP) install --quiet --upgrade uv
+	$(BUILD_REQUIRES) | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-emit-index-url \
+		--custom-compile-command "make lock" --extra dev pyproject.toml - --output-file requirements.lock
 
 docs: $(INSTALLED_DOCS) ## build the documentation as a site, build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -122,7 +147,8 @@ dist: $(INSTALLED) ## build sdist and wheel into dist/, check them, and run both
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python -m scripts.check_dist dist
+	@# What others install knows of no lock.
+	env -u PIP_CONSTRAINT -u PIP_BUILD_CONSTRAINT $(BIN)/python -m scripts.check_dist dist
 
 benchmark: $(INSTALLED_TEST) ## measure every number the documentation states
 	$(BIN)/python scripts/benchmark.py
@@ -142,7 +168,7 @@ atheris: $(INSTALLED_TEST) ## let coverage guide the search for captures that br
 
 sanitize: $(INSTALLED_TEST) ## 100,000 mutated captures under ASAN and UBSAN (SANITIZE_ARGS="--count 2000")
 	@# Here setup.py runs without pip, which would bring what building needs.
-	sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | tr -d , | xargs $(PIP) install --quiet
+	$(BUILD_REQUIRES) | xargs $(PIP) install --quiet
 	SCAPY_MPA_CFLAGS="$(SANITIZERS)" $(BIN)/python setup.py -q build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
 	@for folder in scripts tests pcaps; do ln -sfn $(CURDIR)/$$folder $(SANITIZED)/lib/$$folder; done
 	cd $(SANITIZED)/lib && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
@@ -161,12 +187,12 @@ $(CREATED):
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(INSTALLED): pyproject.toml $(HOT) $(CREATED)
+$(INSTALLED): pyproject.toml $(LOCK) $(HOT) $(CREATED)
 	$(provide_compiler)
 	$(PIP) install --quiet $(EDITABLE) .
 	@touch $@
 
-$(INSTALLED_TEST): pyproject.toml $(HOT) $(CREATED)
+$(INSTALLED_TEST): pyproject.toml $(LOCK) $(HOT) $(CREATED)
 	$(provide_compiler)
 	$(call provide,command -v tshark,tshark)
 	$(call provide,command -v ip,iproute2)
@@ -176,6 +202,6 @@ $(INSTALLED_TEST): pyproject.toml $(HOT) $(CREATED)
 	$(PIP) install --quiet $(EDITABLE) '.[test]'
 	@touch $(INSTALLED) $@
 
-$(INSTALLED_DOCS): pyproject.toml $(INSTALLED)
+$(INSTALLED_DOCS): pyproject.toml $(LOCK) $(INSTALLED)
 	$(call add,docs)
 	@touch $@

@@ -4,8 +4,8 @@
     python scripts/crosscheck_captures.py                   # the captures that are shipped
     python scripts/crosscheck_captures.py FOLDER...         # all captures of other folders
 
-Beside a capture NAME.pcap, NAME.fpdus.jsonl has one line for each FPDU that is to be found, if that is known. Exit
-status 1 if there is a difference that nothing explains.
+Beside a capture NAME.pcap, NAME.fpdus.jsonl has one line for each FPDU that is to be found, if that is known; both may
+be compressed by zstd (.zst). Exit status 1 if there is a difference that nothing explains.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import click
+import zstandard
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout, wherever the command is run
@@ -30,8 +31,8 @@ def main(folders: tuple[Path, ...]) -> None:
     click.echo("| --- | ---: | ---: | ---: | ---: | --- | ---: |")
     for capture in sorted(path for folder in folders or (ROOT / "pcaps",) for path in folder.glob("*.pcap*")):
         result = crosscheck(capture)
-        truth = capture.with_name(f"{capture.stem}.fpdus.jsonl")
-        known = str(len(truth.read_text().splitlines())) if truth.exists() else "-"
+        name = capture.name.partition(".")[0]
+        known = next((str(lines_of(path)) for path in capture.parent.glob(f"{name}.fpdus.jsonl*")), "-")
         why: dict[str, int] = {}
         for (_, limit), count in result.counts.items():
             if limit is not None:
@@ -39,10 +40,16 @@ def main(folders: tuple[Path, ...]) -> None:
         told = ", ".join(f"{count} {limit}" for limit, count in sorted(why.items(), key=lambda one: -one[1]))
         unexplained += result.unexplained
         click.echo(
-            f"| {capture.stem} | {known} | {result.wireshark} | {result.ours} | {result.agreed} | {told} "
+            f"| {name} | {known} | {result.wireshark} | {result.ours} | {result.agreed} | {told} "
             f"| {result.unexplained} |"
         )
     sys.exit(1 if unexplained else 0)
+
+
+def lines_of(path: Path) -> int:
+    """Count the lines of a file, which zstd may have compressed."""
+    with zstandard.open(path, "rb") if path.suffix == ".zst" else path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 if __name__ == "__main__":

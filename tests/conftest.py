@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
+from zstandard import ZstdDecompressor
 
 from scapy_mpa.compiled import PURE, is_compiled
 from tests.sampling import EXAMPLES, sample
@@ -21,8 +23,12 @@ from tests.sampling import EXAMPLES, sample
 REPO = Path(__file__).resolve().parent.parent
 PCAPS = REPO / "pcaps"
 
-# More and larger captures may lie beside the checkout: used if they are there, not needed.
-MORE_CAPTURES = REPO.parent / "shared" / "captures"
+#: Where the files that are compressed in pcaps/ lie as they were: Scapy, for one, reads nothing compressed.
+UNPACKED = REPO / "build" / "pcaps"
+
+#: What the specifications say is compared with their texts where this folder is named; nothing else outside is read.
+SHARED = Path(os.environ["SCAPY_MPA_SHARED"]).resolve() if os.environ.get("SCAPY_MPA_SHARED") else None
+collect_ignore = [] if SHARED else ["rules/test_specifications.py"]
 
 #: Tests, by how their ids begin, in which lines are not counted: that takes longer than the tests, and others run the
 #: same lines.
@@ -54,6 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose hypothesis's profile before the tests are imported, which say their `examples` by it."""
+    # Tests send SIGINT, which a shell without job control has all ignore that it starts in the background.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("sampled", settings.get_profile(PROFILE), max_examples=EXAMPLES)
     settings.load_profile("sampled" if is_sampled(config) else PROFILE)
 
@@ -96,16 +105,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item in kept]
 
 
-def captures(*, with_truth: bool = False) -> list[Path]:
-    """Every capture at hand, by name, of two of one name that in pcaps/; with a truth beside it, if asked.
+def unpack() -> None:
+    """Decompress to UNPACKED what is new in pcaps/; several processes may do so at a time."""
+    UNPACKED.mkdir(parents=True, exist_ok=True)
+    for path in PCAPS.glob("*.zst"):
+        unpacked = UNPACKED / path.stem
+        if not unpacked.exists() or unpacked.stat().st_mtime < path.stat().st_mtime:
+            partial = unpacked.with_name(f".{path.stem}.{os.getpid()}")
+            with path.open("rb") as packed, partial.open("wb") as file:
+                ZstdDecompressor().copy_stream(packed, file)
+            partial.replace(unpacked)
 
-    Those of pcaps/ that are compressed are left out: what reads them is tested by itself.
-    """
-    by_name: dict[str, Path] = {}
-    for folder in (MORE_CAPTURES, PCAPS):
-        by_name.update({path.stem: path for path in folder.glob("*.pcap*") if path.suffix != ".zst"})
-    paths = [path for _, path in sorted(by_name.items())]
+
+unpack()
+
+
+def captures(*, with_truth: bool = False) -> list[Path]:
+    """Return the captures of pcaps/ by name, decompressed; those with a truth beside them, if asked."""
+    found = (path for folder in (PCAPS, UNPACKED) for path in folder.glob("*.pcap"))
+    paths = sorted(found, key=lambda path: path.stem)
     return [path for path in paths if truth_path(path).exists()] if with_truth else paths
+
+
+def named(name: str) -> Path:
+    """Return the path of the capture NAME of pcaps/, decompressed."""
+    return next(path for path in captures() if path.stem == name)
 
 
 def truth_path(capture: Path) -> Path:
@@ -120,12 +144,5 @@ def truth(capture: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def pcap() -> Callable[[str], Path]:
-    """``pcap("siw-rping")`` is the path of that capture; the test skips if it is not at hand."""
-
-    def find(name: str) -> Path:
-        for folder in (PCAPS, MORE_CAPTURES):
-            if (path := folder / f"{name}.pcap").exists():
-                return path
-        pytest.skip(f"{name}.pcap is not at hand")
-
-    return find
+    """``pcap("siw-rping")`` is the path of that capture."""
+    return named

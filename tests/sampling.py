@@ -81,4 +81,4 @@ def sample(test: str, cases: Sequence[Case], seed: int) -> list[Case]:
 
 def examples(count: int) -> int:
     """`max_examples` of a property that `--all` gives `count` examples."""
-    return max(1, count * settings().max_examples // 100)
+    return max(1, count * int(settings().max_examples) // 100)

@@ -16,7 +16,7 @@ from scapy_mpa.capture.streams import Streams
 from scapy_mpa.cli.cluster import cluster_of
 from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.progress import progress_of
-from scapy_mpa.cli.types import Word
+from scapy_mpa.cli.types import ParamType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
@@ -44,7 +44,7 @@ _SECOND = 1_000_000_000
 _Decorator: TypeAlias = Callable[[Callable[..., int]], Callable[..., int]]
 
 
-class FrameRange(click.ParamType[tuple[int, int | None]]):
+class FrameRange(ParamType[tuple[int, int | None]]):
     """``A-B``, ``A-``, ``-B`` or ``A``: numbers of frames, from 1."""
 
     name = "frames"
@@ -65,7 +65,7 @@ class FrameRange(click.ParamType[tuple[int, int | None]]):
         return frames
 
 
-class Host(click.ParamType[bytes]):
+class Host(ParamType[bytes]):
     """An IP address, as its octets."""
 
     name = "address"
@@ -89,7 +89,7 @@ class Host(click.ParamType[bytes]):
             self.fail(f"{value!r} is not an IP address", param, ctx)
 
 
-class Time(click.ParamType[int]):
+class Time(ParamType[int]):
     """A moment: seconds since the epoch, or a date and time as ISO 8601 has it, of UTC unless it says another zone."""
 
     name = "time"
@@ -113,7 +113,7 @@ class Time(click.ParamType[int]):
         return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 1000
 
 
-class StreamOf(click.ParamType["tuple[Direction, str]"]):
+class StreamOf(ParamType["tuple[Direction, str]"]):
     """``initiator=FILE`` or ``responder=FILE``."""
 
     name = "stream"

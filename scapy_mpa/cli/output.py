@@ -44,6 +44,8 @@ def check_output(captures: Sequence[str], output: str, *, again: str = "") -> No
 
 def check_folder_of(output: str) -> None:
     """Raise :class:`click.UsageError` for a file that cannot be made, before anything is done to fill it."""
+    if os.path.exists(output) and not os.path.isfile(output) and os.access(output, os.W_OK):
+        return  # A device is written in place, whoever may write into its folder.
     folder = os.path.dirname(os.path.abspath(output))
     if not os.path.isdir(folder):
         raise click.UsageError(f"{printable(output)}: there is no folder {printable(folder)}")

@@ -13,7 +13,7 @@ from scapy_mpa.cli.lines import print_lines, terminal_width
 from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_damage
 from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.cli.progress import end_progress
-from scapy_mpa.cli.types import Word
+from scapy_mpa.cli.types import ParamType, Word
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.blocks import in_blocks
 from scapy_mpa.tcp.half import Direction
@@ -27,7 +27,7 @@ class FPDUNumber(NamedTuple):
     number: int
 
 
-class _FPDUType(click.ParamType[FPDUNumber]):
+class _FPDUType(ParamType[FPDUNumber]):
     name = "fpdu"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FPDUNumber:

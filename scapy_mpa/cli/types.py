@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,16 @@ from scapy_mpa.system.names import printable
 _MOST_BUFFER = 1 << 30
 #: Octets of the longest file that is sent: they are held several times over, in hexadecimal too.
 _MOST_OCTETS = 1 << 26
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """click's, with which one can write ``ParamType[str]``: click itself permits that from 8.4 on."""
+
+        def __class_getitem__(cls, _: Any) -> type:
+            return cls
 
 
 class Word(click.Choice[str]):
@@ -28,7 +38,7 @@ class Word(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-class Begun(click.ParamType[str]):
+class Begun(ParamType[str]):
     """A word of which the beginning is enough, where the words are known once they are needed."""
 
     name = "word"
@@ -43,7 +53,7 @@ class Begun(click.ParamType[str]):
         return like[0] if len(like) == 1 and value not in words else str(value)
 
 
-class STagType(click.ParamType[int]):
+class STagType(ParamType[int]):
     """An STag, decimal or, with 0x, hexadecimal."""
 
     name = "stag"
@@ -61,7 +71,7 @@ class STagType(click.ParamType[int]):
         return stag
 
 
-class BufferType(click.ParamType[tuple[int, int, int]]):
+class BufferType(ParamType[tuple[int, int, int]]):
     """``STAG,TO,OCTETS``: a tagged buffer."""
 
     name = "buffer"
@@ -81,7 +91,7 @@ class BufferType(click.ParamType[tuple[int, int, int]]):
         return STagType().convert(value.partition(",")[0], param, ctx), to, octets
 
 
-class OctetsType(click.ParamType[bytes]):
+class OctetsType(ParamType[bytes]):
     """Octets: a text, ``hex:`` and digits, or ``@`` and the name of a file."""
 
     name = "octets"

@@ -17,11 +17,11 @@ import pytest
 
 from scapy_mpa import analyze
 from tests.capture.convert import COMPRESSED, FORMATS, LINKS, recorded, rotated
-from tests.conftest import MORE_CAPTURES, PCAPS, truth, truth_path
+from tests.conftest import PCAPS, captures, truth, truth_path
 
 SHIPPED = sorted(PCAPS.glob("*.pcap"))
-#: Others that lie beside the checkout take one way, each another.
-MORE = sorted(path for path in MORE_CAPTURES.glob("*.pcap") if not (PCAPS / path.name).exists())
+#: The larger ones take one way, each another.
+MORE = [path for path in captures() if path.parent != PCAPS]
 PLAIN = FORMATS["pcap, nanoseconds, big-endian"]
 
 

@@ -64,7 +64,7 @@ def test_how_a_program_crashes_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path
     guilty = capture_of(cases[1])[40:80]
     (tmp_path / "octets").write_bytes(guilty)
     for does, said in (
-        ("kill -SEGV $$", "signal 11"),
+        ("ulimit -c 0; kill -SEGV $$", "signal 11"),
         ("echo 'x.c:1: assertion failed' >&2; exit 1", "assertion failed"),
         ("echo '[Dissector bug, protocol MPA]'", "Dissector bug"),
     ):

@@ -151,7 +151,7 @@ def test_held_is_drawn_as_it_is_counted() -> None:
         # What coincides is one curve.
         curves = {tuple(subject.buffers(direction).series[way]): found.held[way].peak for way in WAYS}
         kept = list(curves.values())
-        assert [max(line.get_ydata()) for line in lines] == kept  # type: ignore[arg-type, type-var]
+        assert [max(line.get_ydata()) for line in lines] == kept
         for peak in kept:
             assert f": {peak:,} octets" in axes.get_title(loc="left")
     upper, lower = figure.axes
@@ -177,7 +177,7 @@ def test_reads_are_those_of_the_messages() -> None:
         most = messages.messages[0].halves[1].requests.under_way.most
         answered = [row for row in messages if row.message == "RDMA Read Request" and row.answer is not None]
     upper, lower = figure.axes
-    assert max(upper.get_lines()[0].get_ydata()) == most  # type: ignore[arg-type, type-var]
+    assert max(upper.get_lines()[0].get_ydata()) == most
     latencies = [one.answer.latency_ns / 1000 for one in answered if one.answer is not None]
     assert lower.get_lines()[0].get_ydata() == pytest.approx(latencies)
     assert "the Initiator's IRD = the Responder's ORD = 1" in texts(svg_of(figure))

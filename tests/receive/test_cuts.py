@@ -16,7 +16,7 @@ import pytest
 from scapy_mpa import Report, Selection, analyze, iter_fpdus
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.report.half import DIRECTIONS
-from tests.conftest import MORE_CAPTURES, PCAPS, truth
+from tests.conftest import named, truth
 from tests.receive import midstream
 from tests.receive.cases import follow
 from tests.receive.midstream import Half, Part, Row, Whole
@@ -42,18 +42,11 @@ def whole(path: Path) -> Whole:
     return Whole(path.read_bytes())
 
 
-def find(name: str) -> Path | None:
-    paths = [folder / f"{name}.pcap" for folder in (PCAPS, MORE_CAPTURES)]
-    return next((path for path in paths if path.exists()), None)
-
-
 def cuts(steps: dict[str, int]) -> list[Any]:
-    """Each capture at hand, after each `step` frames; where that is amid a startup phase, just behind it."""
+    """Each capture, after each `step` frames; where that is amid a startup phase, just behind it."""
     found: dict[str, Any] = {}
     for name, step in steps.items():
-        path = find(name)
-        if path is None:
-            continue
+        path = named(name)
         capture = whole(path)
         started = min(frames[-1] for frames in capture.startup().values())
         for cut in [started, *range(step, len(capture.records), step), *MORE_CUTS.get(name, ())]:
@@ -65,12 +58,10 @@ def cuts(steps: dict[str, int]) -> list[Any]:
 
 
 def losses(names: tuple[str, ...], parts: tuple[float, ...] = (0.3, 0.5, 0.7)) -> list[Any]:
-    """Each capture at hand without one data segment, and without three in a row, at several places."""
+    """Each capture without one data segment, and without three in a row, at several places."""
     found = []
     for name in names:
-        path = find(name)
-        if path is None:
-            continue
+        path = named(name)
         capture = whole(path)
         started = max(frames[-1] for frames in capture.startup().values())
         data = [p.frame for p in capture.packets if len(p.payload) > 1 and p.frame > started]
@@ -144,9 +135,7 @@ def judge(part: Part, truths: list[list[Row]]) -> Report:
 def test_the_oracle_agrees_with_the_truth_where_nothing_is_missing() -> None:
     """Frames and the formulas of placement, read off the packets without the receiver."""
     for name in (*MARKERS, *CRC_ONLY, *NEITHER):
-        path = find(name)
-        if path is None:
-            continue
+        path = named(name)
         rows = truth(path)
         told = []
         for connection in midstream.connections(whole(path).after(0), midstream.halves_of(path)):
@@ -205,9 +194,7 @@ def test_a_few_frames_with_markers(path: Path, cut: int, frames: int) -> None:
 @pytest.mark.parametrize("every", [7, 40])
 @pytest.mark.parametrize("name", ["markers-reordered", "markers-packed", "siw-crc-rping", "crc-only", "siw-crc-packed"])
 def test_begun_in_the_middle_and_full_of_holes(name: str, every: int) -> None:
-    path = find(name)
-    if path is None:
-        pytest.skip(f"{name} is not at hand")
+    path = named(name)
     cut = len(whole(path).records) // 3
     judge(whole(path).without(lambda frame: frame <= cut or frame % every == 0), midstream.halves_of(path))
 
@@ -215,8 +202,7 @@ def test_begun_in_the_middle_and_full_of_holes(name: str, every: int) -> None:
 @pytest.mark.parametrize("name", ["markers-reordered", "markers-packed", "siw-crc-rping", "siw-rping"])
 def test_it_matters_not_how_it_was_read(name: str) -> None:
     """All at once, segment by segment, in blocks that are let go of; and the order of placement."""
-    path = find(name)
-    assert path is not None
+    path = named(name)
     capture = whole(path)
     part = capture.after(len(capture.records) // 3)
     with Captures(io.BytesIO(part.octets)) as opened:
@@ -232,9 +218,7 @@ def test_it_matters_not_how_it_was_read(name: str) -> None:
 @pytest.mark.parametrize("name", ["markers-reordered", "markers-packed", "crc-only", "siw-crc-netem-read", "siw-rping"])
 def test_sequence_numbers_pass_zero(name: str, behind: int) -> None:
     """So many octets behind the first that is captured, in each half connection."""
-    path = find(name)
-    if path is None:
-        pytest.skip(f"{name} is not at hand")
+    path = named(name)
     capture = whole(path)
     cut = len(capture.records) // 3
     truths = []
@@ -251,8 +235,7 @@ def test_sequence_numbers_pass_zero(name: str, behind: int) -> None:
 @pytest.mark.parametrize("name", ["markers-packed", "siw-crc-rping", "siw-rping"])
 def test_the_same_ports_again_are_another_connection(name: str) -> None:
     """One that begins in the middle, and after it, between the same ends, one that begins with its SYN."""
-    path = find(name)
-    assert path is not None
+    path = named(name)
     capture = whole(path)
     cut = len(capture.records) // 3
     left = len(capture.records) - cut
@@ -276,8 +259,7 @@ def test_the_same_ports_again_are_another_connection(name: str) -> None:
 @pytest.mark.parametrize("name", ["markers-aligned", "siw-crc-rping", "siw-rping"])
 def test_selected_frames_are_a_capture_that_begins_in_the_middle(name: str) -> None:
     """`--frames` does what cutting the file does, except that the frames keep their numbers."""
-    path = find(name)
-    assert path is not None
+    path = named(name)
     cut = len(whole(path).records) // 2
     shifted = []
     for rows in claimed(analyze(io.BytesIO(whole(path).after(cut).octets))).values():
@@ -292,9 +274,7 @@ def test_selected_frames_are_a_capture_that_begins_in_the_middle(name: str) -> N
 
 @pytest.mark.parametrize(("name", "crc"), [("siw-midstream-crc", "good"), ("siw-midstream", "unchecked")])
 def test_recorded_in_the_middle(name: str, crc: str) -> None:
-    path = find(name)
-    if path is None:
-        pytest.skip(f"{name} is not at hand")
+    path = named(name)
     report = analyze(path)
     rows = [row for rows in claimed(report).values() for row in rows]
     assert all(connection.inferred for connection in report.connections)

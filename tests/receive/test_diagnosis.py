@@ -27,7 +27,7 @@ from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.limits import DEFAULT_LIMITS
-from tests.conftest import MORE_CAPTURES, PCAPS
+from tests.conftest import captures, named
 from tests.receive.cases import REPLY, REQUEST, A, Talk, started
 
 SCENARIOS = (
@@ -103,11 +103,7 @@ def rows(half: HalfConnection) -> list[dict[str, Any]]:
     ],
 )
 def test_real_captures(name: str, deviation: str, counts: tuple[int, int], code: int | None) -> None:
-    path = MORE_CAPTURES / f"{name}.pcap"
-    if not path.exists():
-        path = PCAPS / f"{name}.pcap"
-    if not path.exists():
-        pytest.skip("the capture is not here")
+    path = named(name)
     report = analyze(path)
     for (connection, direction, half), count in zip(halves(report), counts, strict=True):
         assert half.deviation == deviation
@@ -313,11 +309,11 @@ def _with_checksums(octets: bytes, checksum: bytes = b"\0\0", first: int = 24) -
 # --- senders that do nothing wrong ---
 
 
-@pytest.mark.parametrize("folder", [MORE_CAPTURES, PCAPS], ids=["shared", "pcaps"])
-def test_no_diagnosis_in_captures_of_others(folder: Path) -> None:
-    for path in sorted(folder.glob("*.pcap")):
-        if not path.stem.startswith("faulty-"):
-            assert [half.deviation for _, _, half in halves(analyze(path, fpdus=False)) if half.deviation] == [], path
+@pytest.mark.parametrize(
+    "path", [path for path in captures() if not path.stem.startswith("faulty-")], ids=lambda path: path.stem
+)
+def test_no_diagnosis_in_captures_of_others(path: Path) -> None:
+    assert [half.deviation for _, _, half in halves(analyze(path, fpdus=False)) if half.deviation] == []
 
 
 IMPAIRED = [*((kind,) for kind in IMPAIRMENTS), ("lose:retransmit=false",), ("corrupt:probability=0.3",)]

@@ -25,11 +25,11 @@ from scapy_mpa.report.half import DIRECTIONS, HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import tracks
 from scapy_mpa.tcp.half import Direction
-from tests.conftest import MORE_CAPTURES, PCAPS
+from tests.conftest import PCAPS, named
 from tests.report.test_formats import SCHEMAS, _closed
 
 REORDERED = PCAPS / "markers-reordered.pcap"
-LOSSY = MORE_CAPTURES / "markers-lossy.pcap"
+LOSSY = named("markers-lossy")
 #: Scenarios with Markers both ways, and without.
 MARKED = ("middlebox", "packing-dynamic-mulpdu", "a4-combined-late")
 PLAIN = ("stack-siw-crc", "neither-markers-nor-crc", "stack-iw-cxgb4")
@@ -123,7 +123,7 @@ def check_directly(source: Any, report: Report) -> None:
             assert held.octet_ns / 1e9 == pytest.approx(integral), (direction, way)
 
 
-@pytest.mark.parametrize("path", [path for path in (REORDERED, LOSSY) if path.exists()], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [REORDERED, LOSSY], ids=lambda path: path.stem)
 def test_octets_held_are_those_of_fpdus_and_frames(path: Path) -> None:
     check_directly(path, analyze(path))
 
@@ -175,7 +175,7 @@ def test_markers_never_cost_octets(name: str, seed: int, impairments: tuple[str,
     check_order(crafted(name, impairments, seed)[0])
 
 
-@pytest.mark.parametrize("path", [path for path in (REORDERED, LOSSY) if path.exists()], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [REORDERED, LOSSY], ids=lambda path: path.stem)
 def test_markers_save_what_they_save(path: Path) -> None:
     for found in buffers_of(analyze(path)).values():
         order, length, marker = (found.held[way] for way in ("order", "length", "marker"))

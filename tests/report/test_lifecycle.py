@@ -19,13 +19,11 @@ from scapy_mpa.report.text import report_lines
 from scapy_mpa.report.verdict import CAUSES, StatedLimit, verdict
 from tests.conftest import PCAPS, captures
 
-AT_HAND = {path.stem: path for path in captures()}
+CAPTURES = {path.stem: path for path in captures()}
 
-#: FIN and RST of each TCP stream as tshark sees them, for the captures that are shipped and others if they are at hand.
+#: FIN and RST of each TCP stream as tshark sees them.
 ENDINGS: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in (Path(__file__).with_name("endings.jsonl")).read_text(encoding="utf-8").splitlines()
-    if json.loads(line)["capture"].removesuffix(".pcap") in AT_HAND
+    json.loads(line) for line in (Path(__file__).with_name("endings.jsonl")).read_text(encoding="utf-8").splitlines()
 ]
 
 
@@ -46,7 +44,7 @@ def sides(connection: Connection) -> dict[str, str]:
 @pytest.mark.parametrize("name", sorted({ending["capture"] for ending in ENDINGS}))
 def test_fin_and_rst_are_those_of_tshark(name: str) -> None:
     told = []
-    for connection in analyze(AT_HAND[name.removesuffix(".pcap")], fpdus=False).connections:
+    for connection in analyze(CAPTURES[name.removesuffix(".pcap")], fpdus=False).connections:
         life = connection.as_dict()["lifecycle"]
         fins = [
             (life["closed_frame"][side], who)
@@ -131,16 +129,16 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in SENTENCES if name in AT_HAND])
+@pytest.mark.parametrize("name", SENTENCES)
 def test_a_capture_says_what_happened(name: str) -> None:
-    report = analyze(AT_HAND[name], fpdus=False)
+    report = analyze(CAPTURES[name], fpdus=False)
     assert [connection.verdict for connection in report.connections] == SENTENCES[name]
 
 
-@pytest.mark.parametrize("name", [name for name in AT_HAND if name not in SENTENCES])
+@pytest.mark.parametrize("name", [name for name in CAPTURES if name not in SENTENCES])
 def test_all_others_were_closed_in_order(name: str) -> None:
     """Both sides sent FIN, one after the other, and everything was acknowledged."""
-    for connection in analyze(AT_HAND[name], fpdus=False).connections:
+    for connection in analyze(CAPTURES[name], fpdus=False).connections:
         life = connection.as_dict()["lifecycle"]
         if name == "siw-midstream-crc":
             assert life["ended"] == "open"

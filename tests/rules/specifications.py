@@ -1,4 +1,4 @@
-"""The requirement words of the specifications, taken from their texts, which lie beside the checkout.
+"""The requirement words of the specifications, taken from their texts in the folder that SCAPY_MPA_SHARED names.
 
 The texts differ in layout, so headings are found by what the table of contents says (the one of culley-02 has no
 numbers: there a heading is a line whose number can follow that of the heading before it).
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.conftest import REPO
+from tests.conftest import SHARED
 
-SHARED = REPO.parent / "shared"
+assert SHARED is not None, "SCAPY_MPA_SHARED names no folder"
 TEXTS = {
     "culley-02": SHARED / "seeds" / "004_8b41d5246a5da8f0.txt",
     "rddp-01": SHARED / "seeds" / "001_64875508a18348ff.txt",

@@ -1,6 +1,6 @@
 """Real captures and scenarios raise what is wrong in them, and nothing else of severity warning or error.
 
-The table stands beside the one in shared/captures/README.md, "What is wrong in them", whose words the rules put in ids.
+The table is the column "what is wrong with it" of pcaps/README.md, in the ids of rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.report.analysis import PlacedFPDUs
 from tests.conftest import PCAPS, captures
 
-AT_HAND = {path.stem: path for path in captures()}
+CAPTURES = {path.stem: path for path in captures()}
 
 #: (rule, severity, connection, direction, count, first frame)
 Row = tuple[str, str, int, str, int, int]
@@ -89,7 +89,7 @@ NOTED: dict[str, set[tuple[str, str | None]]] = {
     "siw-three-in-a-row": {("attack-buffer", "initiator")},
 }  # fmt: skip
 
-NAMES = [name for name in AT_HAND if name not in FAULTY]
+NAMES = [name for name in CAPTURES if name not in FAULTY]
 
 
 def graves(report: Any) -> set[Row]:
@@ -103,17 +103,17 @@ def graves(report: Any) -> set[Row]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_capture_is_as_its_readme_says(name: str) -> None:
-    assert graves(analyze(AT_HAND[name], fpdus=False)) == WRONG.get(name, set())
+    assert graves(analyze(CAPTURES[name], fpdus=False)) == WRONG.get(name, set())
 
 
-@pytest.mark.parametrize("name", [name for name in FAULTY if name in AT_HAND])
+@pytest.mark.parametrize("name", FAULTY)
 def test_a_deviating_sender_does_not_hide_the_rest(name: str) -> None:
-    assert graves(analyze(AT_HAND[name], fpdus=False)) >= FAULTY[name]
+    assert graves(analyze(CAPTURES[name], fpdus=False)) >= FAULTY[name]
 
 
-@pytest.mark.parametrize("name", [name for name in NOTED if name in AT_HAND])
+@pytest.mark.parametrize("name", NOTED)
 def test_notes_are_few(name: str) -> None:
-    report = analyze(AT_HAND[name], fpdus=False)
+    report = analyze(CAPTURES[name], fpdus=False)
     notes = {(found.rule.id, found.direction) for found in report.all_findings() if found.severity == "note"}
     assert notes == NOTED[name]
 

@@ -21,7 +21,7 @@ from scapy_mpa.wireshark.notes import CaptureNotes
 from scripts.benchmark import write_capture
 from tests.capture.blocks import SIMPLE, capture_ng
 from tests.capture.convert import COMPRESSED, FORMATS, LINKS, recorded
-from tests.conftest import PCAPS, captures
+from tests.conftest import PCAPS, captures, named
 from tests.hostile.files import LAYOUTS, Case
 from tests.wireshark.tshark import fields, needs_tshark, tshark
 
@@ -122,9 +122,7 @@ def test_every_marker_is_told_of_and_where_it_points(tmp_path: Path) -> None:
 
 def test_parts_of_an_fpdu(tmp_path: Path) -> None:
     """An FPDU of several segments: where it begins, goes on and ends."""
-    capture = next((path for path in captures() if path.stem == "markers-lossy"), None)
-    if capture is None:
-        pytest.skip("markers-lossy.pcap is not at hand")
+    capture = named("markers-lossy")
     _, comments = without_our_comments(annotated(capture, tmp_path))
     record = next(r for r in analyze(capture).connections[0].responder.fpdus if len(r.frames) > 2)
     told = [

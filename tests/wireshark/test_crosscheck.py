@@ -35,7 +35,7 @@ LARGE = 330_000
 SMALL = [path for path in captures() if path.stat().st_size < LARGE]
 CRC_RPING = PCAPS / "siw-crc-rping.pcap"
 
-#: FPDUs that tshark 4.0.17 shows, as shared/captures/README.md counts them.
+#: FPDUs that tshark 4.0.17 shows, as was counted when they were recorded.
 FOUND_BY_TSHARK = {
     "markers-aligned": 120,
     "markers-packed": 0,

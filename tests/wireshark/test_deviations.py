@@ -20,18 +20,11 @@ from scapy_mpa.report.model import Report
 from scapy_mpa.wireshark import listener
 from scapy_mpa.wireshark.found import FoundFPDUs
 from scapy_mpa.wireshark.notes import CaptureNotes
-from tests.conftest import MORE_CAPTURES, PCAPS, REPO
+from tests.conftest import PCAPS, REPO, named
 from tests.receive.test_diagnosis import made
 
 SCENARIOS = ("rddp-01", "every-pad-and-marker-place", "crc-alone", "neither-markers-nor-crc", "stack-siw")
 FAULTY = ("faulty-fpduptr-and-spacing", "faulty-no-crc-field", "faulty-pad")
-
-
-def faulty(name: str) -> Path:
-    for folder in (MORE_CAPTURES, PCAPS):
-        if (folder / f"{name}.pcap").exists():
-            return folder / f"{name}.pcap"
-    pytest.skip("the capture is not here")
 
 
 def invoke(*arguments: object) -> Result:
@@ -80,7 +73,7 @@ def is_the_same(octets: bytes) -> bool:
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_real_captures(name: str) -> None:
-    assert is_the_same(faulty(name).read_bytes())
+    assert is_the_same(named(name).read_bytes())
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -151,7 +144,7 @@ def test_messages() -> None:
 
 def test_export(tmp_path: Path) -> None:
     for name, fpdus, is_written in (("faulty-pad", 9, True), ("faulty-fpduptr-and-spacing", 80, False)):
-        capture, out = faulty(name), tmp_path / "out.pcapng"
+        capture, out = named(name), tmp_path / "out.pcapng"
         assert f"{fpdus} ULPDUs" in invoke("export", capture, out).output
         said = invoke("export", "--strip-markers", capture, out).output
         assert ("left out" not in said) == is_written
@@ -159,7 +152,7 @@ def test_export(tmp_path: Path) -> None:
 
 
 def test_annotate(tmp_path: Path) -> None:
-    capture, out = faulty("faulty-fpduptr-and-spacing"), tmp_path / "out.pcapng"
+    capture, out = named("faulty-fpduptr-and-spacing"), tmp_path / "out.pcapng"
     invoke("annotate", capture, out)
     said = out.read_bytes()
     assert b"deviating) begins" in said and b"deviating-sender" in said
