@@ -130,22 +130,18 @@ class Dropped(NamedTuple):
 class Stray(NamedTuple):
     """A segment that came in the midst of a connection and fits another one, or none, on the same addresses and ports.
 
-    It lies ``ahead`` octets after what came next there, and ``after_start`` after the first octet of that connection,
-    None if its SYN was not captured.  ``is_in_window``: its receiver would have had room for it; ``is_earlier``: it
-    belongs to a connection that was closed before.
+    ``beginning`` are its first octets, ``checksum`` is RIGHT, WRONG or UNKNOWN; ``is_earlier``: it belongs to a
+    connection that was closed before.
     """
 
     frame: int
     time: int
     direction: int
     seq: int
-    ahead: int
-    after_start: int | None
     flags: int
     length: int
     beginning: bytes
     checksum: int
-    is_in_window: bool
     is_earlier: bool = False
 
 
@@ -169,14 +165,13 @@ class HalfStream:
         last_frame: the last frame, RSTs left out; ``last_time`` its time.
         resets: the RSTs of its sender, the first ones and the last.
         reset_count: how many there were.
-        dropped: segments without octets that its receiver dropped, the first MOST_RESETS.
         late: copies that differ from octets that had been read when they came.
         has_right_checksums: whether the checksum of its SYN was right: checksums are those of the wire.
         retransmissions: of the octets that the peer has not acknowledged, the first ones.
     """
 
     __slots__ = (
-        "_fins", "_recent", "believed", "copies", "dropped", "fin", "first_frame", "has_right_checksums", "highest",
+        "_dropped", "_fins", "_recent", "believed", "copies", "fin", "first_frame", "has_right_checksums", "highest",
         "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets", "retransmissions",
         "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
@@ -200,7 +195,7 @@ class HalfStream:
         self.last_frame = self.last_time = 0
         self.resets: list[Reset] = []
         self.reset_count = 0
-        self.dropped: list[Dropped] = []
+        self._dropped: list[Dropped] = []
         self.late: list[Rival] = []
         self.has_right_checksums = False
         self.retransmissions = Retransmissions()
@@ -287,6 +282,15 @@ class HalfStream:
         return any(fin < end for fin, _, _ in self._fins)
 
     @property
+    def dropped(self) -> list[Dropped]:
+        """The segments without octets that its receiver dropped, the first MOST_RESETS.
+
+        Only an ACK captured later, beyond which they lie, speaks against those beyond the window.
+        """
+        last = self.peer.last_frame
+        return [one for one in self._dropped if one.reason != DropReason.OVERWINDOW or one.frame < last]
+
+    @property
     def expected(self) -> int:
         """The offset that the receiver expects next, as far as octets were captured."""
         return max(self.copies.edge(self.needed), self.needed)
@@ -314,9 +318,9 @@ class HalfStream:
 
     def drop(self, seg: Segment, reason: DropReason, tsval: int | None) -> None:
         """Note a segment without octets that its receiver drops."""
-        if len(self.dropped) < MOST_RESETS:
+        if len(self._dropped) < MOST_RESETS:
             place = self.space.nearest(seg.seq)[1], self.expected
-            self.dropped.append(Dropped(seg.frame, seg.time, *place, seg.ack, seg.flags, reason, tsval))
+            self._dropped.append(Dropped(seg.frame, seg.time, *place, seg.ack, seg.flags, reason, tsval))
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
@@ -326,6 +330,11 @@ class HalfStream:
             # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
             if ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW):
                 self.copies.window_known = frame
+        for one in self._dropped:
+            if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
+                self.note_fin(one.offset, one.frame, one.time)
+                self._dropped.remove(one)
+                break
         if self._fins and ack == self.peer.last_ack_sent:
             self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
         return advanced
@@ -360,8 +369,8 @@ class HalfStream:
         self.resets = [
             one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self.resets
         ]
-        self.dropped = [
-            one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self.dropped
+        self._dropped = [
+            one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self._dropped
         ]
         self.late = [one.shifted(origin) for one in self.late]
         self._recent.shift(origin)
@@ -420,6 +429,9 @@ class Connection:
         half, other = self.halves[d], self.halves[1 - d]
         by_seq = half.misfit(seg.seq) if half.is_known else None
         by_ack = other.misfit(seg.ack) if other.is_known and seg.flags & ACK_FLAG else None
+        if by_seq is None and not seg.length and by_ack and other.start is not None and other.first_frame == NEVER:
+            # Between SYN and SYN-ACK, a challenge ACK is of an earlier connection (RFC 9293 §3.5.1, RFC 5961 §4).
+            return None
         if by_seq is None or by_ack is None:
             by_seq = by_ack = by_seq if by_ack is None else by_ack
             if by_seq is None or by_ack is None or by_seq > NEAR:
@@ -429,6 +441,11 @@ class Connection:
             return None
         # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
         return by_seq + by_ack + (0 if self.is_established else CLOSE)
+
+    def is_of_syn(self, seg: Segment, d: int) -> bool:
+        """Return True if a SYN has the number of one captured before, or acknowledges just that (RFC 9293 §3.5)."""
+        half, seq = (self.halves[1 - d], seg.ack) if seg.flags & ACK_FLAG else (self.halves[d], seg.seq + 1)
+        return half.start is not None and half.space.seq_of(half.start) == seq & SEQ_MASK
 
     def accept_syn(self, seg: Segment, d: int) -> bool:
         """Receive a SYN or SYN-ACK if it is this connection's (RFC 9293 §3.5)."""
@@ -506,7 +523,8 @@ class Connection:
             )  # fmt: skip
         if flags & FIN and half.has_right_checksums and checksum_of(seg) == WRONG:
             reason = DropReason.CHECKSUM
-        if flags & FIN and reason == DropReason.NONE and offset + length >= half.expected:
+        is_acked_fin = reason == DropReason.OVERWINDOW and half.peer.last_ack_sent == offset + length + 1
+        if flags & FIN and (reason == DropReason.NONE or is_acked_fin) and offset + length >= half.expected:
             half.note_fin(offset + length, frame, time)
         elif not length and (flags & FIN or reason not in (DropReason.NONE, DropReason.PAWS)):
             # The network brings acknowledgements out of order, too.
@@ -541,7 +559,8 @@ class Flow:
         if seg.flags & RST:
             return self._reset(seg, d)
         if seg.flags & SYN:
-            for connection in reversed(connections):
+            # One that has, or acknowledges, the very number of a SYN comes before those that are near.
+            for connection in sorted(connections[::-1], key=lambda one: not one.is_of_syn(seg, d)):
                 if connection.accept_syn(seg, d):
                     self._note_late(seg, d, connection)
                     return connection
@@ -572,7 +591,7 @@ class Flow:
         """Note a segment of a connection that was closed before the one began that is under way."""
         last = self.connections[-1]
         if connection is not last and connection.is_closed and last.has_syn and len(last.late) < MOST_RESETS:
-            last.late.append(stray_in(last, seg, d)._replace(is_earlier=True))
+            last.late.append(stray_of(seg, d)._replace(is_earlier=True))
 
     def _reset(self, seg: Segment, d: int) -> Connection | None:
         """Receive a RST; return the connection whose numbers it fits, else the last one, None without any."""
@@ -601,9 +620,8 @@ class Flow:
             self.connections.remove(min(unread, key=lambda connection: connection.last_frame))
         connection = Connection(self._budget)
         connection.user = self._make_user(connection)
-        other = next((one for one in reversed(self.connections) if one.halves[d].is_known), None)
-        if other is not None:
-            connection.beside, connection.stray = other, stray_in(other, seg, d)
+        if self.connections:
+            connection.beside, connection.stray = self.connections[-1], stray_of(seg, d)
         self.connections.append(connection)
         return connection
 
@@ -634,7 +652,7 @@ class Flows:
                 yield flow.key, connection
 
     def strays(self) -> Iterator[tuple[bytes, Connection]]:
-        """Yield the connections that are none: segments of one side, without SYN, in the midst of another connection.
+        """Yield the connections that are none: segments without SYN in the midst of another connection.
 
         They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).
         """
@@ -642,25 +660,18 @@ class Flows:
             for one in flow.connections if len(flow.connections) > 1 else ():
                 if (
                     not one.has_syn
-                    and not one.has_both_sides
                     and any(
-                        other.has_syn and other.first_frame < one.first_frame and one.last_frame < other.last_frame
+                        other.has_syn and other.is_established and other.first_frame < one.first_frame and one.last_frame < other.last_frame
                         for other in flow.connections
                     )
                 ):
                     yield flow.key, one
 
 
-def stray_in(connection: Connection, seg: Segment, d: int) -> Stray:
+def stray_of(seg: Segment, d: int) -> Stray:
     """Return a segment that came in the midst of a connection, and is none of its own."""
-    half = connection.halves[d]
-    offset = half.space.nearest(seg.seq)[1]
-    after_start = None if half.start is None else offset - half.start
     beginning = bytes(seg.buffer[seg.start : min(seg.end, seg.start + BEGINNING)])
-    place = seg.frame, seg.time, d, seg.seq, offset - half.expected, after_start
-    edge = half.peer.right_edge
-    is_in_window = edge is not None and half.expected <= offset < edge
-    return Stray(*place, seg.flags, seg.length, beginning, checksum_of(seg), is_in_window)
+    return Stray(seg.frame, seg.time, d, seg.seq, seg.flags, seg.length, beginning, checksum_of(seg))
 
 
 def hop_limit_of(seg: Segment) -> int | None:

@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
 from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout, Window
@@ -19,7 +18,7 @@ from scapy_mpa.stream.connection import Arrival, Dropped, Stray
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.records import BAD, GOOD
-from scapy_mpa.values.segment import ACK_FLAG, FIN, SYN
+from scapy_mpa.values.segment import FIN, SYN
 from scapy_mpa.watches.lifecycle import after, distance
 
 #: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
@@ -214,23 +213,18 @@ def other_fins(fins: Sequence[tuple[int, int, int]], fin: tuple[int, int, int] |
         yield Breach("outside-window", offset, frame, time, detail)
 
 
-def strays(first: Stray, arrivals: Sequence[Arrival]) -> Iterator[Stray]:
-    """Yield the segments of a stray connection: its first one, and those with octets after it."""
-    yield first
-    for one in arrivals:
-        ahead = one.start - arrivals[0].start
-        after_start = None if first.after_start is None else first.after_start + ahead
-        if one.frame != first.frame:
-            yield first._replace(
-                frame=one.frame, time=one.time, seq=(first.seq + ahead) & SEQ_MASK, ahead=first.ahead + ahead,
-                after_start=after_start, flags=ACK_FLAG, length=one.end - one.start, beginning=b"",
-            )  # fmt: skip
-
-
-def stray(one: Stray, offset: int, has_right_checksums: bool) -> Breach:
+def stray(
+    one: Stray, offset: int, expected: int, edge: int | None, start: int | None, has_right_checksums: bool
+) -> Breach:
     """Report a segment that came in the midst of a connection, and is none of its own.
 
-    ``offset`` is that of its sequence number; ``has_right_checksums``: its sender's checksums are otherwise right.
+    Args:
+        one: the segment.
+        offset: that of its sequence number in the connection.
+        expected: the offset of what came next there.
+        edge: the offset up to which its receiver had room, None if that is not known.
+        start: that of its first octet, None if no SYN was captured.
+        has_right_checksums: whether its sender's checksums are otherwise right.
     """
     place = offset, one.frame, one.time
     if has_right_checksums and one.checksum == WRONG:
@@ -239,7 +233,9 @@ def stray(one: Stray, offset: int, has_right_checksums: bool) -> Breach:
         return Breach("attack-syn", *place, "a SYN that nobody answered")
     what = f"{one.length} octets" if one.length else "a FIN" if one.flags & FIN else "an acknowledgement"
     is_startup = one.beginning.startswith((REQUEST_KEY, REPLY_KEY))
-    detail = f"{'a startup frame' if is_startup else what}, {distance(one.ahead, one.after_start, one.is_in_window)}"
+    detail = f"{'a startup frame' if is_startup else what}, {distance(offset - expected, after(offset, start))}"
+    if edge is not None and expected <= offset < edge:
+        detail = detail.removesuffix(", outside the window")
     if one.is_earlier:
         detail += ", where the previous connection on these ports had its octets"
     return Breach("late-duplicate" if one.is_earlier or is_startup else "outside-window", *place, detail)

@@ -88,20 +88,20 @@ def counts(reset: Reset) -> bool:
     return reset.place in ("next", "acknowledged") or (reset.place == "window" and reset.follower is None)
 
 
-def distance(ahead: int, after_start: int | None, is_in_window: bool = False) -> str:
+def distance(ahead: int, after_start: int | None) -> str:
     """Return how far outside the window a segment lies, in words.
 
     ``ahead`` is the distance in octets from the one that came next in order, ``after_start`` from the first octet of
     the connection, None where its SYN was not captured.  Sequence numbers are compared modulo 2^32 (RFC 9293 §3.4).
     """
-    if ahead >= 1 << 31:
-        ahead -= 1 << 32
-        after_start = None if after_start is None else after_start - (1 << 32)
+    wraps = (ahead + (1 << 31)) >> 32 << 32
+    ahead -= wraps
+    after_start = None if after_start is None else after_start - wraps
     if after_start is not None and after_start < -1:
         return f"{-after_start} octets before the first octet of the connection"
     if ahead < 0:
         return f"{-ahead} octets before the next octet in order"
-    return f"{ahead} octets after the next octet in order{'' if is_in_window else ', outside the window'}"
+    return f"{ahead} octets after the next octet in order, outside the window"
 
 
 def after(offset: int, start: int | None) -> int | None:

@@ -17,11 +17,12 @@ from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.stream.connection import Connection, HalfStream, Stray
+from scapy_mpa.stream.copies import UNKNOWN
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.options import Announced, announced, emss_of
 from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.segment import PATH_MTU, SYN, Segment, endpoints, reverse_key
-from scapy_mpa.watches.copies import CopyWatch, dropped_segments, other_fins, stray, strays
+from scapy_mpa.watches.copies import CopyWatch, dropped_segments, other_fins, stray
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
 from scapy_mpa.watches.ddp import ulpdu_of
 from scapy_mpa.watches.fpdus import FPDUWatch
@@ -269,7 +270,8 @@ class Watched:
         """Report segments that came in the midst of the connection and are none of its own."""
         for one in segments:
             half = self.mpa.connection.halves[one.direction]
-            self.reporter(one.direction)((stray(one, half.space.nearest(one.seq)[1], half.has_right_checksums),))
+            place = half.space.nearest(one.seq)[1], half.expected, half.peer.right_edge, half.start
+            self.reporter(one.direction)((stray(one, *place, half.has_right_checksums),))
 
     def rejection(self) -> Rejection | None:
         reply = next((one for one in self.mpa.frames if one is not None and one.startup.kind == "reply"), None)
@@ -319,15 +321,12 @@ def watch(batches: Iterable[Iterable[Segment]]) -> tuple[list[Watched], Findings
 def report_others(connections: list[tuple[bytes, Connection]], watched: dict[int, Watched], others: Findings) -> None:
     """Report of TCP connections without MPA which segments disturbed another one, and SYNs that were refused."""
     for key, one in connections:
+        disturbed = watched.get(id(one.beside))
         if id(one) in watched:
             continue
-        disturbed = watched.get(id(one.beside))
-        d = one.stray.direction if one.stray is not None else 0
-        if one.stray is not None and disturbed is not None:
-            other, peer = disturbed.mpa.connection, one.halves[1 - d]
-            is_alone = not peer.last_frame and not peer.reset_count
-            if is_alone and one.first_frame < other.last_frame:
-                disturbed.report_strays(strays(one.stray, one.user.arrivals[d]))
+        if disturbed is not None and one.stray is not None:
+            if is_stray(one, disturbed.mpa.connection):
+                disturbed.report_strays(strays(one, one.stray))
             continue
         ends = [direction_of(half, None) for half in one.halves]
         for d, client in enumerate(one.halves):
@@ -335,6 +334,25 @@ def report_others(connections: list[tuple[bytes, Connection]], watched: dict[int
             found = refused(ends[d], ends[1 - d], name)
             if found is not None:
                 Reporter(others, None, client)((found[0],), found[1])
+
+
+def is_stray(one: Connection, disturbed: Connection) -> bool:
+    """Whether segments in the midst of a connection are remarkable: not if they recover from a half-open one."""
+    is_answered = one.has_syn and all(half.last_frame for half in one.halves)
+    has_reset = any(half.reset_count for half in one.halves)
+    return one.first_frame < disturbed.last_frame and not is_answered and not has_reset
+
+
+def strays(one: Connection, first: Stray) -> Iterator[Stray]:
+    """Yield the segments of a connection that is none: the first one, and those with octets."""
+    yield first
+    for d, half in enumerate(one.halves):
+        for seg in one.user.arrivals[d]:
+            if seg.frame != first.frame:
+                found = one.user.frames[d]
+                key = found.startup.encode() if found is not None and found.start == seg.start else b""
+                seq, length = half.space.seq_of(seg.start), seg.end - seg.start
+                yield Stray(seg.frame, seg.time, d, seq, 0, length, key, UNKNOWN)
 
 
 def receive_path_mtu(found: Watched, d: int, seg: Segment) -> None:
