@@ -1,7 +1,7 @@
 """An MPA connection: its startup frames, and the FPDUs of both directions (RFC 5044 §7.1, RFC 6581).
 
-In: what a :class:`~scapy_mpa.stream.connection.Connection` received.  Out: startup frames, and a reader of FPDUs for each
-direction.  The Initiator is who sent the Request, which need not be who sent the SYN.
+In: what a :class:`~scapy_mpa.stream.connection.Connection` received.  Out: startup frames, and a reader of FPDUs for
+each direction.  The Initiator is who sent the Request, which need not be who sent the SYN.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class MPAConnection:
     # --- startup frames that were not captured ---
 
     def _infer(self, is_over: bool) -> None:
-        """Begin Full Operation without startup frames, if the octets show it; who sent first is called the Initiator."""
+        """Begin Full Operation without startup frames, if octets show it; who sent first is the Initiator."""
         halves = self.connection.halves
         found, crc = infer_both(halves, self._budget)
         if not any(found):
@@ -256,7 +256,7 @@ class MPAConnection:
                 reader.begin()
 
     def _begin_other(self, d: int, crc: bool) -> None:
-        """Begin a direction that shows too little of its own: without Markers, where a CRC can tell that they are none."""
+        """Begin a direction that shows too little of its own: without Markers, where a CRC tells FPDUs."""
         half = self.connection.halves[d]
         inferred = infer_half(half, self._budget, None, crc)
         if is_sure(inferred):

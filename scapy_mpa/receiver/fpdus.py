@@ -1,8 +1,8 @@
 """The FPDUs of one direction in Full Operation: located, placed, delivered (RFC 5044 §4 to §6, §8, appendix A.3, A.4).
 
 In: octets held in a :class:`~scapy_mpa.stream.connection.HalfStream`, and what its receiver acknowledged.  Out:
-:class:`LocatedFPDU` values, each once when nothing captured later can change it (*final*), and once in stream order when
-all before it is (*passed*).  For FPDU k, in frames of the copies chosen for its octets:
+:class:`LocatedFPDU` values, each once when nothing captured later can change it (*final*), and once in stream order
+when all before it is (*passed*).  For FPDU k, in frames of the copies chosen for its octets:
 
     complete(k)  = max(both startup frames, those frames)
     placed(k)    = complete(k)                      if k is the first, holds a Marker, or was found by scanning
@@ -747,7 +747,7 @@ class FPDUReader:
         return True
 
     def _resume_at(self, chain: Chain, window: Window, extent: Extent, start: int) -> None:
-        """Go on at the start that Markers name.  FPDUs whose end the lengths contradict are not told: it is not known."""
+        """Go on at the start that Markers name.  Where the FPDUs before it end is not known: they are not told."""
         while chain.pending and chain.pending[-1].end > start:
             chain.pending.pop()
         if chain.pending and chain.pending[-1].end == extent.offset and not window.is_plausible(extent):
@@ -792,7 +792,7 @@ class FPDUReader:
         return self._examine_cut(chain, extent)
 
     def _examine_cut(self, chain: Chain, extent: Extent) -> bool:
-        """The octets end before the FPDU does: its length, or the one before, may be wrong.  True if a start follows."""
+        """The octets end before the FPDU does: a length may be wrong.  True if another start follows."""
         low = chain.at
         if not self.layout.is_searchable or not self.half.copies.is_captured(low, chain.edge):
             return False

@@ -63,9 +63,9 @@ def beginning_of(half: HalfStream, inferred: Inferred) -> Beginning:
     Offsets count from a place before anything that can still come, at which a Marker may stand.
     """
     layout = Layout(inferred.markers, inferred.crc)
-    if half.start is not None and inferred.first == half.start and inferred.markers and inferred.crc:
-        if (half.start - inferred.grid) % MARKER_INTERVAL == 0:
-            return Beginning(half.start, 0, layout, True, inferred)  # as culley-02 begins
+    is_first = half.start is not None and inferred.first == half.start and inferred.markers and inferred.crc
+    if is_first and (inferred.first - inferred.grid) % MARKER_INTERVAL == 0:
+        return Beginning(inferred.first, 0, layout, True, inferred)  # as culley-02 begins
     first = half.copies.start
     shift = LARGEST_WINDOW
     shift += (first - inferred.grid) % MARKER_INTERVAL if inferred.markers else (first - inferred.first) % 4

@@ -219,7 +219,7 @@ class Window:
         return at == start
 
     def agreeing(self, at: int, first: int) -> int:
-        """Count the Markers at ``first`` or after it that agree with the lengths from an FPDU on, until one does not."""
+        """Count the Markers from ``first`` on that agree with the lengths from an FPDU on, until one does not."""
         count = 0
         while count < JURY:
             extent = self.extent(at)
@@ -250,7 +250,7 @@ class Window:
         return [start for start, _ in named if not start % 4]
 
     def proves_right(self, start: int, marker: int) -> bool:
-        """Return True if an FPDU that holds a Marker begins at a start: by CRC, without CRC by this Marker and the next."""
+        """Return True if the FPDU of a Marker begins at a start: by CRC, without CRC by this Marker and the next."""
         extent = self.extent(start)
         if extent is None or marker >= extent.end:
             return False

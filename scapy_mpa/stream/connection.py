@@ -1,7 +1,7 @@
 """TCP connections of a capture: which one a segment belongs to, and what it says of both directions.
 
-In: captured segments, in the order of capture.  Out: octets held in the :class:`HalfStream` of their direction, and what
-the peer acknowledged there.  A SYN that is no retransmission begins a connection *beside* those known on the same
+In: captured segments, in the order of capture.  Out: octets held in the :class:`HalfStream` of their direction, and
+what the peer acknowledged there.  A SYN that is no retransmission begins a connection *beside* those known on the same
 addresses and ports; a segment belongs to the one that its sequence and acknowledgement numbers fit best.  So a late
 duplicate goes to the connection that it comes from, and a forged SYN begins one in which nobody sends.
 
@@ -23,8 +23,8 @@ from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment,
 
 #: Connections on the same addresses and ports that nobody reads and that are kept: SYNs that nobody answered, strays.
 MOST_UNREAD: Final = 8
-#: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt: the
-#: largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
+#: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt:
+#: the largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
 MOST_BEFORE_SYN: Final = 1 << 20
 #: Distance in octets at which a number fits a connection no better than any other.
 FAR: Final = 1 << 30
@@ -40,9 +40,9 @@ class Arrival(NamedTuple):
     """A captured segment with octets: the offsets [start, end) that they have on the wire.
 
     ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
-    captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop Limit,
-    None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its receiver may
-    have dropped it.
+    captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop
+    Limit, None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its
+    receiver may have dropped it.
     """
 
     frame: int
@@ -84,8 +84,8 @@ class Reset(NamedTuple):
     """A RST: the offset of its number, and what it is worth (RFC 9293 §3.10.7.4, RFC 5961 §3.2, RFC 9293 §3.10.7.1).
 
     ``place`` is "next" (the number that its receiver expects next), "acknowledged" (one that its receiver had
-    acknowledged: a closed socket answers so), "window" (elsewhere in the window: it counts if its sender falls silent) or
-    "outside".
+    acknowledged: a closed socket answers so), "window" (elsewhere in the window: it counts if its sender falls silent)
+    or "outside".
     """
 
     frame: int
@@ -224,10 +224,10 @@ class HalfStream:
         """Take an acknowledgement of the peer; True if it advanced."""
         edge, before = self.peer.right_edge, self.peer.last_ack_sent
         advanced = self.peer.acknowledge(frame, ack, window)
-        if edge is not None and before is not None and advanced:
-            # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-            if ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW):
-                self.copies.window_known = frame
+        is_opened = edge is not None and before is not None and advanced
+        # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
+        if is_opened and (ack > (edge or 0) or self.copies.has_alone(before or 0, ack, DropReason.OVERWINDOW)):
+            self.copies.window_known = frame
         if self._fins and ack == self.peer.last_ack_sent:
             self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
         return advanced
@@ -391,7 +391,7 @@ class Connection:
             half.note_fin(offset + length, frame, time)
 
     def _shift_count(self, d: int) -> int:
-        """Return by how much the windows that a side sends are shifted: the most there is where a SYN was not captured."""
+        """Return the shift count of the windows that a side sends: the largest where a SYN was not captured."""
         mine, others = self.halves[d].shift_count, self.halves[1 - d].shift_count
         if mine is None or others is None:
             return 0

@@ -1,7 +1,7 @@
 """What is known of the receiver of one direction, as its own segments show it.
 
-In: SEG.ACK, SEG.WND, SACK and TSecr of what the receiver sent, in the order of capture.  Out: a :class:`DropReason` for a
-segment sent to it, and the frame in which it acknowledged given octets.  All offsets are those of the direction.
+In: SEG.ACK, SEG.WND, SACK and TSecr of what the receiver sent, in the order of capture.  Out: a :class:`DropReason` for
+a segment sent to it, and the frame in which it acknowledged given octets.  All offsets are those of the direction.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ NEVER: Final = 1 << 62
 #: Ranges of acknowledged octets that are kept apart; above, neighbours count as acknowledged by the later of their
 #: frames.  A bound of memory: 3 MiB.
 MOST_ACKNOWLEDGED: Final = 1 << 16
-#: Acknowledgement numbers that are remembered: a RST that answers what was under way has one of them.  In a capture of a
-#: closed socket, 81 RSTs answered what was sent within one window of 64 segments.
+#: Acknowledgement numbers that are remembered: a RST that answers what was under way has one of them.  In a capture of
+#: a closed socket, 81 RSTs answered what was sent within one window of 64 segments.
 MOST_ACKS: Final = 64
 _LOWEST = -NEVER
 _OLDER = 1 << 31
