@@ -115,12 +115,12 @@ class MPAConnection:
             if arrival is not None:
                 self.arrivals[d].append(arrival)
                 reader.receive(arrival.start, arrival.end)
-            for one in (reader, other):
-                if one is not None and len(one.half.copies):
-                    self._give_up(one, time)
             for direction, search in enumerate(self._deviations):
                 if search is not None:
                     self._replace_reader(direction, search.update(frame))
+            for one in self.readers:
+                if one is not None and len(one.half.copies):
+                    self._give_up(one, time)
         elif arrival is not None and not self.rejected:
             if len(self.arrivals[d]) < self._limits.held_segments:
                 self.arrivals[d].append(arrival)
