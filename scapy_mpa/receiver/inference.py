@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.infer.inference import HALF_BITS, Budget, Inferred, Run, infer, is_enough
+from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Inferred, Run, infer, is_enough
 from scapy_mpa.receiver.window import Layout, Window
 from scapy_mpa.stream.connection import HalfStream
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
@@ -32,14 +32,19 @@ class Beginning(NamedTuple):
     inferred: Inferred | None = None
 
 
-def infer_half(half: HalfStream, budget: Budget, markers: bool | None, crc: bool | None) -> Inferred | None:
-    """Return what the octets of a direction show, None if nothing."""
+def infer_half(
+    half: HalfStream, budget: Budget, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS
+) -> Inferred | None:
+    """Return what the octets of a direction show, None if nothing.
+
+    ``fewest`` is how many FPDUs without CRC and Markers must follow one another.
+    """
     runs = []
     for start, end in half.copies.runs():
         end = min(end, start + MOST_EXAMINED)
         if half.copies.is_captured(start, end):
             runs.append(Run(start, bytes(half.copies.octets(start, end))))
-    return infer(runs, budget, markers, crc)
+    return infer(runs, budget, markers, crc, fewest)
 
 
 def infer_both(halves: Sequence[HalfStream], budget: Budget) -> tuple[list[Inferred | None], bool]:
@@ -70,11 +75,6 @@ def beginning_of(half: HalfStream, inferred: Inferred) -> Beginning:
     shift = LARGEST_WINDOW
     shift += (first - inferred.grid) % MARKER_INTERVAL if inferred.markers else (first - inferred.first) % 4
     return Beginning(first - shift, shift, layout, False, inferred)
-
-
-def is_sure(inferred: Inferred | None) -> bool:
-    """Return True if a direction shows enough by itself, MPA being known on its connection."""
-    return inferred is not None and inferred.bits >= HALF_BITS
 
 
 def markers_at(half: HalfStream, origin: int, crc: bool | None) -> Layout:
