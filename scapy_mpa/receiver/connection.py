@@ -312,8 +312,7 @@ class MPAConnection:
         assert found is not None
         if found.startup.kind == "request":
             return None
-        start = other.copies.next_start(-(1 << 61))
-        return start if start < 1 << 61 and other.peer.acked_frame(start - 1, start) <= found.frame else None
+        return other.peer.acked_by(found.frame)
 
     # --- the end ---
 

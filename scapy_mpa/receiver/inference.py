@@ -82,8 +82,9 @@ def markers_at(half: HalfStream, origin: int, crc: bool | None) -> Layout:
 
     A Marker stands first, and its four octets are zero; ULPDU_Length is not.
     """
-    edge = half.copies.edge(origin)
-    data = half.copies.octets(origin, min(edge, origin + MOST_EXAMINED)) if edge > origin else memoryview(b"")
+    edge = min(half.copies.edge(origin), origin + MOST_EXAMINED)
+    has_octets = edge > origin and half.copies.is_captured(origin, edge)
+    data = half.copies.octets(origin, edge) if has_octets else memoryview(b"")
     best = Layout(bytes(data[:4]) == bytes(4), bool(crc))
     for markers in (False, True):
         window = Window(data, 0, Layout(markers, True))
