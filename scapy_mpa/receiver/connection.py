@@ -285,11 +285,11 @@ class MPAConnection:
         if found.startup.r and not is_request:
             self.rejected = True
             return
-        layout = markers_at(half, found.end, bool(found.startup.c) or None)
+        layout = markers_at(half, found.end, self._budget, bool(found.startup.c) or None)
         startup = found.frame, found.time
         begin_other = self._start_of_other(d, other)
         if begin_other is not None:
-            there = markers_at(other, begin_other, layout.crc or None)
+            there = markers_at(other, begin_other, self._budget, layout.crc or None)
             crc = layout.crc or there.crc
             self._begin(1 - d, Beginning(begin_other, 0, Layout(bool(found.startup.m), crc), True), startup)
             layout = layout._replace(crc=crc)

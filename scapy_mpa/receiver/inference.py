@@ -77,18 +77,19 @@ def beginning_of(half: HalfStream, inferred: Inferred) -> Beginning:
     return Beginning(first - shift, shift, layout, False, inferred)
 
 
-def markers_at(half: HalfStream, origin: int, crc: bool | None) -> Layout:
-    """Return how FPDUs lie behind a startup frame whose peer's was not captured: the first octets tell.
+def markers_at(half: HalfStream, origin: int, budget: Budget, crc: bool | None) -> Layout:
+    """Return how FPDUs lie behind a startup frame whose peer's was not captured: the first octets tell, else others.
 
     A Marker stands first, and its four octets are zero; ULPDU_Length is not.
     """
     edge = min(half.copies.edge(origin), origin + MOST_EXAMINED)
-    has_octets = edge > origin and half.copies.is_captured(origin, edge)
-    data = half.copies.octets(origin, edge) if has_octets else memoryview(b"")
-    best = Layout(bytes(data[:4]) == bytes(4), bool(crc))
+    if edge <= origin or not half.copies.is_captured(origin, edge):
+        inferred = infer_half(half, budget, None, crc) if len(half.copies) else None
+        return Layout(False, bool(crc)) if inferred is None else Layout(inferred.markers, inferred.crc)
+    data = half.copies.octets(origin, edge)
     for markers in (False, True):
         window = Window(data, 0, Layout(markers, True))
         extent = window.extent(0)
         if extent is not None and extent.end <= window.end and window.is_valid(extent):
             return Layout(markers, True)
-    return best
+    return Layout(bytes(data[:4]) == bytes(4), bool(crc))
