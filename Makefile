@@ -127,10 +127,11 @@ test-oldest test-newest: $(INSTALLED_TEST) ## the command and the layers with th
 	$(PIP) install --quiet uv
 	$(BIN)/python -m scripts.try_versions $(@:test-%=%)
 
-lint: $(INSTALLED_TEST) ## ruff and mypy alone
+lint: $(INSTALLED_TEST) ## ruff, mypy and import-linter alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 lock: $(CREATED) ## write requirements.lock anew: the newest versions that pyproject.toml permits, for each Python
 	PIP_CONSTRAINT= $(PIP) install --quiet --upgrade uv

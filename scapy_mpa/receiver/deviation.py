@@ -12,6 +12,7 @@ protocol, leave no hypothesis after one FPDU.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -86,7 +87,7 @@ class DiagnosisBudget:
         self._room = room
         self._frame = 0
         #: What each direction takes, the one first that took nothing for longest.
-        self._taken: dict[DeviationSearch, int] = {}
+        self._taken: OrderedDict[DeviationSearch, int] = OrderedDict()
 
     def pay(self) -> bool:
         """Return True if one more FPDU may be read."""
@@ -285,6 +286,8 @@ class DeviationSearch:
     def update(self, frame: int) -> Diagnosis | None:
         """Look at what the reader has read by a frame; return the diagnosis once it can be made."""
         reader = self._reader
+        if not self.is_open:
+            return None
         self.last_frame = frame
         self._budget.advance(frame)
         if reader.anomaly is None:

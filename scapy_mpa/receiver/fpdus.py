@@ -1,8 +1,8 @@
 """The FPDUs of one direction in Full Operation: located, placed, delivered (RFC 5044 §4 to §6, §8, appendix A.3, A.4).
 
 In: octets held in a :class:`~scapy_mpa.stream.connection.HalfStream`, and what its receiver acknowledged.  Out:
-:class:`LocatedFPDU` values, each once when nothing captured later can change it (*final*), and once in stream order when
-all before it is (*passed*).  For FPDU k, in frames of the copies chosen for its octets:
+:class:`LocatedFPDU` values, each once when nothing captured later can change it (*final*), and once in stream order
+when all before it is (*passed*).  For FPDU k, in frames of the copies chosen for its octets:
 
     complete(k)  = max(both startup frames, those frames)
     placed(k)    = complete(k)                      if k is the first, holds a Marker, or was found by scanning
@@ -495,8 +495,10 @@ class FPDUReader:
     def _is_valid(self, extent: Extent) -> bool:
         if not self.layout.crc and not extent.markers and extent.spoken is None:
             return True
-        octets = self.half.copies.octets(extent.offset, extent.end)
-        return Window(octets, extent.offset, self.layout).is_valid(extent)
+        copies = self.half.copies
+        if not copies.is_captured(extent.offset, extent.end):
+            return False
+        return Window(copies.octets(extent.offset, extent.end), extent.offset, self.layout).is_valid(extent)
 
     def _valid_end(self, at: int, edge: int) -> int:
         """Return where the FPDU at an offset ends if it is whole and valid, else 0."""
@@ -751,7 +753,7 @@ class FPDUReader:
         return True
 
     def _resume_at(self, chain: Chain, window: Window, extent: Extent, start: int) -> None:
-        """Go on at the start that Markers name.  FPDUs whose end the lengths contradict are not told: it is not known."""
+        """Go on at the start that Markers name.  Where the FPDUs before it end is not known: they are not told."""
         while chain.pending and chain.pending[-1].end > start:
             chain.pending.pop()
         if chain.pending and chain.pending[-1].end == extent.offset and not window.is_plausible(extent):
@@ -796,7 +798,7 @@ class FPDUReader:
         return self._examine_cut(chain, extent)
 
     def _examine_cut(self, chain: Chain, extent: Extent) -> bool:
-        """The octets end before the FPDU does: its length, or the one before, may be wrong.  True if a start follows."""
+        """The octets end before the FPDU does: a length may be wrong.  True if another start follows."""
         low = chain.at
         if not self.layout.is_searchable or not self.half.copies.is_captured(low, chain.edge):
             return False
@@ -841,12 +843,13 @@ class FPDUReader:
             return False
         chain.tried = chain.edge
         low, edge = chain.at, min(chain.edge, chain.at + MOST_SEARCHED)
-        while low < edge and not self.half.copies.is_captured(low, edge):
-            low = self._after_cut(low, edge)
         start, window = None, None
-        if low < edge:
-            window = Window(self.half.copies.octets(low, edge), low, self.layout)
-            start = self._start(chain, window, low)
+        while start is None and low < edge:
+            low, stop = self._captured(low, edge)
+            if low < stop:
+                window = Window(self.half.copies.octets(low, stop), low, self.layout)
+                start = self._start(chain, window, low)
+            low = stop
         first = self._first_ahead(chain)
         if first is not None and (start is None or first <= start):
             start = first
@@ -869,15 +872,17 @@ class FPDUReader:
         chain.go_to(start)
         return True
 
-    def _after_cut(self, low: int, edge: int) -> int:
-        """Return the offset after the next octets in [low, edge) that were cut off."""
-        copies = self.half.copies
+    def _captured(self, low: int, edge: int) -> tuple[int, int]:
+        """Return the first stretch of [low, edge) of which nothing was cut off, empty if there is none."""
+        copies, start = self.half.copies, -1
         while low < edge:
             _, end, copy = copies.piece(low)
-            if copy.data is None:
-                return end
-            low = end
-        return edge
+            if copy.data is not None and start < 0:
+                start = low
+            elif copy.data is None and start >= 0:
+                return start, low
+            low = min(end, edge)
+        return (edge if start < 0 else start), edge
 
     def _latest(self, start: int, end: int) -> int:
         return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start) >= end else 0

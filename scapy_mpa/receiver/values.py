@@ -18,9 +18,9 @@ CUT: Final = 3
 class LocatedFPDU(NamedTuple):
     """One FPDU; offsets count octets of Full Operation, times are nanoseconds since the epoch.
 
-    ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is bad.
-    ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the FPDU; of one
-    that a snapshot length cut, those before the first that is missing.
+    ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is
+    bad.  ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the
+    FPDU; of one that a snapshot length cut, those before the first that is missing.
     """
 
     offset: int

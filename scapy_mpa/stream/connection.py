@@ -1,7 +1,7 @@
 """TCP connections of a capture: which one a segment belongs to, and what it says of both directions.
 
-In: captured segments, in the order of capture.  Out: octets held in the :class:`HalfStream` of their direction, and what
-the peer acknowledged there.  A SYN that is no retransmission begins a connection *beside* those known on the same
+In: captured segments, in the order of capture.  Out: octets held in the :class:`HalfStream` of their direction, and
+what the peer acknowledged there.  A SYN that is no retransmission begins a connection *beside* those known on the same
 addresses and ports; a segment belongs to the one that its sequence and acknowledgement numbers fit best.  So a late
 duplicate goes to the connection that it comes from, and a forged SYN begins one in which nobody sends.
 
@@ -24,8 +24,8 @@ from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment,
 
 #: Connections on the same addresses and ports that nobody reads and that are kept: SYNs that nobody answered, strays.
 MOST_UNREAD: Final = 8
-#: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt: the
-#: largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
+#: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt:
+#: the largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
 MOST_BEFORE_SYN: Final = 1 << 20
 #: Distance in octets at which a number fits a connection no better than any other.
 FAR: Final = 1 << 30
@@ -43,9 +43,9 @@ class Arrival(NamedTuple):
     """A captured segment with octets: the offsets [start, end) that they have on the wire.
 
     ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
-    captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop Limit,
-    None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its receiver may
-    have dropped it; ``tsval``: its timestamp, None without one.
+    captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop
+    Limit, None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its
+    receiver may have dropped it; ``tsval``: its timestamp, None without one.
     """
 
     frame: int
@@ -97,8 +97,8 @@ class Reset(NamedTuple):
     """A RST: the offset of its number, and what it is worth (RFC 9293 §3.10.7.4, RFC 5961 §3.2, RFC 9293 §3.10.7.1).
 
     ``place`` is "next" (the number that its receiver expects next), "acknowledged" (one that its receiver had
-    acknowledged: a closed socket answers so), "window" (elsewhere in the window: it counts if its sender falls silent) or
-    "outside".  ``expected`` is the offset that its receiver expected; ``ack`` the offset that it acknowledges, None
+    acknowledged: a closed socket answers so), "window" (elsewhere in the window: it counts if its sender falls silent)
+    or "outside".  ``expected`` is the offset that its receiver expected; ``ack`` the offset that it acknowledges, None
     without ACK; ``follower`` the first segment of its sender after it, of those with new octets if there are any.
     """
 
@@ -172,8 +172,8 @@ class HalfStream:
 
     __slots__ = (
         "_dropped", "_fins", "_recent", "believed", "copies", "fin", "first_frame", "has_right_checksums", "highest",
-        "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets", "retransmissions",
-        "shift_count", "space", "start", "syn_length",
+        "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
+        "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None) -> None:
@@ -326,10 +326,10 @@ class HalfStream:
         """Take an acknowledgement of the peer; True if it advanced."""
         edge, before = self.peer.right_edge, self.peer.last_ack_sent
         advanced = self.peer.acknowledge(frame, ack, window)
-        if edge is not None and before is not None and advanced:
-            # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-            if ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW):
-                self.copies.window_known = frame
+        is_opened = edge is not None and before is not None and advanced
+        # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
+        if is_opened and (ack > (edge or 0) or self.copies.has_alone(before or 0, ack, DropReason.OVERWINDOW)):
+            self.copies.window_known = frame
         for one in self._dropped:
             if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
                 self.note_fin(one.offset, one.frame, one.time)
@@ -366,9 +366,7 @@ class HalfStream:
         self.passed -= origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
-        self.resets = [
-            one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self.resets
-        ]
+        self.resets = [one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self.resets]
         self._dropped = [
             one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self._dropped
         ]
@@ -393,7 +391,10 @@ class Connection:
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
     """
 
-    __slots__ = ("advanced", "arrival", "beside", "first_frame", "first_time", "halves", "has_syn", "last_frame", "late", "stray", "user")
+    __slots__ = (
+        "advanced", "arrival", "beside", "first_frame", "first_time", "halves", "has_syn", "last_frame", "late",
+        "stray", "user",
+    )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None) -> None:
         self.halves = HalfStream(budget), HalfStream(budget)
@@ -418,6 +419,11 @@ class Connection:
     def is_closed(self) -> bool:
         """True if both directions ended by a FIN that was acknowledged (RFC 9293 §3.6)."""
         return all(half.fin is not None for half in self.halves)
+
+    def is_amid(self, other: Connection) -> bool:
+        """Return True if all its frames lie between those of another connection, whose SYN was captured."""
+        is_inside = other.first_frame < self.first_frame and self.last_frame < other.last_frame
+        return is_inside and other.has_syn and other.is_established
 
     @property
     def has_both_sides(self) -> bool:
@@ -492,14 +498,12 @@ class Connection:
         if flags & ACK_FLAG:
             if not other.is_known:
                 other.begin(ack, False)
-            is_far = not -CLOSE < other.space.distance_from_last(ack) < CLOSE and other.space.nearest(ack)[0] > NEAR
-            wnd = other.peer.rcv_wnd
-            ack_offset = other.space.offset_of(ack, 0, wnd)
-            if is_far:
-                # Its place is known now: the next segment that acknowledges near it is believed.
+            is_near = -CLOSE < other.space.distance_from_last(ack) < CLOSE or other.space.nearest(ack)[0] <= NEAR
+            if not is_near and other.last_frame:
+                # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
             if reason < DropReason.INVALID_ACK:
-                window = None
+                window, wnd = None, other.peer.rcv_wnd
                 if tcp >= 0:
                     window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
                 if stamps:
@@ -507,7 +511,7 @@ class Connection:
                 if tcp >= 0 and first - tcp > 32:
                     for low, high in sacked_by(seg):
                         other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
-                self.advanced = other.acknowledge(frame, ack_offset, window)
+                self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
         if length:
             end, highest = offset + length, half.highest
             copy = Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last])))
@@ -533,7 +537,7 @@ class Connection:
             half._follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
 
     def _shift_count(self, d: int) -> int:
-        """Return by how much the windows that a side sends are shifted: the most there is where a SYN was not captured."""
+        """Return the shift count of the windows that a side sends: the largest where a SYN was not captured."""
         mine, others = self.halves[d].shift_count, self.halves[1 - d].shift_count
         if mine is None or others is None:
             return 0
@@ -560,7 +564,7 @@ class Flow:
             return self._reset(seg, d)
         if seg.flags & SYN:
             # One that has, or acknowledges, the very number of a SYN comes before those that are near.
-            for connection in sorted(connections[::-1], key=lambda one: not one.is_of_syn(seg, d)):
+            for connection in sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]:
                 if connection.accept_syn(seg, d):
                     self._note_late(seg, d, connection)
                     return connection
@@ -657,14 +661,8 @@ class Flows:
         They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).
         """
         for flow in self._flows:
-            for one in flow.connections if len(flow.connections) > 1 else ():
-                if (
-                    not one.has_syn
-                    and any(
-                        other.has_syn and other.is_established and other.first_frame < one.first_frame and one.last_frame < other.last_frame
-                        for other in flow.connections
-                    )
-                ):
+            for one in flow.connections:
+                if not one.has_syn and any(one.is_amid(other) for other in flow.connections):
                     yield flow.key, one
 
 

@@ -3,8 +3,8 @@
 In: ranges of octets, each with the frame that brought it and the :class:`DropReason` of its segment.  Out: contiguous
 octets, of the copies chosen, and their frames.  Nothing is thrown away for being doubtful.
 
-Octets lie in *pieces*, disjoint and ascending; each piece is covered by the same copies, nearly all by one.  A copy that
-is equal to one held, and no better, is a retransmission: nothing is kept of it.
+Octets lie in *pieces*, disjoint and ascending; each piece is covered by the same copies, nearly all by one.  A copy
+that is equal to one held, and no better, is a retransmission: nothing is kept of it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def choose(
 
     What it had when it acknowledged them was captured before.  Of that, one that makes its FPDU valid; then the one
     with the weakest reason to be dropped; then the first.  A wrong checksum is a reason only where another copy has a
-    right one.  Where no copy was captured before the ACK, the capture has them out of order: only checksums say anything.
+    right one.  Where no copy was captured before the ACK, the capture has them out of order: only checksums say
+    anything.
 
     Args:
         copies: at least one.
@@ -125,8 +126,8 @@ class Copies:
     """
 
     __slots__ = (
-        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_tried", "_valid", "dropped", "held",
-        "window_known",
+        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_tried", "_valid",
+        "dropped", "held", "window_known",
     )  # fmt: skip
 
     def __init__(self, peer: PeerState) -> None:
@@ -425,7 +426,7 @@ class Copies:
                 self._choose(index, copies)
 
     def make_valid(self, start: int, end: int, valid_end: Callable[[], int]) -> bool:
-        """Choose other copies of octets of [start, end) so that their FPDU is valid; False, nothing changed, if none do.
+        """Choose other copies of octets of [start, end) that make their FPDU valid; False, nothing changed, if none do.
 
         The copies of one frame are taken together wherever it brought octets (:meth:`_combinations`).
         ``valid_end`` returns where the FPDU ends if it is valid as octets are chosen then, else 0.

@@ -1,7 +1,7 @@
 """What is known of the receiver of one direction, as its own segments show it.
 
-In: SEG.ACK, SEG.WND, SACK and TSecr of what the receiver sent, in the order of capture.  Out: a :class:`DropReason` for a
-segment sent to it, and the frame in which it acknowledged given octets.  All offsets are those of the direction.
+In: SEG.ACK, SEG.WND, SACK and TSecr of what the receiver sent, in the order of capture.  Out: a :class:`DropReason` for
+a segment sent to it, and the frame in which it acknowledged given octets.  All offsets are those of the direction.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ NEVER: Final = 1 << 62
 #: Ranges of acknowledged octets that are kept apart; above, neighbours count as acknowledged by the later of their
 #: frames.  A bound of memory: 3 MiB.
 MOST_ACKNOWLEDGED: Final = 1 << 16
-#: Acknowledgement numbers that are remembered: a RST that answers what was under way has one of them.  In a capture of a
-#: closed socket, 81 RSTs answered what was sent within one window of 64 segments.
+#: Acknowledgement numbers that are remembered: a RST that answers what was under way has one of them.  In a capture of
+#: a closed socket, 81 RSTs answered what was sent within one window of 64 segments.
 MOST_ACKS: Final = 64
 _LOWEST = -NEVER
 _OLDER = 1 << 31
@@ -140,6 +140,11 @@ class PeerState:
     def take_timestamp(self, tsval: int, time: int) -> None:
         """Take the timestamp of a SYN (RFC 7323 §4.3)."""
         self.ts_recent, self._ts_time = tsval, time
+
+    def acked_by(self, frame: int) -> int | None:
+        """Return the highest offset that was acknowledged by a frame, None if none was."""
+        found = (end for end, acked in zip(reversed(self._ends), reversed(self._frames), strict=True) if acked <= frame)
+        return next(found, None)
 
     def echo(self, tsecr: int, time: int) -> None:
         """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""

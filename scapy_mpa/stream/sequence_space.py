@@ -22,8 +22,8 @@ MOST_PLACES: Final = 8
 class SequenceSpace:
     """Unwraps the sequence numbers of one direction.
 
-    A place is the offset after the last octet met there.  What lies near no known place begins another, ahead of the one
-    met last.  A stray segment begins one, too, but the next segment of the stream is near where the stream was.
+    A place is the offset after the last octet met there.  What lies near no known place begins another, ahead of the
+    one met last.  A stray segment begins one, too, but the next segment of the stream is near where the stream was.
 
     Attributes:
         base: the sequence number of offset 0, None before the first number is known.
