@@ -43,7 +43,8 @@ class KeySearch:
 
     def __init__(self, half: HalfStream) -> None:
         self.half = half
-        self._candidates: list[int] = []
+        #: Offsets at which a Key begins, and of each where the contiguous octets begin and end that hold it.
+        self._candidates: dict[int, tuple[int, int]] = {}
 
     def receive(self, start: int, end: int, is_over: bool = False) -> FoundFrame | None:
         """Look whether the octets [start, end), held just now, complete a startup frame.
@@ -53,16 +54,15 @@ class KeySearch:
         copies = self.half.copies
         if copies.next_start(start) != start:
             return None
-        run = copies.run_start(start)
-        edge = copies.edge(start)
-        low = max(run, start - len(KEY_PREFIX) + 1)
-        high = min(edge, end + len(KEY_PREFIX) - 1)
+        reach = len(KEY_PREFIX) - 1
+        low = max(copies.run_start(start, start - reach), start - reach)
+        high = min(copies.edge(start, end + reach), end + reach)
         if copies.is_captured(low, high):
             octets = bytes(copies.octets(low, high))
             at = octets.find(KEY_PREFIX)
             while at >= 0:
-                if low + at not in self._candidates and len(self._candidates) < MOST_CANDIDATES:
-                    self._candidates.append(low + at)
+                if len(self._candidates) < MOST_CANDIDATES:
+                    self._candidates.setdefault(low + at, (low + at, low + at))
                 at = octets.find(KEY_PREFIX, at + 1)
         for offset in sorted(self._candidates):
             found = self._frame_at(offset, is_over)
@@ -74,7 +74,9 @@ class KeySearch:
         copies, begin = self.half.copies, self.half.start
         if copies.next_start(offset) != offset:
             return None
-        run, edge = copies.run_start(offset), copies.edge(offset)
+        run, edge = self._candidates[offset]
+        run, edge = copies.run_start(run), copies.edge(edge)
+        self._candidates[offset] = run, edge
         if begin is not None and (offset < begin or (run > begin and not is_over)):
             return None
         end = min(edge, offset + STARTUP_HEADER_LENGTH)
@@ -82,14 +84,14 @@ class KeySearch:
             return None
         header = bytes(copies.octets(offset, end))
         if header[:KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
-            self._candidates.remove(offset)
+            del self._candidates[offset]
             return None
         pd_length = int.from_bytes(header[18:20], "big")
         if offset != run and (begin is None or offset != begin):
             is_refused = header[17] > _LARGEST_REV or (header[17] and pd_length > _LARGEST_PD_LENGTH)
             begins_piece = offset in copies.segment_starts(offset, offset + 1, 1)
             if is_refused or (begin is None and not begins_piece):
-                self._candidates.remove(offset)
+                del self._candidates[offset]
                 return None
         end = offset + STARTUP_HEADER_LENGTH + pd_length
         if end > edge or not copies.is_captured(offset, end):
