@@ -77,6 +77,7 @@ class Chain:
         resumed: the last start that Markers named against lengths, -1 if there was none.
         agreed: an FPDU's offset, and up to where the Markers in it agree.
         unresolved: the offset of an FPDU with which it could not go on, and the edge then.
+        named: where octets ended when the next start was searched by Markers, and that start, NEVER if there was none.
         goal: up to where bad FPDUs follow one another by their lengths, as seen when octets ended at the second offset.
     """
 
@@ -91,6 +92,7 @@ class Chain:
         "is_proven",
         "known",
         "marker",
+        "named",
         "need",
         "pending",
         "resumed",
@@ -110,7 +112,7 @@ class Chain:
         self.known: Moment | None = None
         self.marker = marker
         self.resumed = -1
-        self.agreed = self.unresolved = self.goal = -1, -1
+        self.agreed = self.unresolved = self.goal = self.named = -1, -1
         self.pending: list[LocatedFPDU] = []
 
     def go_to(self, start: int) -> None:
@@ -209,7 +211,8 @@ class FPDUReader:
         main = self.main
         if start < main.edge and start < main.need:
             # What competes with the next FPDU may make it valid, or name another end.
-            main.need, main.waits, main.agreed, main.goal = 0, False, (-1, -1), (-1, -1)
+            main.need, main.waits = 0, False
+            main.agreed = main.goal = main.named = -1, -1
             if start < main.at + 8:
                 main.unresolved = -1, -1
         if not main.waits:
@@ -748,11 +751,11 @@ class FPDUReader:
         self._note_anomaly(Anomaly(extent.offset, *moment, 3))
         # Starts gone to only grow: else Markers that contradict each other would send the reader to and fro for ever.
         sure = max(chain.pending[0].offset if chain.pending else chain.at - 1, chain.resumed)
-        start = window.start_by_marker(sure + 1, marker)
+        start = self._start_by_marker(chain, window, sure + 1, marker)
         whole = extent.end <= chain.edge
         if start == extent.offset and not whole:
             # Markers after the first agree with the lengths up to here: only a later start leads on.
-            start = window.start_by_marker(start + 1, marker)
+            start = self._start_by_marker(chain, window, start + 1, marker)
         if start is None and not whole:
             return False
         if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
@@ -764,6 +767,15 @@ class FPDUReader:
             return True
         self._resume_at(chain, window, extent, start)
         return True
+
+    def _start_by_marker(self, chain: Chain, window: Window, low: int, first: int) -> int | None:
+        """Return :meth:`Window.start_by_marker`, as it was found for the FPDU before if octets end where they did."""
+        edge, start = chain.named
+        if edge != chain.edge or start < max(low, first):
+            found = window.start_by_marker(low, first)
+            start = NEVER if found is None else found
+            chain.named = chain.edge, start
+        return start if start < NEVER else None
 
     def _resume_at(self, chain: Chain, window: Window, extent: Extent, start: int) -> None:
         """Go on at the start that Markers name.  Where the FPDUs before it end is not known: they are not told."""

@@ -39,12 +39,14 @@ class KeySearch:
         half: its octets.
     """
 
-    __slots__ = ("_candidates", "half")
+    __slots__ = ("_candidates", "_edge", "half")
 
     def __init__(self, half: HalfStream) -> None:
         self.half = half
-        #: Offsets at which a Key begins, and of each where the contiguous octets begin and end that hold it.
-        self._candidates: dict[int, tuple[int, int]] = {}
+        #: Offsets at which a Key begins, and of each where the contiguous octets end that hold it.
+        self._candidates: dict[int, int] = {}
+        #: Where the octets end that follow the SYN, as far as was looked at.
+        self._edge = 0
 
     def receive(self, start: int, end: int, is_over: bool = False) -> FoundFrame | None:
         """Look whether the octets [start, end), held just now, complete a startup frame.
@@ -62,7 +64,7 @@ class KeySearch:
             at = octets.find(KEY_PREFIX)
             while at >= 0:
                 if len(self._candidates) < MOST_CANDIDATES:
-                    self._candidates.setdefault(low + at, (low + at, low + at))
+                    self._candidates.setdefault(low + at, low + at)
                 at = octets.find(KEY_PREFIX, at + 1)
         for offset in sorted(self._candidates):
             found = self._frame_at(offset, is_over)
@@ -73,12 +75,13 @@ class KeySearch:
     def _frame_at(self, offset: int, is_over: bool) -> FoundFrame | None:
         copies, begin = self.half.copies, self.half.start
         if copies.next_start(offset) != offset:
+            del self._candidates[offset]  # a limit let go of it
             return None
-        run, edge = self._candidates[offset]
-        run, edge = copies.run_start(run), copies.edge(edge)
-        self._candidates[offset] = run, edge
-        if begin is not None and (offset < begin or (run > begin and not is_over)):
-            return None
+        edge = self._candidates[offset] = copies.edge(self._candidates[offset])
+        if begin is not None:
+            self._edge = copies.edge(max(self._edge, begin))
+            if offset < begin or (offset > self._edge and not is_over):
+                return None
         end = min(edge, offset + STARTUP_HEADER_LENGTH)
         if edge < offset + STARTUP_HEADER_LENGTH or not copies.is_captured(offset, end):
             return None
@@ -87,7 +90,7 @@ class KeySearch:
             del self._candidates[offset]
             return None
         pd_length = int.from_bytes(header[18:20], "big")
-        if offset != run and (begin is None or offset != begin):
+        if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
             is_refused = header[17] > _LARGEST_REV or (header[17] and pd_length > _LARGEST_PD_LENGTH)
             begins_piece = offset in copies.segment_starts(offset, offset + 1, 1)
             if is_refused or (begin is None and not begins_piece):
