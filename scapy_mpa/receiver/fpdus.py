@@ -200,6 +200,9 @@ class FPDUReader:
     def begin(self) -> None:
         """Read what was held before it was known that these are FPDUs."""
         copies = self.half.copies
+        if self.is_beginning:
+            # Copies of the startup frame.
+            self.rivals += copies.rivals(-NEVER, self.main.at)
         self.half.forget(self.main.at)
         start = copies.next_start(self.main.at)
         while start < NEVER:
@@ -284,16 +287,14 @@ class FPDUReader:
         main, half = self.main, self.half
         if main.edge > main.at:
             self._keep_first(main.at)
-            self.rest = Rest(main.at, main.edge, main.is_located)
+            self.rest = Rest(main.at, main.edge, main.is_located, half.copies.frames(main.at, main.edge)[1:])
         fin = half.fin_captured
         if fin is not None and fin[0] > max(main.edge, main.at):
             self._lose(max(main.edge, main.at), fin[0], fin[1:])
         end = self._limit(NEVER)
         start = half.copies.next_start(end)
         if start < NEVER:
-            self.left_out.append(
-                LeftOut(start, half.copies.end, half.copies.piece(start)[2].frame, DropReason.AFTER_FIN)
-            )
+            self._leave_out(start, half.copies.end, DropReason.AFTER_FIN)
 
     def _keep_first(self, offset: int) -> None:
         """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
@@ -313,17 +314,18 @@ class FPDUReader:
                 self._skip_hole(start)
                 return True
             edge = copies.edge(start)
-            self.left_out.append(LeftOut(start, edge, copies.piece(start)[2].frame, self._why(start, edge)))
+            self._leave_out(start, edge, copies.weakest_reason(start, edge))
             main.edge = edge
         return False
+
+    def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
+        copy = self.half.copies.piece(start)[2]
+        self.left_out.append(LeftOut(start, end, copy.frame, copy.time, reason, self.main.edge))
 
     def _limit(self, end: int) -> int:
         """Return the offset up to which octets are read: a FIN that the peer acknowledged ends them."""
         fin = self.half.fin
         return end if fin is None else min(end, fin)
-
-    def _why(self, start: int, end: int) -> DropReason:
-        return self.half.copies.weakest_reason(start, end)
 
     def _is_believed(self, start: int) -> bool:
         """Return True if the octets of the run at ``start``, beyond a hole, are the connection's.
@@ -459,7 +461,6 @@ class FPDUReader:
         frames, frame, time = copies.frames(at, extent.end)
         data = copies.octets(at, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
-        self.rivals += copies.rivals(at, extent.end)
         self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
         return True
 
@@ -611,6 +612,9 @@ class FPDUReader:
         if fpdu.offset < self._judged_below:
             self._judge(fpdu)
         self._has_passed = True
+        if self.half.copies.has_rivals(fpdu.offset, fpdu.end):
+            self.rivals += self.half.copies.rivals(fpdu.offset, fpdu.end)
+        self.half.passed = max(self.half.passed, fpdu.end)
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
