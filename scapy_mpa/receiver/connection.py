@@ -121,13 +121,13 @@ class MPAConnection:
                     self._replace_reader(direction, search.update(frame))
             for one in self.readers:
                 if one is not None and len(one.half.copies):
-                    self._give_up(one, time)
+                    self._give_up(one, (frame, time))
         elif arrival is not None and not self.rejected:
             if len(self.arrivals[d]) < self._limits.held_segments:
                 self.arrivals[d].append(arrival)
             self._search(d, arrival.start, arrival.end)
 
-    def _give_up(self, reader: FPDUReader, time: int) -> None:
+    def _give_up(self, reader: FPDUReader, now: Moment) -> None:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
         half = reader.half
         if half.copies.held > self._limits.held_octets or len(half.copies) > self._limits.held_segments:
@@ -140,13 +140,13 @@ class MPAConnection:
         if half.copies.end <= reader.main.edge and not reader.main.waits:
             return
         old_frame = self._recent[0] if len(self._recent) == PATIENCE else -1
-        since, peer = time - PATIENCE_TIME, half.peer
+        since, peer = now[1] - PATIENCE_TIME, half.peer
         if peer.last_ack_sent is not None and (peer.right_edge is None or half.believed <= peer.right_edge):
             # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
             if not reader.main.waits and half.copies.next_start(reader.main.edge) <= peer.last_ack_sent:
-                reader.give_up(lambda frame, when: frame <= old_frame or when <= since)
+                reader.give_up(now, lambda frame, when: frame <= old_frame or when <= since)
         else:
-            reader.give_up(lambda frame, when: frame <= old_frame and when <= since)
+            reader.give_up(now, lambda frame, when: frame <= old_frame and when <= since)
 
     # --- startup ---
 
@@ -168,11 +168,12 @@ class MPAConnection:
         elif self.inferred and half.copies.held >= self._next_look:
             self._next_look = 2 * half.copies.held
             self._infer_other(d, is_over=False)
+        copies, limits = half.copies, self._limits
         if self._is_other or self.rejected:
             # Only a startup frame at its beginning can still make it MPA's.
             half.forget(end)
-        elif self.readers[d] is None and half.copies.held > self._limits.held_octets:
-            half.forget(half.copies.start + half.copies.held // 2)
+        while self.readers[d] is None and (copies.held > limits.held_octets or len(copies) > limits.held_segments):
+            half.forget(copies.middle)
 
     def _agree(self) -> None:
         """Begin Full Operation once both startup frames are known (RFC 5044 §7.1.1, §7.1.2)."""

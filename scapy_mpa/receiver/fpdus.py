@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Final
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
@@ -31,6 +32,7 @@ from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut,
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
+    LOOKED_AT,
     Extent,
     Layout,
     Window,
@@ -73,21 +75,29 @@ class Chain:
         pending: FPDUs that are valid, but final only when a Marker agrees.
         marker: the Marker that named where it begins; the first FPDU must hold it.
         resumed: the last start that Markers named against lengths, -1 if there was none.
+        agreed: an FPDU's offset, and up to where the Markers in it agree.
+        unresolved: the offset of an FPDU with which it could not go on, and the edge then.
+        named: where octets ended when the next start was searched by Markers, and that start, NEVER if there was none.
+        goal: up to where bad FPDUs follow one another by their lengths, as seen when octets ended at the second offset.
     """
 
     __slots__ = (
+        "agreed",
         "at",
         "by_length",
         "edge",
+        "goal",
         "hint",
         "is_located",
         "is_proven",
         "known",
         "marker",
+        "named",
         "need",
         "pending",
         "resumed",
         "tried",
+        "unresolved",
         "waits",
     )
 
@@ -102,6 +112,7 @@ class Chain:
         self.known: Moment | None = None
         self.marker = marker
         self.resumed = -1
+        self.agreed = self.unresolved = self.goal = self.named = -1, -1
         self.pending: list[LocatedFPDU] = []
 
     def go_to(self, start: int) -> None:
@@ -142,8 +153,9 @@ class FPDUReader:
 
     __slots__ = (
         "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_is_gapless",
-        "_is_over", "_judged_below", "_starts", "anomaly", "contradictions", "final", "first_error", "first_octets",
-        "half", "is_beginning", "layout", "left_out", "main", "passed", "replaced", "rest", "rivals", "startup",
+        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "final", "first_error",
+        "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "replaced", "rest",
+        "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -158,7 +170,7 @@ class FPDUReader:
         #: Chains beside the main one, by where they are: ascending, and the chain at each place.
         self._starts: list[int] = []
         self._chains: dict[int, Chain] = {}
-        #: Final FPDUs that the main chain has not passed, by offset, and their offsets, ascending.
+        #: Final FPDUs that the main chain has not passed, by offset, and a heap of their offsets.
         self._ahead: dict[int, LocatedFPDU] = {}
         self._ahead_offsets: list[int] = []
         self._delivered = startup[0]
@@ -166,6 +178,8 @@ class FPDUReader:
         self._is_over = self._has_passed = False
         #: What lies below is decided, though the peer has not acknowledged it.
         self._final_below = -NEVER
+        #: A run beyond the first hole that was not believed, by where it starts, and when it was looked at.
+        self._refused = -NEVER, (0, 0)
         self.final: list[LocatedFPDU] = []
         self.passed: list[tuple[LocatedFPDU | Gap, int]] = []
         self.left_out: list[LeftOut] = []
@@ -202,6 +216,9 @@ class FPDUReader:
         if start < main.edge and start < main.need:
             # What competes with the next FPDU may make it valid, or name another end.
             main.need, main.waits = 0, False
+            main.agreed = main.goal = main.named = -1, -1
+            if start < main.at + 8:
+                main.unresolved = -1, -1
         if not main.waits:
             self._read(main)
         elif start <= main.edge < end:
@@ -216,7 +233,7 @@ class FPDUReader:
             self._read(self.main)
             self._forget()
 
-    def give_up(self, old: Callable[[int, int], bool]) -> None:
+    def give_up(self, now: Moment, old: Callable[[int, int], bool]) -> None:
         """Decide what has waited for long: an FPDU that is not final, and holes with believed octets after them.
 
         ``old`` tells of a frame and its time whether octets captured then have waited for long.
@@ -227,7 +244,11 @@ class FPDUReader:
             self._read(main)
         while not main.waits and main.edge < self._limit(copies.end):
             start = copies.next_start(main.edge)
-            if not self._is_old(start, old) or not self._is_believed(start):
+            if not self._is_old(start, old) or (start == self._refused[0] and not old(*self._refused[1])):
+                break
+            if not self._is_believed(start):
+                # What was looked at in vain is looked at again when that is old.
+                self._refused = start, now
                 break
             if main.edge > main.at and not self._is_old(main.edge - 1, old):
                 break
@@ -278,7 +299,7 @@ class FPDUReader:
     def _keep_first(self, offset: int) -> None:
         """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
         if not offset and self.is_beginning and not self.first_octets:
-            edge = min(self.half.copies.edge(0), LONGEST_FPDU)
+            edge = min(self.half.copies.edge(0, LONGEST_FPDU), LONGEST_FPDU)
             if self.half.copies.is_captured(0, edge):
                 self.first_octets = bytes(self.half.copies.octets(0, edge)) if edge else b""
 
@@ -446,7 +467,7 @@ class FPDUReader:
     def _is_rescued(self, chain: Chain, extent: Extent) -> bool:
         """The next FPDU is not complete by its length: return True if other copies of its header name a shorter one."""
         copies = self.half.copies
-        if not copies.has_rivals(chain.at, min(chain.edge, chain.at + 8)):
+        if not copies.has_rivals(chain.at, min(chain.edge, chain.at + 8)) or not self._has_grown(chain):
             return False
         return copies.make_valid(chain.at, chain.edge, lambda: self._valid_end(chain.at, chain.edge))
 
@@ -580,7 +601,7 @@ class FPDUReader:
             self._pass(fpdu)
         elif fpdu.offset not in self._ahead:
             self._ahead[fpdu.offset] = fpdu
-            insort(self._ahead_offsets, fpdu.offset)
+            heappush(self._ahead_offsets, fpdu.offset)
 
     def _pass(self, fpdu: LocatedFPDU) -> None:
         """The main chain passes an FPDU."""
@@ -626,12 +647,12 @@ class FPDUReader:
         at, edge = main.at, main.edge
         if not main.is_located or not at < min(edge, self._judged_below):
             return
-        if not layout.crc and copies.is_captured(at, edge):
-            octets = copies.octets(at, edge)
-            marker = Window(octets, at, layout).contradiction(at, edge) if layout.markers else None
+        looked_at = min(edge, at + LOOKED_AT)
+        if not layout.crc and copies.is_captured(at, looked_at):
+            marker = self._contradiction(main, edge) if layout.markers else None
             if marker is not None and edge >= at + 6:
                 self._note_anomaly(Anomaly(at, *self._moment(at, marker), 3))
-            elif is_unlike_ddp(octets, at, layout):
+            elif is_unlike_ddp(copies.octets(at, looked_at), at, layout):
                 self._note_anomaly(Anomaly(at, *copies.frames(at, at + 1)[1:], None))
         if is_over:
             self._note_anomaly(Anomaly(at, *copies.frames(at, edge)[1:], None))
@@ -651,13 +672,11 @@ class FPDUReader:
     def _pass_ahead(self) -> bool:
         """Pass the FPDU at which the main chain is, if it was read before; False if it was not."""
         main = self.main
-        while self._ahead_offsets and self._ahead_offsets[0] < main.at:
-            # The chain of lengths passed over it: both starts proved right.
-            del self._ahead[self._ahead_offsets.pop(0)]
+        self._pass_over(main.at)
         fpdu = self._ahead.get(main.at) if main.is_located else None
         if fpdu is None:
             return False
-        del self._ahead[self._ahead_offsets.pop(0)]
+        del self._ahead[heappop(self._ahead_offsets)]
         self._confirm(main)
         before = main.known
         if main.by_length and before is not None and before[0] <= fpdu.known[0]:
@@ -712,34 +731,38 @@ class FPDUReader:
 
     def _read_contradicted(self, chain: Chain, extent: Extent) -> bool:
         """Without CRC, a Marker names another start than the lengths; False if the Markers after it have to come."""
-        low = chain.pending[0].offset if chain.pending else chain.at
-        low = max(low, chain.at - MOST_SEARCHED, self.half.copies.start)
-        if not self.half.copies.is_captured(low, chain.edge):
-            chain.search(chain.edge, -1)
-            return True
-        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
-        marker = window.contradiction(extent.offset, min(extent.end, chain.edge))
+        marker = self._contradiction(chain, min(extent.end, chain.edge))
         if marker is None:
             return False
         if not self._is_over and chain.edge < marker + JURY * MARKER_INTERVAL + MARKER_LENGTH:
             chain.need, chain.waits = max(chain.edge + 1, chain.need), False
             return False
+        low = chain.pending[0].offset if chain.pending else chain.at
+        low = max(low, chain.at - MOST_SEARCHED, self.half.copies.start)
+        if not self.half.copies.is_captured(low, chain.edge):
+            chain.search(chain.edge, -1)
+            return True
         if chain is not self.main:
             chain.waits = True
             return False
+        is_first = chain.unresolved[0] != extent.offset
+        if not self._has_grown(chain):
+            return False
+        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
         moment = self._moment(extent.offset, marker)
         fpduptr = int.from_bytes(window.data[marker + 2 - low : marker + 4 - low], "big")
-        self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment))
+        if is_first:
+            self.contradictions.append(Contradiction(extent.offset, marker, fpduptr, moment))
         self._keep_first(extent.offset)
         self._note_error(moment[0], extent.offset)
         self._note_anomaly(Anomaly(extent.offset, *moment, 3))
         # Starts gone to only grow: else Markers that contradict each other would send the reader to and fro for ever.
         sure = max(chain.pending[0].offset if chain.pending else chain.at - 1, chain.resumed)
-        start = window.start_by_marker(sure + 1, marker)
+        start = self._start_by_marker(chain, window, sure + 1, marker)
         whole = extent.end <= chain.edge
         if start == extent.offset and not whole:
             # Markers after the first agree with the lengths up to here: only a later start leads on.
-            start = window.start_by_marker(start + 1, marker)
+            start = self._start_by_marker(chain, window, start + 1, marker)
         if start is None and not whole:
             return False
         if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
@@ -751,6 +774,15 @@ class FPDUReader:
             return True
         self._resume_at(chain, window, extent, start)
         return True
+
+    def _start_by_marker(self, chain: Chain, window: Window, low: int, first: int) -> int | None:
+        """Return :meth:`Window.start_by_marker`, as it was found for the FPDU before if octets end where they did."""
+        edge, start = chain.named
+        if edge != chain.edge or start < max(low, first):
+            found = window.start_by_marker(low, first)
+            start = NEVER if found is None else found
+            chain.named = chain.edge, start
+        return start if start < NEVER else None
 
     def _resume_at(self, chain: Chain, window: Window, extent: Extent, start: int) -> None:
         """Go on at the start that Markers name.  Where the FPDUs before it end is not known: they are not told."""
@@ -764,6 +796,30 @@ class FPDUReader:
             self._delivered, self.half.copies.frames(chain.at, min(start, chain.edge))[1] if start > chain.at else 0
         )
         chain.go_to(start)
+
+    def _contradiction(self, chain: Chain, end: int) -> int | None:
+        """Return the first Marker below ``end`` that names another start than that of the next FPDU, None without any.
+
+        None, too, if some of its octets were cut off.
+        """
+        copies, at = self.half.copies, chain.at
+        low = chain.agreed[1] if chain.agreed[0] == at else at
+        if low < end and not copies.is_captured(low, end):
+            return None
+        for marker in self.layout.marker_positions(low, end - MARKER_LENGTH + 1):
+            octets = copies.octets(marker, marker + MARKER_LENGTH)
+            if not Window(octets, marker, self.layout).names(marker, at):
+                return marker
+        chain.agreed = at, max(low, end - MARKER_LENGTH + 1)
+        return None
+
+    def _has_grown(self, chain: Chain) -> bool:
+        """Return True if the part of the next FPDU that is there has grown by a quarter since this was asked."""
+        at, edge = chain.unresolved
+        if at == chain.at and not self._is_over and chain.edge - edge < (edge - at) // 4:
+            return False
+        chain.unresolved = chain.at, chain.edge
+        return True
 
     def _moment(self, offset: int, marker: int) -> Moment:
         """Return the moment at which both the length of an FPDU and a Marker were captured."""
@@ -782,14 +838,6 @@ class FPDUReader:
         if extent.end <= chain.edge:
             return self._read_one(chain)
         if self.layout.markers and not self.layout.crc:
-            low = chain.at
-            if not self.layout.marker_positions(
-                low, chain.edge - MARKER_LENGTH + 1
-            ) or not self.half.copies.is_captured(low, chain.edge):
-                return False
-            window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
-            if window.contradiction(low, chain.edge) is None:
-                return False
             return self._read_contradicted(chain, extent)
         if not self._is_over or chain is not self.main:
             return False
@@ -842,7 +890,14 @@ class FPDUReader:
         if chain.tried >= 0 and not self._is_over and chain.edge - chain.tried < (chain.tried - chain.at) // 4:
             return False
         chain.tried = chain.edge
-        low, edge = chain.at, min(chain.edge, chain.at + MOST_SEARCHED)
+        # The same end for all starts in MOST_SEARCHED octets, so that what was found for one holds for the next.
+        low, edge = chain.at, min(chain.edge, (chain.at // MOST_SEARCHED + 2) * MOST_SEARCHED)
+        goal, seen = chain.goal
+        if seen == edge and 0 <= chain.hint <= goal and (goal < edge or self._is_over):
+            bad = min(chain.hint, goal)
+            if bad < edge and self._first_ahead(chain) is None:
+                self._go_on_at(chain, bad)
+                return True
         start, window = None, None
         while start is None and low < edge:
             low, stop = self._captured(low, edge)
@@ -861,16 +916,22 @@ class FPDUReader:
             return False
         if start is None and self._is_over and chain.hint >= 0 and window.lengths_lead(chain.hint, edge):
             # All are bad to the end, and their lengths lead there.
+            chain.goal = edge, edge
             start = chain.hint if chain.hint < edge else None
         if start is None:
             return False
         if 0 <= chain.hint < start and window.lengths_lead(chain.hint, start):
             # Between lie FPDUs that are bad, one after the other.
+            chain.goal = start, edge
             start = chain.hint
+        self._go_on_at(chain, start)
+        return True
+
+    def _go_on_at(self, chain: Chain, start: int) -> None:
+        """Go to a start that was found by searching."""
         if self.is_beginning or self._has_passed:
             self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
         chain.go_to(start)
-        return True
 
     def _captured(self, low: int, edge: int) -> tuple[int, int]:
         """Return the first stretch of [low, edge) of which nothing was cut off, empty if there is none."""
@@ -885,7 +946,7 @@ class FPDUReader:
         return (edge if start < 0 else start), edge
 
     def _latest(self, start: int, end: int) -> int:
-        return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start) >= end else 0
+        return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start, end) >= end else 0
 
     def _go_ahead(self, chain: Chain) -> bool:
         """Go to the first FPDU of the main chain's run that was read before."""
@@ -898,9 +959,14 @@ class FPDUReader:
     def _first_ahead(self, chain: Chain) -> int | None:
         if chain is not self.main:
             return None
-        index = bisect_left(self._ahead_offsets, chain.at)
-        first = self._ahead_offsets[index] if index < len(self._ahead_offsets) else NEVER
+        self._pass_over(chain.at)
+        first = self._ahead_offsets[0] if self._ahead_offsets else NEVER
         return first if first < chain.edge else None
+
+    def _pass_over(self, offset: int) -> None:
+        """Leave out FPDUs before an offset: the chain of lengths passed over them, though they prove right."""
+        while self._ahead_offsets and self._ahead_offsets[0] < offset:
+            del self._ahead[heappop(self._ahead_offsets)]
 
     def _start(self, chain: Chain, window: Window, low: int) -> int | None:
         """Return the next start that proves right in a window."""
@@ -929,9 +995,7 @@ class FPDUReader:
         """Read FPDUs that new octets [start, end) complete beyond a hole, or beyond an FPDU that waits."""
         index = max(0, bisect_right(self._starts, start) - 1)
         covered = start
-        for at in self._starts[index:]:
-            if at >= end:
-                break
+        for at in self._starts[index : bisect_left(self._starts, end)]:
             chain = self._chains[at]
             if chain.at <= self.main.at:
                 self._remove(at)
@@ -943,8 +1007,8 @@ class FPDUReader:
                 covered = max(covered, chain.at, chain.need)
         low = max(self.main.at + 4, covered - MARKER_LENGTH + 1)
         copies = self.half.copies
-        edge = min(copies.edge(start), self._limit(NEVER))
-        for marker in self.layout.marker_positions(low, min(end, edge) - MARKER_LENGTH + 1):
+        edge = min(copies.edge(start, end), end, self._limit(NEVER))
+        for marker in self.layout.marker_positions(low, edge - MARKER_LENGTH + 1):
             if marker < covered or not copies.is_captured(marker, marker + MARKER_LENGTH):
                 continue
             covered = max(covered, self._begin_chain(marker))

@@ -40,11 +40,14 @@ class KeySearch:
         half: its octets.
     """
 
-    __slots__ = ("_candidates", "half")
+    __slots__ = ("_candidates", "_edge", "half")
 
     def __init__(self, half: HalfStream) -> None:
         self.half = half
-        self._candidates: list[int] = []
+        #: Offsets at which a Key begins, and of each where the contiguous octets end that hold it.
+        self._candidates: dict[int, int] = {}
+        #: Where the octets end that follow the SYN, as far as was looked at.
+        self._edge = 0
 
     def receive(self, start: int, end: int, is_over: bool = False) -> FoundFrame | None:
         """Look whether the octets [start, end), held just now, complete a startup frame.
@@ -54,16 +57,15 @@ class KeySearch:
         copies = self.half.copies
         if copies.next_start(start) != start:
             return None
-        run = copies.run_start(start)
-        edge = copies.edge(start)
-        low = max(run, start - len(KEY_PREFIX) + 1)
-        high = min(edge, end + len(KEY_PREFIX) - 1)
+        reach = len(KEY_PREFIX) - 1
+        low = max(copies.run_start(start, start - reach), start - reach)
+        high = min(copies.edge(start, end + reach), end + reach)
         if copies.is_captured(low, high):
             octets = bytes(copies.octets(low, high))
             at = octets.find(KEY_PREFIX)
             while at >= 0:
-                if low + at not in self._candidates and len(self._candidates) < MOST_CANDIDATES:
-                    self._candidates.append(low + at)
+                if len(self._candidates) < MOST_CANDIDATES:
+                    self._candidates.setdefault(low + at, low + at)
                 at = octets.find(KEY_PREFIX, at + 1)
         for offset in sorted(self._candidates):
             found = self._frame_at(offset, is_over)
@@ -74,28 +76,31 @@ class KeySearch:
     def _frame_at(self, offset: int, is_over: bool) -> FoundFrame | None:
         copies, begin = self.half.copies, self.half.start
         if copies.next_start(offset) != offset:
+            del self._candidates[offset]  # a limit let go of it
             return None
-        run, edge = copies.run_start(offset), copies.edge(offset)
-        if begin is not None and (offset < begin or (run > begin and not is_over)):
-            return None
+        edge = self._candidates[offset] = copies.edge(self._candidates[offset])
+        if begin is not None:
+            self._edge = copies.edge(max(self._edge, begin))
+            if offset < begin or (offset > self._edge and not is_over):
+                return None
         end = min(edge, offset + STARTUP_HEADER_LENGTH)
         if edge < offset + STARTUP_HEADER_LENGTH or not copies.is_captured(offset, end):
             return None
         header = bytes(copies.octets(offset, end))
         if header[:KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
-            self._candidates.remove(offset)
+            del self._candidates[offset]
             return None
         pd_length = int.from_bytes(header[18:20], "big")
-        if offset != run and (begin is None or offset != begin):
+        if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
             is_refused = header[17] > _LARGEST_REV or (header[17] and pd_length > _LARGEST_PD_LENGTH)
             begins_piece = offset in copies.segment_starts(offset, offset + 1, 1)
             if is_refused or (begin is None and not begins_piece):
-                self._candidates.remove(offset)
+                del self._candidates[offset]
                 return None
         end = offset + STARTUP_HEADER_LENGTH + pd_length
         if end > edge or not copies.is_captured(offset, end):
             return None
-        if begin is not None and run > begin and copies.weakest_reason(offset, end) != DropReason.NONE:
+        if begin is not None and offset > self._edge and copies.weakest_reason(offset, end) != DropReason.NONE:
             return None  # beyond a hole it is a late duplicate rather than a startup frame
         copies.settle(offset, end)
         startup = decode_startup_frame(copies.octets(offset, end))

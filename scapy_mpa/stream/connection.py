@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival
-from scapy_mpa.stream.drop_reason import LARGEST_SHIFT, NEAR, DropReason
+from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.options import announced, sacked_by, timestamps_of
+from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment, checksum_is_wrong, reverse_key
 
 #: Connections on the same addresses and ports that nobody reads and that are kept: SYNs that nobody answered, strays.
@@ -27,8 +27,6 @@ MOST_UNREAD: Final = 8
 #: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt:
 #: the largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
 MOST_BEFORE_SYN: Final = 1 << 20
-#: Distance in octets at which a number fits a connection no better than any other.
-FAR: Final = 1 << 30
 #: Octets within which one number speaks for a connection although the other one is far: a hole lies between.
 CLOSE: Final = 1 << 20
 #: RSTs of a direction that are kept; others are counted.
@@ -171,8 +169,8 @@ class HalfStream:
     """
 
     __slots__ = (
-        "_dropped", "_fins", "_recent", "believed", "copies", "fin", "first_frame", "has_right_checksums", "highest",
-        "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
+        "_dropped", "_expected", "_fins", "_recent", "believed", "copies", "fin", "first_frame", "has_right_checksums",
+        "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
         "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
 
@@ -185,6 +183,8 @@ class HalfStream:
         self.fin: int | None = None
         self._fins: list[tuple[int, int, int]] = []
         self.needed = self.passed = -NEVER
+        #: Octets up to here followed those needed when this was asked last.
+        self._expected = -NEVER
         self.keep_from = NEVER
         self.believed = self.highest = -NEVER
         self.first_frame = NEVER
@@ -218,14 +218,14 @@ class HalfStream:
         return -CLOSE < ahead < CLOSE and (self.start is None or self.space.nearest(seq)[1] >= self.start - 1)
 
     def misfit(self, seq: int) -> int:
-        """Return the distance in octets of a sequence number from this direction, at most FAR.
+        """Return the distance in octets of a sequence number from this direction, at most LARGEST_WINDOW.
 
-        It is FAR for what lies before the SYN, or beyond the FIN that the peer acknowledged.
+        It is that for what lies before the SYN, or beyond the FIN that the peer acknowledged.
         """
         distance, offset = self.space.nearest(seq)
         if (self.start is not None and offset < self.start - 1) or (self.fin is not None and offset > self.fin + 1):
-            return FAR
-        return min(distance, FAR)
+            return LARGEST_WINDOW
+        return min(distance, LARGEST_WINDOW)
 
     def may_begin_at(self, seq: int, octets: int) -> bool:
         """Return True if a sequence number may be that of the first octet, or follow so many octets of the SYN."""
@@ -293,7 +293,8 @@ class HalfStream:
     @property
     def expected(self) -> int:
         """The offset that the receiver expects next, as far as octets were captured."""
-        return max(self.copies.edge(self.needed), self.needed)
+        self._expected = self.copies.edge(max(self._expected, self.needed))
+        return self._expected
 
     def reset(self, frame: int, time: int, seq: int, ack: int | None) -> None:
         """Note a RST of its sender, which acknowledges the offset ``ack`` if it is not None."""
@@ -363,6 +364,7 @@ class HalfStream:
         self.copies.shift(origin)
         self.peer.shift(origin)
         self.needed, self.believed, self.highest = self.needed - origin, self.believed - origin, self.highest - origin
+        self._expected -= origin
         self.passed -= origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
@@ -425,11 +427,6 @@ class Connection:
         is_inside = other.first_frame < self.first_frame and self.last_frame < other.last_frame
         return is_inside and other.has_syn and other.is_established
 
-    @property
-    def has_both_sides(self) -> bool:
-        """True if octets of both directions were captured."""
-        return all(half.first_frame < NEVER for half in self.halves)
-
     def misfit(self, seg: Segment, d: int) -> int | None:
         """Return how far a segment is from this connection, None if it cannot belong to it (RFC 9293 §3.10.7.4)."""
         half, other = self.halves[d], self.halves[1 - d]
@@ -442,7 +439,7 @@ class Connection:
             by_seq = by_ack = by_seq if by_ack is None else by_ack
             if by_seq is None or by_ack is None or by_seq > NEAR:
                 return None
-        elif min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < FAR else CLOSE):
+        elif min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < LARGEST_WINDOW else CLOSE):
             # Where a hole makes one of them far, the other must be the closer.
             return None
         # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
@@ -508,7 +505,7 @@ class Connection:
                     window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
                 if stamps:
                     other.peer.echo(stamps[1], time)
-                if tcp >= 0 and first - tcp > 32:
+                if tcp >= 0 and first - tcp > (32 if stamps else 20):
                     for low, high in sacked_by(seg):
                         other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
                 self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
@@ -578,7 +575,7 @@ class Flow:
             if only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
-        best, least = None, 4 * FAR
+        best, least = None, NEVER
         for connection in reversed(connections):
             misfit = connection.misfit(seg, d)
             if misfit is not None and misfit < least:

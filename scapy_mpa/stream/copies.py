@@ -162,6 +162,11 @@ class Copies:
         return self._starts[self._head] if len(self) else NEVER
 
     @property
+    def middle(self) -> int:
+        """The offset of which half of the pieces, one at least, end below or at it."""
+        return self._ends[(self._head + len(self._ends) - 1) // 2]
+
+    @property
     def end(self) -> int:
         """The offset after the last octet held, -NEVER if there is none."""
         return self._ends[-1] if len(self) else -NEVER
@@ -176,24 +181,30 @@ class Copies:
             yield index
             index += 1
 
-    def edge(self, at: int) -> int:
-        """Return where the contiguous octets end that hold ``at``; ``at`` itself if it is not held."""
+    def edge(self, at: int, enough: int = NEVER) -> int:
+        """Return where the contiguous octets end that hold ``at``; ``at`` itself if it is not held.
+
+        Where they reach ``enough``, any offset from there on to their end may be returned.
+        """
         ends, starts = self._ends, self._starts
         index, count = self._index(at), len(ends)
         if index < count and starts[index] <= at:
             at = ends[index]
             index += 1
-            while index < count and starts[index] == at:
+            while at < enough and index < count and starts[index] == at:
                 at = ends[index]
                 index += 1
         return at
 
-    def run_start(self, at: int) -> int:
-        """Return where the contiguous octets begin that hold ``at``, which must be held."""
-        index = self._index(at)
-        while index > self._head and self._ends[index - 1] == self._starts[index]:
+    def run_start(self, at: int, enough: int = -NEVER) -> int:
+        """Return where the contiguous octets begin that hold ``at``, which must be held.
+
+        Where they begin at ``enough`` or before it, any offset from there on down may be returned.
+        """
+        index, starts = self._index(at), self._starts
+        while index > self._head and starts[index] > enough and self._ends[index - 1] == starts[index]:
             index -= 1
-        return self._starts[index]
+        return starts[index]
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """Yield the offsets [start, end) of all contiguous octets."""
@@ -297,7 +308,7 @@ class Copies:
         if not len(self) or start >= self._ends[-1]:
             self._insert(len(self._starts), start, end, copy)
             return end - start
-        if len(self._rivals) >= MOST_CONTESTED and self.edge(start) >= end:
+        if len(self._rivals) >= MOST_CONTESTED and self.edge(start, end) >= end:
             self.dropped += 1
             return 0
         new, at, index = 0, start, self._index(start)

@@ -21,8 +21,6 @@ TICK_SLACK: Final = 1_000_000
 NEAR: Final = 1 << 26
 #: The largest window, octets (RFC 7323 §2.3): no valid segment lies further behind the highest octet sent.
 LARGEST_WINDOW: Final = 1 << 30
-#: The largest shift count of a window (RFC 7323 §2.3).
-LARGEST_SHIFT: Final = 14
 
 
 class DropReason(IntEnum):
