@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.framing.agreement import agreed
@@ -40,6 +41,22 @@ from scapy_mpa.watches.messages import MessageWatch, terminated
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
 from scapy_mpa.watches.segments import SegmentWatch
+
+#: How the rules begin that the watches find.
+RULES: Final = (
+    "alignment", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset", "attack-syn",
+    "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "error-closed", "error-passed", "fpdu-above-emss",
+    "fpdu-format", "fpduptr-", "gap", "ird-ord-exceeded", "late-duplicate", "marker-", "mulpdu", "old-timestamp",
+    "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "startup-rejected", "tcp-checksum", "tcp-refused",
+    "teardown-", "terminate", "ulpdu-length-",
+)  # fmt: skip
+#: Of these, what startup frames show.
+OTHERS: Final = ("terminate-code",)
+
+
+def is_watched(rule: str) -> bool:
+    """Return True if the watches find breaches of a rule."""
+    return rule.startswith(RULES) and not rule.startswith(OTHERS)
 
 
 class Reporter:
@@ -366,10 +383,10 @@ def receive_path_mtu(found: Watched, d: int, seg: Segment) -> None:
         found.path_mtu[d].received(path_mtu_message(seg), offset, half.peer.last_ack_sent, sent)
 
 
-def watch_capture(path: Path) -> list[Watched]:
+def watch_capture(source: Path | BinaryIO) -> tuple[list[Watched], Findings]:
     """Watch the connections of a capture file."""
-    with Captures(str(path)) as captures:
-        return watch(captures.batches())[0]
+    with Captures(str(source) if isinstance(source, Path) else source) as captures:
+        return watch(captures.batches())
 
 
 def findings_of(watched: tuple[Sequence[Watched], Findings]) -> Iterator[Finding]:
