@@ -311,11 +311,23 @@ class HalfStream:
             self.resets.pop()
         self.resets.append(Reset(frame, time, offset, place, expected, ack))
 
-    def _follow_reset(self, follower: Follower) -> None:
+    def follow_reset(self, follower: Follower) -> None:
         """Note a segment of its sender after a RST."""
         last = self.resets[-1]
         if last.follower is None or (follower.new and not last.follower.new and last.place != "window"):
             self.resets[-1] = last._replace(follower=follower)
+
+    def receive_state(self, seg: Segment, offset: int, reason: DropReason, tsval: int | None) -> None:
+        """Receive a FIN, or a segment without octets: note a FIN that may count, and what the receiver drops."""
+        end, is_fin = offset + seg.length, bool(seg.flags & FIN)
+        if is_fin and self.has_right_checksums and checksum_of(seg) == WRONG:
+            reason = DropReason.CHECKSUM
+        is_acked = reason == DropReason.OVERWINDOW and self.peer.last_ack_sent == end + 1
+        if is_fin and (reason == DropReason.NONE or is_acked) and end >= self.expected:
+            self.note_fin(end, seg.frame, seg.time)
+        elif not seg.length and (is_fin or reason not in (DropReason.NONE, DropReason.PAWS)):
+            # The network brings acknowledgements out of order, too.
+            self.drop(seg, reason, tsval)
 
     def drop(self, seg: Segment, reason: DropReason, tsval: int | None) -> None:
         """Note a segment without octets that its receiver drops."""
@@ -522,16 +534,10 @@ class Connection:
                 frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg), last - first, reason,
                 stamps[0] if stamps else None,
             )  # fmt: skip
-        if flags & FIN and half.has_right_checksums and checksum_of(seg) == WRONG:
-            reason = DropReason.CHECKSUM
-        is_acked_fin = reason == DropReason.OVERWINDOW and half.peer.last_ack_sent == offset + length + 1
-        if flags & FIN and (reason == DropReason.NONE or is_acked_fin) and offset + length >= half.expected:
-            half.note_fin(offset + length, frame, time)
-        elif not length and (flags & FIN or reason not in (DropReason.NONE, DropReason.PAWS)):
-            # The network brings acknowledgements out of order, too.
-            half.drop(seg, reason, stamps[0] if stamps else None)
+        if flags & FIN or not length:
+            half.receive_state(seg, offset, reason, stamps[0] if stamps else None)
         if half.resets:
-            half._follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
+            half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
 
     def _shift_count(self, d: int) -> int:
         """Return the shift count of the windows that a side sends: the largest where a SYN was not captured."""

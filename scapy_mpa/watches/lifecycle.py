@@ -21,7 +21,7 @@ from scapy_mpa.watches.gaps import Closed
 FEWEST_IN_VAIN: Final = 3
 
 
-class Direction(NamedTuple):
+class DirectionEnd(NamedTuple):
     """What is known of a direction at the end.
 
     Attributes:
@@ -57,9 +57,9 @@ class Direction(NamedTuple):
     is_in_operation: bool = True
 
     @property
-    def counting(self) -> list[Reset]:
-        """The RSTs that count."""
-        return [one for one in self.resets if counts(one)]
+    def accepted_resets(self) -> list[Reset]:
+        """The RSTs for which its receiver closed the connection."""
+        return [one for one in self.resets if closes(one)]
 
     @property
     def last_moment(self) -> Moment:
@@ -83,7 +83,7 @@ class Rejection(NamedTuple):
     reply: StartupFrame
 
 
-def counts(reset: Reset) -> bool:
+def closes(reset: Reset) -> bool:
     """Return True if the receiver of a RST closed the connection for it."""
     return reset.place in ("next", "acknowledged") or (reset.place == "window" and reset.follower is None)
 
@@ -109,27 +109,27 @@ def after(offset: int, start: int | None) -> int | None:
     return None if start is None else offset - start
 
 
-def closed_by(mine: Direction, peer: Direction) -> Closed | None:
+def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
     """Return how a direction was closed: by its FIN, else by the last RST of either side."""
     if mine.fin is not None:
         return Closed("FIN", mine.fin[1:], mine.fin[0])
     # A FIN takes a number, too, and may not have been captured.
-    resets = [*(((one.frame, one.time), one.offset - 1) for one in mine.counting)]
-    resets += [((one.frame, one.time), mine.sent) for one in peer.counting]
+    resets = [*(((one.frame, one.time), one.offset - 1) for one in mine.accepted_resets)]
+    resets += [((one.frame, one.time), mine.sent) for one in peer.accepted_resets]
     return Closed("RST", *max(resets)) if resets else None
 
 
-def half_end(mine: Direction, peer: Direction) -> HalfEnd:
+def half_end(mine: DirectionEnd, peer: DirectionEnd) -> HalfEnd:
     """Return the end of a direction."""
     fin, again = mine.fin, mine.retransmissions
-    resets = [one.frame for one in (*mine.counting, *peer.counting)]
+    resets = [one.frame for one in (*mine.accepted_resets, *peer.accepted_resets)]
     octets = mine.unacknowledged
     is_in_vain = again.at == mine.acknowledged and again.count >= FEWEST_IN_VAIN
     in_vain = again.count if octets and is_in_vain and peer.last_moment < again.first else 0
     return HalfEnd(
         "fin" if fin is not None else "rst" if resets else None,
         fin[1] if fin is not None else min(resets, default=None),
-        mine.reset_count - len(mine.resets) + len(mine.counting),
+        mine.reset_count - len(mine.resets) + len(mine.accepted_resets),
         octets,
         mine.messages if octets and mine.is_in_operation else 0,
         in_vain,
@@ -138,7 +138,9 @@ def half_end(mine: Direction, peer: Direction) -> HalfEnd:
     )
 
 
-def lifecycle(first: Moment, initiator: Direction, responder: Direction, rejection: Rejection | None) -> Lifecycle:
+def lifecycle(
+    first: Moment, initiator: DirectionEnd, responder: DirectionEnd, rejection: Rejection | None
+) -> Lifecycle:
     """Return how a connection went whose first frame was captured at a moment."""
     ends = half_end(initiator, responder), half_end(responder, initiator)
     found: list[tuple[int, int, int, Ended, Side | None]] = []
@@ -146,7 +148,7 @@ def lifecycle(first: Moment, initiator: Direction, responder: Direction, rejecti
     if rejection is not None:
         frame = rejection.moment[0]
         found.append((frame, 0, frame, "rejected", "responder"))
-    sides: tuple[tuple[Side, Direction, HalfEnd], ...] = (
+    sides: tuple[tuple[Side, DirectionEnd, HalfEnd], ...] = (
         ("initiator", initiator, ends[0]), ("responder", responder, ends[1]),
     )  # fmt: skip
     for side, one, end in sides:
@@ -154,7 +156,7 @@ def lifecycle(first: Moment, initiator: Direction, responder: Direction, rejecti
             found.append((end.terminated.frame, 1, end.terminated.frame, "terminate", side))
         if one.fin is not None:
             found.append((one.fin[1], 2, one.fin[1], "fin", side))
-        for reset in one.counting[:1]:
+        for reset in one.accepted_resets[:1]:
             found.append((reset.frame, 3, reset.frame, "rst", side))
             resets.append((reset.frame, side))
         if end.in_vain:
@@ -167,7 +169,7 @@ def lifecycle(first: Moment, initiator: Direction, responder: Direction, rejecti
     return Lifecycle(min(first, last), last, ended, by, frame_of, reset_by, reset_frame, *ends)
 
 
-def breaches_at_end(mine: Direction, peer: Direction) -> Iterator[Breach]:
+def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
     """Yield what the end of a direction shows: who did it is who sent it."""
     yield from _attack_resets(mine)
     octets, at = mine.unacknowledged, mine.acknowledged or 0
@@ -178,22 +180,22 @@ def breaches_at_end(mine: Direction, peer: Direction) -> Iterator[Breach]:
         yield Breach("connection-lost", at, *mine.retransmissions.last, detail)
     if not mine.is_in_operation:
         return
-    by = next((one for one in (peer, mine) if one.counting), None)
+    by = next((one for one in (peer, mine) if one.accepted_resets), None)
     if octets and by is not None:
         messages = f" of {mine.messages} message{'' if mine.messages == 1 else 's'}" if mine.messages else ""
         who = "its peer" if by is peer else "its sender"
         detail = f"{octets} octets{messages} were not acknowledged when {who} reset the connection"
-        yield Breach("teardown-unacknowledged", at, by.counting[0].frame, by.counting[0].time, detail)
+        yield Breach("teardown-unacknowledged", at, by.accepted_resets[0].frame, by.accepted_resets[0].time, detail)
     is_over = any(one.terminated is not None or one.error_frame is not None for one in (mine, peer))
-    if mine.counting and mine.fin is None and not is_over:
-        last = mine.counting[-1]
+    if mine.accepted_resets and mine.fin is None and not is_over:
+        last = mine.accepted_resets[-1]
         yield Breach("teardown-reset", last.offset, last.frame, last.time, "RST without a FIN before it")
     yield from _close_after_error(mine, peer)
 
 
-def _close_after_error(mine: Direction, peer: Direction) -> Iterator[Breach]:
+def _close_after_error(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
     """Yield that the receiver of a bad FPDU, which ``peer`` sent, closed without a Terminate."""
-    error, reset = peer.error_frame, mine.counting[-1:]
+    error, reset = peer.error_frame, mine.accepted_resets[-1:]
     end = mine.fin if mine.fin is not None else (reset[0].offset, reset[0].frame, reset[0].time) if reset else None
     if error is None or end is None or end[1] <= error or mine.terminated is not None or mine.has_gap:
         return
@@ -201,7 +203,7 @@ def _close_after_error(mine: Direction, peer: Direction) -> Iterator[Breach]:
     yield Breach("error-closed", *end, f"{how} after the error of frame {error}, without a Terminate")
 
 
-def _attack_resets(mine: Direction) -> Iterator[Breach]:
+def _attack_resets(mine: DirectionEnd) -> Iterator[Breach]:
     """Yield RSTs that somebody else sent: outside the window, or followed by segments of their sender."""
     for reset in mine.resets:
         next_one = reset.follower
@@ -224,7 +226,7 @@ def rejected(rejection: Rejection) -> Breach:
     return Breach("startup-rejected", rejection.offset, *rejection.moment, detail)
 
 
-def refused(client: Direction, server: Direction, names: str) -> tuple[Breach, int] | None:
+def refused(client: DirectionEnd, server: DirectionEnd, names: str) -> tuple[Breach, int] | None:
     """Return that a SYN of ``client`` was answered by RSTs, with how many; None if it was not (RFC 9293 §3.10.7.1).
 
     ``names`` are the addresses and ports, "A > B".

@@ -29,7 +29,7 @@ from scapy_mpa.watches.ddp import ulpdu_of
 from scapy_mpa.watches.fpdus import FPDUWatch
 from scapy_mpa.watches.gaps import GapWatch
 from scapy_mpa.watches.lifecycle import (
-    Direction,
+    DirectionEnd,
     Rejection,
     breaches_at_end,
     closed_by,
@@ -165,7 +165,7 @@ class Half:
             if self.terminated is None or found.message is not None:
                 self.terminated = found
 
-    def finish(self, mine: Direction, peer: Direction, now: Moment) -> None:
+    def finish(self, mine: DirectionEnd, peer: DirectionEnd, now: Moment) -> None:
         reader, half, report, rest = self.reader, self.reader.half, self.report, self.reader.rest
         edge = mine.sent
         end = half.highest if half.fin is None else half.fin
@@ -204,17 +204,19 @@ def gso_flag(mpa: MPAConnection) -> str:
     return " and ".join(sorted((one.kind.capitalize() for one in frames), reverse=True))
 
 
-def direction_of(half: HalfStream, watched: Half | None) -> Direction:
+def direction_of(half: HalfStream, watched: Half | None) -> DirectionEnd:
     """Return what is known of a direction at the end."""
     acknowledged = half.peer.last_ack_sent
     sent = max(half.highest, 0)
     place = (half.last_frame, half.last_time), half.fin_captured, half.resets, half.reset_count, half.retransmissions
     if watched is None:
-        return Direction(*place, half.start, sent, acknowledged, half.peer.sacked_octets(sent), is_in_operation=False)
+        return DirectionEnd(
+            *place, half.start, sent, acknowledged, half.peer.sacked_octets(sent), is_in_operation=False
+        )
     main, error = watched.reader.main, watched.fpdus.first_error or watched.reader.first_error
     sent = max(main.at, main.edge)
     watched.messages.acknowledged = acknowledged
-    return Direction(
+    return DirectionEnd(
         *place, half.start, sent, acknowledged, half.peer.sacked_octets(sent), watched.messages.unacknowledged(sent),
         watched.terminated, error[0] if error is not None else None, watched.gaps.has_gap,
     )  # fmt: skip
