@@ -287,6 +287,7 @@ class FPDUReader:
         main, half = self.main, self.half
         if main.edge > main.at:
             self._keep_first(main.at)
+            self._note_rivals(max(main.at, half.passed), main.edge)
             self.rest = Rest(main.at, main.edge, main.is_located, half.copies.frames(main.at, main.edge)[1:])
         fin = half.fin_captured
         if fin is not None and fin[0] > max(main.edge, main.at):
@@ -612,13 +613,17 @@ class FPDUReader:
         if fpdu.offset < self._judged_below:
             self._judge(fpdu)
         self._has_passed = True
-        if self.half.copies.has_rivals(fpdu.offset, fpdu.end):
-            self.rivals += self.half.copies.rivals(fpdu.offset, fpdu.end)
+        self._note_rivals(fpdu.offset, fpdu.end)
         self.half.passed = max(self.half.passed, fpdu.end)
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
             self._believe(fpdu.end, fpdu.complete[0])
+
+    def _note_rivals(self, start: int, end: int) -> None:
+        """Note copies of octets that were not chosen, of FPDUs that were passed, or of what belongs to none."""
+        if self.half.copies.has_rivals(start, end):
+            self.rivals += self.half.copies.rivals(start, end)
 
     def _judge(self, fpdu: LocatedFPDU) -> None:
         """Note an FPDU that does not fit."""
@@ -929,6 +934,8 @@ class FPDUReader:
 
     def _go_on_at(self, chain: Chain, start: int) -> None:
         """Go to a start that was found by searching."""
+        if chain is self.main:
+            self._note_rivals(max(chain.at, self.half.passed), start)
         if self.is_beginning or self._has_passed:
             self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
         chain.go_to(start)

@@ -296,6 +296,11 @@ class HalfStream:
         self._expected = self.copies.edge(max(self._expected, self.needed))
         return self._expected
 
+    @property
+    def is_complete(self) -> bool:
+        """True if everything up to the FIN that the peer acknowledged was captured."""
+        return self.fin is not None and self.expected >= self.fin
+
     def reset(self, frame: int, time: int, seq: int, ack: int | None) -> None:
         """Note a RST of its sender, which acknowledges the offset ``ack`` if it is not None."""
         offset, expected = self.space.nearest(seq)[1], self.expected
@@ -566,10 +571,13 @@ class Flow:
         if seg.flags & RST:
             return self._reset(seg, d)
         if seg.flags & SYN:
+            late = next((one for one in connections if self._is_over(one) and one.is_of_syn(seg, d)), None)
+            if late is not None:
+                self._leave_out(seg, d)
+                return None
             # One that has, or acknowledges, the very number of a SYN comes before those that are near.
             for connection in sorted(connections, key=lambda one: one.is_of_syn(seg, d))[::-1]:
                 if connection.accept_syn(seg, d):
-                    self._note_late(seg, d, connection)
                     return connection
             connection = self._new(seg, d)
             if seg.flags & ACK_FLAG:
@@ -590,14 +598,21 @@ class Flow:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
             last = connections[-1] if connections else None
             best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
+        if self._is_over(best) and best.halves[d].is_complete:
+            self._leave_out(seg, d)
+            return None
         best.receive(seg, d)
-        self._note_late(seg, d, best)
         return best
 
-    def _note_late(self, seg: Segment, d: int, connection: Connection) -> None:
-        """Note a segment of a connection that was closed before the one began that is under way."""
+    def _is_over(self, connection: Connection) -> bool:
+        """Return True if a connection was closed before the one began that is under way."""
         last = self.connections[-1]
-        if connection is not last and connection.is_closed and last.has_syn and len(last.late) < MOST_RESETS:
+        return connection is not last and connection.is_closed and last.has_syn
+
+    def _leave_out(self, seg: Segment, d: int) -> None:
+        """Note a late duplicate of a connection that is over, which comes in the midst of the last one."""
+        last = self.connections[-1]
+        if len(last.late) < MOST_RESETS:
             last.late.append(stray_of(seg, d)._replace(is_earlier=True))
 
     def _reset(self, seg: Segment, d: int) -> Connection | None:

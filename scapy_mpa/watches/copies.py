@@ -70,6 +70,8 @@ class CopyWatch:
     def competed(self, rivals: Iterable[Rival]) -> Iterator[Breach]:
         """Report copies that were not chosen, of FPDUs that were passed."""
         dropped: dict[int, tuple[Rival, LocatedFPDU]] = {}
+        #: Frames whose copies differ from others: the first place of each is reported.
+        differing: set[int] = set()
         for rival in rivals:
             at = rival.differs_at
             fpdu = self._fpdu_at(rival.start if at is None else at)
@@ -80,7 +82,8 @@ class CopyWatch:
                 before = dropped.get(fpdu.offset)
                 if before is None or before[0].other < rival.other:
                     dropped[fpdu.offset] = rival, fpdu
-            elif at is not None:
+            elif at is not None and (late := max(rival.chosen, rival.other)[0]) not in differing:
+                differing.add(late)
                 yield from self._overlap(rival, at, fpdu)
         for rival, fpdu in dropped.values():
             bad, good = rival.other[0], rival.chosen

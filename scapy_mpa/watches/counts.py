@@ -54,10 +54,11 @@ class Counts:
     """
 
     __slots__ = (
-        "_brought", "_brought_by", "_brought_end", "_ends", "_located", "_next", "_seen", "_starts", "_time",
-        "_undelivered", "_unjudged", "crc_errors", "cut_fpdus", "fpdu_aligned_segments", "fpdus",
-        "header_aligned_segments", "marker_count", "missing_octets", "out_of_order_segments", "placed_late",
-        "retransmitted_segments", "segments", "stream_octets", "ulpdu_octets", "unlocated_octets",
+        "_brought", "_brought_by", "_brought_end", "_ends", "_left_out_ends", "_left_out_starts", "_located",
+        "_next", "_seen", "_starts", "_time", "_undelivered", "_unjudged", "crc_errors", "cut_fpdus",
+        "fpdu_aligned_segments", "fpdus", "header_aligned_segments", "marker_count", "missing_octets",
+        "out_of_order_segments", "placed_late", "retransmitted_segments", "segments", "stream_octets",
+        "ulpdu_octets", "unlocated_octets",
     )  # fmt: skip
 
     def __init__(self, begins_at: int | None = 0) -> None:
@@ -74,6 +75,8 @@ class Counts:
         #: (end, start, number, idle, segment) of those not judged yet, a heap.
         self._unjudged: list[tuple[int, int, int, int, Arrival]] = []
         self._time = 0
+        #: Where octets that were not believed begin and end, ascending.
+        self._left_out_starts, self._left_out_ends = array("q"), array("q")
         #: Where the last segments begin that went on after all others, ascending, where they end, and their frames.
         self._brought, self._brought_end, self._brought_by = array("q"), array("q"), array("q")
 
@@ -151,8 +154,14 @@ class Counts:
         self._next = None
 
     def left_out(self, octets: LeftOut) -> None:
-        """Take out octets that were not believed."""
+        """Take out octets that were not believed, and the segments that brought no others; ranges come ascending."""
         self.stream_octets -= octets.end - octets.start
+        self._left_out_starts.append(octets.start)
+        self._left_out_ends.append(octets.end)
+
+    def _is_left_out(self, start: int, end: int) -> bool:
+        index = bisect_right(self._left_out_starts, start) - 1
+        return index >= 0 and end <= self._left_out_ends[index]
 
     def judged(self, up_to: int | None = None) -> Iterator[UnalignedSegment]:
         """Judge the segments that end where FPDUs have been passed, or at ``up_to``; yield those not aligned.
@@ -163,6 +172,10 @@ class Counts:
         limit = self._seen if up_to is None else up_to
         while unjudged and unjudged[0][0] <= limit:
             end, start, number, idle, arrival = heappop(unjudged)
+            if self._left_out_starts and self._is_left_out(start, end):
+                self.segments -= 1
+                self.out_of_order_segments -= arrival.is_out_of_order
+                continue
             index = bisect_left(starts, start)
             first = starts[index] if index < len(starts) else None
             if first == start or start == self._next:
