@@ -88,7 +88,9 @@ class GapWatch:
             detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
             return (Breach("fpdu-format", self._located_end, *now, detail),)
         if closed is not None and 0 < closed.sent - edge < MOST_UNSEEN:
-            return self.lost(Gap(edge, closed.sent, acknowledged is not None and acknowledged >= edge, closed.moment))
+            return self.lost(
+                Gap(edge, closed.sent, acknowledged is not None and acknowledged >= closed.sent, closed.moment)
+            )
         # A FIN has a number, too.  Where more was acknowledged, nothing can be said of the end.
         is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + MOST_UNSEEN
         if rest is None or not rest.is_located or closed is None or is_unseen:
