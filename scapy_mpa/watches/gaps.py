@@ -7,15 +7,12 @@ closed.  Out: breaches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, Rest
 from scapy_mpa.stream.connection import Arrival
+from scapy_mpa.stream.drop_reason import NEAR
 from scapy_mpa.values.records import BAD
-
-#: Octets: the number of a RST tells that octets before it were sent, and an ACK that others were received, if it is no
-#: farther ahead.  No window captured is larger (stream.drop_reason.NEAR is four times that).
-MOST_UNSEEN: Final = 1 << 24
 
 
 class Closed(NamedTuple):
@@ -87,12 +84,12 @@ class GapWatch:
         if rest is not None and is_unlocated and self._is_beginning and not self.has_gap:
             detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
             return (Breach("fpdu-format", self._located_end, *now, detail),)
-        if closed is not None and 0 < closed.sent - edge < MOST_UNSEEN:
+        if closed is not None and 0 < closed.sent - edge < NEAR:
             return self.lost(
                 Gap(edge, closed.sent, acknowledged is not None and acknowledged >= closed.sent, closed.moment)
             )
         # A FIN has a number, too.  Where more was acknowledged, nothing can be said of the end.
-        is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + MOST_UNSEEN
+        is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + NEAR
         if rest is None or not rest.is_located or closed is None or is_unseen:
             return ()
         if closed.how == "RST" and closed.moment < rest.moment:

@@ -6,7 +6,7 @@ import pytest
 
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.receiver.values import Breach, Gap, Moment, Rest
-from scapy_mpa.watches.gaps import MOST_UNSEEN, Closed, GapWatch
+from scapy_mpa.watches.gaps import Closed, GapWatch
 from tests.watches.values import SECOND, altered, arrival, fpdus
 
 #: Three FPDUs of 108 octets: [0, 108), [108, 216), [216, 324).
@@ -61,6 +61,8 @@ def test_octets_before_the_first_fpdu(is_beginning: bool, count: int) -> None:
 
 
 LOCATED, UNLOCATED = Rest(216, 252, True, moment(3)), Rest(216, 252, False, moment(3))
+#: No window captured is larger: a number farther ahead tells nothing.
+MOST_UNSEEN = 1 << 26
 LOST = "connection-lost"
 INTO = "{} 36 octets into an FPDU"
 

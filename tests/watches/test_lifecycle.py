@@ -153,7 +153,10 @@ FOLLOWS = "a segment follows the RST of frame 30, whose sequence number was not 
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (reset(30, "outside", 900), [(30, f"a RST, 600 octets after the next octet in order, outside the window{GOES_ON}")]),
+        (
+            reset(30, "outside", 900),
+            [(30, f"a RST, 600 octets after the next octet in order, outside the window{GOES_ON}")],
+        ),
         (reset(30, "outside", -9), [(30, f"a RST, 9 octets before the first octet of the connection{GOES_ON}")]),
         (reset(30, "window", 310), []),
         (reset(30, "window", 310, FOLLOWER), [(31, FOLLOWS)]),
