@@ -13,16 +13,15 @@ from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.senders import Bases
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
-from scapy_mpa.infer.inference import Budget
+from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
-from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, is_sure, markers_at
+from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, markers_at
 from scapy_mpa.receiver.startup import FoundFrame, KeySearch
 from scapy_mpa.receiver.values import Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, Connection, HalfStream
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
-from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
 
@@ -166,6 +165,9 @@ class MPAConnection:
                     self._infer(is_over=False)
                     if self.initiator is None and held >= MOST_LOOKED_AT:
                         self._is_other = True
+        elif self.inferred and half.copies.held >= self._next_look:
+            self._next_look = 2 * half.copies.held
+            self._infer_other(d, is_over=False)
         copies, limits = half.copies, self._limits
         if self._is_other or self.rejected:
             # Only a startup frame at its beginning can still make it MPA's.
@@ -248,26 +250,31 @@ class MPAConnection:
         if not is_over and not crc and sum(half.copies.held for half in halves) < ENOUGH_WITHOUT_CRC:
             return
         self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
-        self.inferred = True
+        self.inferred, self._next_look = True, FIRST_LOOK
         for d, inferred in enumerate(found):
             if inferred is not None:
                 self._begin(d, beginning_of(halves[d], inferred), (0, 0))
-            elif len(halves[d].copies):
-                self._begin_other(d, crc)
-        for reader in self.readers:
+        for d, reader in enumerate(self.readers):
             if reader is not None:
                 reader.begin()
+            elif len(halves[d].copies):
+                self._infer_other(d, is_over)
 
-    def _begin_other(self, d: int, crc: bool) -> None:
-        """Begin a direction that shows too little of its own: without Markers, where a CRC tells FPDUs."""
-        half = self.connection.halves[d]
-        inferred = infer_half(half, self._budget, None, crc)
-        if is_sure(inferred):
-            assert inferred is not None
+    def _infer_other(self, d: int, is_over: bool) -> None:
+        """Begin a direction that showed too little of its own when the other began, if its octets show enough now."""
+        half, peer, asking = self.connection.halves[d], self.readers[1 - d], self.frames[1 - d]
+        assert peer is not None
+        crc, markers = peer.layout.crc, bool(asking.startup.m) if asking is not None else None
+        inferred = infer_half(half, self._budget, markers, crc, FEWEST_HEADERS - 1)
+        if inferred is not None and inferred.bits >= HALF_BITS and (is_over or inferred.shows_markers):
             self._begin(d, beginning_of(half, inferred), (0, 0))
-        elif crc:
+        elif is_over and (markers is False or (crc and markers is None)):
+            # Without Markers, a CRC, or what DDP sends, tells where FPDUs are.
             first = half.copies.start
-            self._begin(d, Beginning(first - LARGEST_WINDOW, LARGEST_WINDOW, Layout(False, True), False), (0, 0))
+            self._begin(d, Beginning(first - LARGEST_WINDOW, LARGEST_WINDOW, Layout(False, crc), False), (0, 0))
+        reader = self.readers[d]
+        if reader is not None:
+            reader.begin()
 
     def _infer_from_one(self, d: int) -> None:
         """Begin Full Operation with the startup frame of one direction alone."""
@@ -279,11 +286,11 @@ class MPAConnection:
         if found.startup.r and not is_request:
             self.rejected = True
             return
-        layout = markers_at(half, found.end, bool(found.startup.c) or None)
+        layout = markers_at(half, found.end, self._budget, bool(found.startup.c) or None)
         startup = found.frame, found.time
         begin_other = self._start_of_other(d, other)
         if begin_other is not None:
-            there = markers_at(other, begin_other, layout.crc or None)
+            there = markers_at(other, begin_other, self._budget, layout.crc or None)
             crc = layout.crc or there.crc
             self._begin(1 - d, Beginning(begin_other, 0, Layout(bool(found.startup.m), crc), True), startup)
             layout = layout._replace(crc=crc)
@@ -306,8 +313,7 @@ class MPAConnection:
         assert found is not None
         if found.startup.kind == "request":
             return None
-        start = other.copies.start
-        return start if start < NEVER and other.peer.acked_frame(start - 1, start) <= found.frame else None
+        return other.peer.acked_by(found.frame)
 
     # --- the end ---
 
@@ -325,6 +331,9 @@ class MPAConnection:
                 self._infer(is_over=True)
             elif one is not None and self.frames[1 - one] is None:
                 self._infer_from_one(one)
+        for d, reader in enumerate(self.readers):
+            if reader is None and self.readers[1 - d] is not None and len(halves[d].copies):
+                self._infer_other(d, is_over=True)
         for reader in self.readers:
             if reader is not None:
                 reader.finish()

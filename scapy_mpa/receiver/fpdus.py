@@ -514,8 +514,10 @@ class FPDUReader:
     def _is_valid(self, extent: Extent) -> bool:
         if not self.layout.crc and not extent.markers and extent.spoken is None:
             return True
-        octets = self.half.copies.octets(extent.offset, extent.end)
-        return Window(octets, extent.offset, self.layout).is_valid(extent)
+        copies = self.half.copies
+        if not copies.is_captured(extent.offset, extent.end):
+            return False
+        return Window(copies.octets(extent.offset, extent.end), extent.offset, self.layout).is_valid(extent)
 
     def _valid_end(self, at: int, edge: int) -> int:
         """Return where the FPDU at an offset ends if it is whole and valid, else 0."""
@@ -893,12 +895,13 @@ class FPDUReader:
             if start < edge and self._first_ahead(chain) is None:
                 self._go_on_at(chain, start)
                 return True
-        while low < edge and not self.half.copies.is_captured(low, edge):
-            low = self._after_cut(low, edge)
         start, window = None, None
-        if low < edge:
-            window = Window(self.half.copies.octets(low, edge), low, self.layout)
-            start = self._start(chain, window, low)
+        while start is None and low < edge:
+            low, stop = self._captured(low, edge)
+            if low < stop:
+                window = Window(self.half.copies.octets(low, stop), low, self.layout)
+                start = self._start(chain, window, low)
+            low = stop
         first = self._first_ahead(chain)
         if first is not None and (start is None or first <= start):
             start = first
@@ -927,15 +930,17 @@ class FPDUReader:
             self._delivered = max(self._delivered, self._latest(chain.at, min(start, chain.edge)))
         chain.go_to(start)
 
-    def _after_cut(self, low: int, edge: int) -> int:
-        """Return the offset after the next octets in [low, edge) that were cut off."""
-        copies = self.half.copies
+    def _captured(self, low: int, edge: int) -> tuple[int, int]:
+        """Return the first stretch of [low, edge) of which nothing was cut off, empty if there is none."""
+        copies, start = self.half.copies, -1
         while low < edge:
             _, end, copy = copies.piece(low)
-            if copy.data is None:
-                return end
-            low = end
-        return edge
+            if copy.data is not None and start < 0:
+                start = low
+            elif copy.data is None and start >= 0:
+                return start, low
+            low = min(end, edge)
+        return (edge if start < 0 else start), edge
 
     def _latest(self, start: int, end: int) -> int:
         return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start, end) >= end else 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
-from scapy_mpa.infer.inference import HALF_BITS, Budget, Inferred, Run, infer, is_enough
+from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Inferred, Run, infer, is_enough
 from scapy_mpa.receiver.window import Layout, Window
 from scapy_mpa.stream.connection import HalfStream
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
@@ -32,14 +32,19 @@ class Beginning(NamedTuple):
     inferred: Inferred | None = None
 
 
-def infer_half(half: HalfStream, budget: Budget, markers: bool | None, crc: bool | None) -> Inferred | None:
-    """Return what the octets of a direction show, None if nothing."""
+def infer_half(
+    half: HalfStream, budget: Budget, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS
+) -> Inferred | None:
+    """Return what the octets of a direction show, None if nothing.
+
+    ``fewest`` is how many FPDUs without CRC and Markers must follow one another.
+    """
     runs = []
     for start, end in half.copies.runs():
         end = min(end, start + MOST_EXAMINED)
         if half.copies.is_captured(start, end):
             runs.append(Run(start, bytes(half.copies.octets(start, end))))
-    return infer(runs, budget, markers, crc)
+    return infer(runs, budget, markers, crc, fewest)
 
 
 def infer_both(halves: Sequence[HalfStream], budget: Budget) -> tuple[list[Inferred | None], bool]:
@@ -72,22 +77,19 @@ def beginning_of(half: HalfStream, inferred: Inferred) -> Beginning:
     return Beginning(first - shift, shift, layout, False, inferred)
 
 
-def is_sure(inferred: Inferred | None) -> bool:
-    """Return True if a direction shows enough by itself, MPA being known on its connection."""
-    return inferred is not None and inferred.bits >= HALF_BITS
-
-
-def markers_at(half: HalfStream, origin: int, crc: bool | None) -> Layout:
-    """Return how FPDUs lie behind a startup frame whose peer's was not captured: the first octets tell.
+def markers_at(half: HalfStream, origin: int, budget: Budget, crc: bool | None) -> Layout:
+    """Return how FPDUs lie behind a startup frame whose peer's was not captured: the first octets tell, else others.
 
     A Marker stands first, and its four octets are zero; ULPDU_Length is not.
     """
-    edge = half.copies.edge(origin)
-    data = half.copies.octets(origin, min(edge, origin + MOST_EXAMINED)) if edge > origin else memoryview(b"")
-    best = Layout(bytes(data[:4]) == bytes(4), bool(crc))
+    edge = min(half.copies.edge(origin), origin + MOST_EXAMINED)
+    if edge <= origin or not half.copies.is_captured(origin, edge):
+        inferred = infer_half(half, budget, None, crc) if len(half.copies) else None
+        return Layout(False, bool(crc)) if inferred is None else Layout(inferred.markers, inferred.crc)
+    data = half.copies.octets(origin, edge)
     for markers in (False, True):
         window = Window(data, 0, Layout(markers, True))
         extent = window.extent(0)
         if extent is not None and extent.end <= window.end and window.is_valid(extent):
             return Layout(markers, True)
-    return best
+    return Layout(bytes(data[:4]) == bytes(4), bool(crc))

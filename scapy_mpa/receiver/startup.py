@@ -14,6 +14,7 @@ from scapy_mpa.framing.startup import (
     decode_startup_frame,
 )
 from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.stream.drop_reason import DropReason
 
 #: Places at which a startup frame may begin that are remembered: a bound of memory.
 MOST_CANDIDATES: Final = 64
@@ -99,6 +100,8 @@ class KeySearch:
         end = offset + STARTUP_HEADER_LENGTH + pd_length
         if end > edge or not copies.is_captured(offset, end):
             return None
+        if begin is not None and offset > self._edge and copies.weakest_reason(offset, end) != DropReason.NONE:
+            return None  # beyond a hole it is a late duplicate rather than a startup frame
         copies.settle(offset, end)
         startup = decode_startup_frame(copies.octets(offset, end))
         if startup is None:

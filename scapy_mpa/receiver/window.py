@@ -7,6 +7,7 @@ Full Operation, where the first Marker stands.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
@@ -22,16 +23,16 @@ from scapy_mpa.framing.markers import (
     marker_positions,
     remove_markers,
 )
-from scapy_mpa.infer.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, is_plausible_control
+from scapy_mpa.infer.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, header_chain, is_plausible_control
 
 #: Bad FPDUs in a row over which lengths are followed to a good one: a bound of time.
 MOST_BAD_IN_A_ROW: Final = 16
 #: Markers that are compared where, without CRC, one of them contradicts the lengths: the one garbled Marker is outvoted
 #: by the next, and three more hold against two garbled ones.
 JURY: Final = 4
-#: FPDUs in a row that must look like DDP Segments where there is neither CRC nor Marker: 12 bits each that chance must
-#: meet (RFC 5041 §4.1, RFC 5040 §4.1), so 2^-48 for each place tried.
-ENOUGH_HEADERS: Final = 4
+#: Bits of evidence (:mod:`scapy_mpa.infer.evidence`) that DDP headers following one another must be worth, two at
+#: least, where there is neither CRC nor Marker: by chance one place in 2^40 is.
+ENOUGH_BITS: Final = 40
 #: Octets over which CRCs are computed in one search at places where no DDP header stands: a bound of time.
 MOST_CRC_OCTETS: Final = 1 << 22
 #: Octets of an FPDU that hold its length and what of DDP's header is judged, and the Markers in these.
@@ -291,23 +292,14 @@ class Window:
         """Return the first start from which FPDUs without Markers and CRC follow one another by DDP's headers."""
         low, unit = max(low, self.start), self.layout.alignment
         low += -low % unit
-        for at in near:
-            if at >= low and not at % unit and self.headers_follow(at):
-                return at
-        for found in PLAUSIBLE_HEADER.finditer(bytes(self.data[low - self.start :])):
-            at = low + found.start()
-            if not at % unit and self.headers_follow(at):
-                return at
+        octets = bytes(self.data[low - self.start :])
+        places = (low + match.start() for match in PLAUSIBLE_HEADER.finditer(octets))
+        for at in chain(near, places):
+            if at >= low and not at % unit:
+                found = header_chain(octets, at - low)
+                if not found.broken and found.fpdus > 1 and found.bits >= ENOUGH_BITS:
+                    return at
         return None
-
-    def headers_follow(self, at: int, count: int = ENOUGH_HEADERS) -> bool:
-        """Return True if so many FPDUs follow, by their lengths and by the control octets of DDP and RDMAP."""
-        for _ in range(count):
-            extent = self.extent(at)
-            if extent is None or extent.ulpdu_length < 14 or not self.is_plausible(extent):
-                return False
-            at = extent.end
-        return True
 
     def is_plausible(self, extent: Extent) -> bool:
         """Return True if DDP could have sent the control octets of an FPDU (RFC 5041 §4.1, RFC 5040 §4.1)."""

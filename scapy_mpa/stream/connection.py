@@ -360,14 +360,12 @@ class Connection:
         if flags & ACK_FLAG:
             if not other.is_known:
                 other.begin(ack, False)
-            is_far = not -CLOSE < other.space.distance_from_last(ack) < CLOSE and other.space.nearest(ack)[0] > NEAR
-            wnd = other.peer.rcv_wnd
-            ack_offset = other.space.offset_of(ack, 0, wnd)
-            if is_far:
-                # Its place is known now: the next segment that acknowledges near it is believed.
+            is_near = -CLOSE < other.space.distance_from_last(ack) < CLOSE or other.space.nearest(ack)[0] <= NEAR
+            if not is_near and other.last_frame:
+                # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
             if reason < DropReason.INVALID_ACK:
-                window = None
+                window, wnd = None, other.peer.rcv_wnd
                 if tcp >= 0:
                     window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
                 if stamps:
@@ -375,7 +373,7 @@ class Connection:
                 if tcp >= 0 and first - tcp > (32 if stamps else 20):
                     for low, high in sacked_by(seg):
                         other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
-                self.advanced = other.acknowledge(frame, ack_offset, window)
+                self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
         if length:
             end, highest = offset + length, half.highest
             copy = Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last])))

@@ -141,6 +141,11 @@ class PeerState:
         """Take the timestamp of a SYN (RFC 7323 §4.3)."""
         self.ts_recent, self._ts_time = tsval, time
 
+    def acked_by(self, frame: int) -> int | None:
+        """Return the highest offset that was acknowledged by a frame, None if none was."""
+        found = (end for end, acked in zip(reversed(self._ends), reversed(self._frames), strict=True) if acked <= frame)
+        return next(found, None)
+
     def echo(self, tsecr: int, time: int) -> None:
         """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""
         if self.ts_recent is not None and 0 < (tsecr - self.ts_recent) & SEQ_MASK <= self._most_ticks(time):
