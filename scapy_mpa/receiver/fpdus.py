@@ -812,6 +812,8 @@ class FPDUReader:
         if low < end and not copies.is_captured(low, end):
             return None
         for marker in self.layout.marker_positions(low, end - MARKER_LENGTH + 1):
+            if copies.edge(marker, marker + MARKER_LENGTH) < marker + MARKER_LENGTH:
+                return None
             octets = copies.octets(marker, marker + MARKER_LENGTH)
             if not Window(octets, marker, self.layout).names(marker, at):
                 return marker

@@ -24,6 +24,9 @@ from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment,
 
 #: Connections on the same addresses and ports that nobody reads and that are kept: SYNs that nobody answered, strays.
 MOST_UNREAD: Final = 8
+#: Connections on the same addresses and ports that are read and to which a segment may belong, those used last: a bound
+#: of time, since each segment is compared with all of them.
+MOST_READ: Final = 8
 #: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt:
 #: the largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
 MOST_BEFORE_SYN: Final = 1 << 20
@@ -553,14 +556,21 @@ class Connection:
 
 
 class Flow:
-    """The connections on one pair of addresses and ports."""
+    """The connections on one pair of addresses and ports.
 
-    __slots__ = ("_budget", "_make_user", "connections", "key")
+    Attributes:
+        key: of the segments that are sent in direction 0.
+        connections: those to which a segment may belong.
+        ended: connections that were read and to which none does any longer.
+    """
+
+    __slots__ = ("_budget", "_make_user", "connections", "ended", "key")
 
     def __init__(self, key: bytes, make_user: Callable[[Connection], Any], budget: RecentBudget | None = None) -> None:
         self.key = key
         self._budget = budget
         self.connections: list[Connection] = []
+        self.ended: list[Connection] = []
         self._make_user = make_user
 
     def receive(self, seg: Segment, d: int) -> Connection | None:
@@ -638,8 +648,15 @@ class Flow:
     def _new(self, seg: Segment, d: int) -> Connection:
         """Begin a connection with a segment of direction ``d``."""
         unread = [connection for connection in self.connections if not connection.user.is_mpa]
-        if len(unread) > MOST_UNREAD:
-            self.connections.remove(min(unread, key=lambda connection: connection.last_frame))
+        read = [connection for connection in self.connections if connection.user.is_mpa]
+        if len(unread) >= MOST_UNREAD:
+            oldest = min(unread, key=lambda connection: connection.last_frame)
+            self.connections.remove(oldest)
+            oldest.beside = None  # else each would hold all before it
+        if len(read) >= MOST_READ:
+            oldest = min(read, key=lambda connection: connection.last_frame)
+            self.connections.remove(oldest)
+            self.ended.append(oldest)
         connection = Connection(self._budget)
         connection.user = self._make_user(connection)
         if self.connections:
@@ -670,7 +687,7 @@ class Flows:
     def __iter__(self) -> Iterator[tuple[bytes, Connection]]:
         """Yield all connections, with the key of their direction 0."""
         for flow in self._flows:
-            for connection in flow.connections:
+            for connection in (*flow.ended, *flow.connections):
                 yield flow.key, connection
 
     def strays(self) -> Iterator[tuple[bytes, Connection]]:

@@ -115,7 +115,7 @@ class PeerState:
             self._join_neighbours()
 
     def _join_neighbours(self) -> None:
-        """Halve the number of ranges."""
+        """Halve the number of ranges; where they do not touch, those farthest ahead count as not acknowledged."""
         starts, ends, frames = [self._starts[0]], [self._ends[0]], [self._frames[0]]
         for at in range(1, len(self._starts)):
             if at % 2 and self._starts[at] == ends[-1]:
@@ -124,7 +124,8 @@ class PeerState:
                 starts.append(self._starts[at])
                 ends.append(self._ends[at])
                 frames.append(self._frames[at])
-        self._starts, self._ends, self._frames = starts, ends, frames
+        most = MOST_ACKNOWLEDGED // 2
+        self._starts, self._ends, self._frames = starts[:most], ends[:most], frames[:most]
 
     def acked_frame(self, start: int, end: int) -> int:
         """Return the frame by which the receiver had acknowledged all of [start, end); NEVER if it has not."""
