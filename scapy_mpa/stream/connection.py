@@ -472,7 +472,9 @@ class Flow:
         unread = [connection for connection in self.connections if not connection.user.is_mpa]
         read = [connection for connection in self.connections if connection.user.is_mpa]
         if len(unread) >= MOST_UNREAD:
-            self.connections.remove(min(unread, key=lambda connection: connection.last_frame))
+            oldest = min(unread, key=lambda connection: connection.last_frame)
+            self.connections.remove(oldest)
+            oldest.user = None
         if len(read) >= MOST_READ:
             oldest = min(read, key=lambda connection: connection.last_frame)
             self.connections.remove(oldest)

@@ -131,7 +131,8 @@ def test_most_connections_on_the_same_ports(is_read: bool) -> None:
         first, *_ = [flows.receive(talk.put(0, 0, flags=SYN).segments[0])[0] for talk in talks]
         answer = talks[0].put(1, 0, flags=SYN | ACK, ack=1).segments[1]
         assert (flows.receive(answer)[0] is first) is is_reached
-        assert len([*flows]) == (9 if is_read else 8) + (is_read and not is_reached)
+        # What was read is kept for the report; here the answer begins one more, if it is too late.
+        assert len([*flows]) == (10 if is_read and not is_reached else 8)
 
 
 # --- what a receiver drops ---
@@ -188,9 +189,9 @@ def test_acknowledged_neighbours_are_joined() -> None:
     peer.acknowledge(1, 0, None)
     for number in range(1, 1 << 16):
         peer.acknowledge(number + 1, number, None)
-    assert peer.acked_frame(0, 1) == 2
+    assert peer.acked_frame(1, 2) == 3
     peer.acknowledge(1 << 17, 1 << 16, None)
-    assert peer.acked_frame(0, 1) == 3
+    assert peer.acked_frame(1, 2) == 4
     assert peer.acked_frame((1 << 16) - 1, 1 << 16) == 1 << 17
 
 
@@ -306,15 +307,13 @@ def test_enough_without_crc() -> None:
 def test_most_bad_in_a_row() -> None:
     """A Marker's FPDU is believed if lengths lead over fifteen bad FPDUs to a good one, over sixteen not."""
     for bad, listed in ((15, 15), (16, 0)):
-        octets, _ = stream(600, *[2] * bad, *[200] * 4, markers=True)
-        talk, fpdus = Talk().open().start(markers=True), stream(600, *[2] * bad, *[200] * 4, markers=True)[1]
+        octets, fpdus = stream(980, *[2] * bad, *[200] * 4, markers=True)
+        assert fpdus[1].start < 1024 < fpdus[1].end
         damaged = bytearray(octets)
         for fpdu in fpdus[1 : bad + 1]:
             damaged[fpdu.end - 1] ^= 1
-        first = next(at for at in range(512, len(octets), 512) if at >= fpdus[1].start)
-        assert fpdus[1].start <= first < fpdus[1].end or True
         hole = fpdus[1].start
-        talk.put(0, BEGIN + hole, bytes(damaged[hole:]))
+        talk = Talk().open().start(markers=True).put(0, BEGIN + hole, bytes(damaged[hole:]))
         assert crcs(rows(talk.segments)).count("bad") == listed
 
 
@@ -356,7 +355,7 @@ def test_most_searched(bad: int, listed: int) -> None:
 @pytest.mark.parametrize(("before", "is_found"), [(62, True), (63, True), (64, False)])
 def test_near_starts(before: int, is_found: bool) -> None:
     """Where only headers tell FPDUs, they begin with one of 64 pieces rather than elsewhere."""
-    inner = stream(*[20] * 6, crc=False)[0]
+    inner = stream(*[0] * 70, crc=False)[0]
     talk = Talk().open().start(crc=False).bring(stream(100, crc=False)[0], 1400)
     at = BEGIN + 100_000
     talk.put(0, at, b"\xff" * 4 + inner)
@@ -370,9 +369,9 @@ def test_near_starts(before: int, is_found: bool) -> None:
 
 
 def test_enough_bits() -> None:
-    """Headers that follow one another are worth 40 bits: two Writes that go on are, two that do not are not."""
-    for places, is_found in (((0, 20), True), ((0, 5000), False)):
-        octets = b"".join(raw_fpdu(rdma_write(0x77, place, b"z" * 20)) for place in places)
+    """Headers that follow one another are worth 40 bits: 64 if a Write goes on where one ended, 24 of two others."""
+    for second, is_found in (((0x77, 20), True), ((0x78, 5000), False)):
+        octets = b"".join(raw_fpdu(rdma_write(*place, b"z" * 20)) for place in ((0x77, 0), second))
         talk = Talk().open().start(crc=False).bring(stream(100, crc=False)[0], 1400)
         talk.put(0, BEGIN + 100_000, b"\xff" * 8 + octets)
         assert (len(rows(talk.segments)) > 1) is is_found
@@ -393,17 +392,16 @@ def test_beginning() -> None:
 def test_most_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a hole no more FPDUs than that are begun; the next ones wait until the hole is filled or given up."""
     monkeypatch.setattr("scapy_mpa.receiver.fpdus.MOST_CHAINS", 3)
-    octets, fpdus = stream(*[490] * 8, markers=True)
-    talk = Talk().open().start(markers=True)
-    for fpdu in fpdus[1:5]:
-        # Neither its last octets nor those of the one before.
+    octets, fpdus = stream(*[490] * 10, markers=True)
+    talk, after = Talk().open().start(markers=True), fpdus[2::2]
+    for fpdu in after:
         talk.put(0, BEGIN + fpdu.start, octets[fpdu.start : fpdu.end - 4])
-    for fpdu in fpdus[1:5]:
+    for fpdu in after:
         talk.put(0, BEGIN + fpdu.end - 4, octets[fpdu.end - 4 : fpdu.end])
-    before = len(talk.segments)
-    talk.put(0, BEGIN, octets[: fpdus[0].end])
-    finals = [row["final_frame"] for row in rows(talk.segments, as_placed=True)]
-    assert finals == [before - 3, before - 2, before - 1, before + 1, before + 1]
+    ends = len(talk.segments)
+    talk.put(1, BEGIN)
+    finals = [(row["frames"][1] - ends, row["final_frame"] - ends) for row in rows(talk.segments, as_placed=True)]
+    assert finals == [(-3, -3), (-2, -2), (-1, -1), (0, 1)]
 
 
 # --- what is given up ---
@@ -411,8 +409,8 @@ def test_most_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_patience() -> None:
     """Without ACKs a hole is given up after 1024 segments, and three seconds."""
-    talk = Talk().open().start()
-    octets, fpdus = stream(*[20] * 1100)
+    talk = Talk().open(window=1000).start(window=1000)
+    octets, fpdus = stream(2000, *[20] * 1100)
     for fpdu in (fpdus[0], *fpdus[2:]):
         talk.pause(9 * MILLISECOND).put(0, BEGIN + fpdu.start, octets[fpdu.start : fpdu.end])
     found = rows(talk.segments, as_placed=True)
