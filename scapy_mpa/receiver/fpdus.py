@@ -153,8 +153,9 @@ class FPDUReader:
 
     __slots__ = (
         "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_is_gapless",
-        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "final", "first_error", "first_octets",
-        "half", "is_beginning", "layout", "left_out", "main", "passed", "replaced", "rest", "rivals", "startup",
+        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "final", "first_error",
+        "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "replaced", "rest",
+        "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -199,6 +200,9 @@ class FPDUReader:
     def begin(self) -> None:
         """Read what was held before it was known that these are FPDUs."""
         copies = self.half.copies
+        if self.is_beginning:
+            # Copies of the startup frame.
+            self.rivals += copies.rivals(-NEVER, self.main.at)
         self.half.forget(self.main.at)
         start = copies.next_start(self.main.at)
         while start < NEVER:
@@ -283,16 +287,14 @@ class FPDUReader:
         main, half = self.main, self.half
         if main.edge > main.at:
             self._keep_first(main.at)
-            self.rest = Rest(main.at, main.edge, main.is_located)
+            self.rest = Rest(main.at, main.edge, main.is_located, half.copies.frames(main.at, main.edge)[1:])
         fin = half.fin_captured
         if fin is not None and fin[0] > max(main.edge, main.at):
             self._lose(max(main.edge, main.at), fin[0], fin[1:])
         end = self._limit(NEVER)
         start = half.copies.next_start(end)
         if start < NEVER:
-            self.left_out.append(
-                LeftOut(start, half.copies.end, half.copies.piece(start)[2].frame, DropReason.AFTER_FIN)
-            )
+            self._leave_out(start, half.copies.end, DropReason.AFTER_FIN)
 
     def _keep_first(self, offset: int) -> None:
         """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
@@ -312,17 +314,18 @@ class FPDUReader:
                 self._skip_hole(start)
                 return True
             edge = copies.edge(start)
-            self.left_out.append(LeftOut(start, edge, copies.piece(start)[2].frame, self._why(start, edge)))
+            self._leave_out(start, edge, copies.weakest_reason(start, edge))
             main.edge = edge
         return False
+
+    def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
+        copy = self.half.copies.piece(start)[2]
+        self.left_out.append(LeftOut(start, end, copy.frame, copy.time, reason, self.main.edge))
 
     def _limit(self, end: int) -> int:
         """Return the offset up to which octets are read: a FIN that the peer acknowledged ends them."""
         fin = self.half.fin
         return end if fin is None else min(end, fin)
-
-    def _why(self, start: int, end: int) -> DropReason:
-        return self.half.copies.weakest_reason(start, end)
 
     def _is_believed(self, start: int) -> bool:
         """Return True if the octets of the run at ``start``, beyond a hole, are the connection's.
@@ -458,7 +461,6 @@ class FPDUReader:
         frames, frame, time = copies.frames(at, extent.end)
         data = copies.octets(at, extent.end)
         opcode = self._opcode(extent.header, extent.ulpdu_length, data, at)
-        self.rivals += copies.rivals(at, extent.end)
         self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
         return True
 
@@ -610,6 +612,9 @@ class FPDUReader:
         if fpdu.offset < self._judged_below:
             self._judge(fpdu)
         self._has_passed = True
+        if self.half.copies.has_rivals(fpdu.offset, fpdu.end):
+            self.rivals += self.half.copies.rivals(fpdu.offset, fpdu.end)
+        self.half.passed = max(self.half.passed, fpdu.end)
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
@@ -891,9 +896,9 @@ class FPDUReader:
         low, edge = chain.at, min(chain.edge, (chain.at // MOST_SEARCHED + 2) * MOST_SEARCHED)
         goal, seen = chain.goal
         if seen == edge and 0 <= chain.hint <= goal and (goal < edge or self._is_over):
-            start = min(chain.hint, goal)
-            if start < edge and self._first_ahead(chain) is None:
-                self._go_on_at(chain, start)
+            bad = min(chain.hint, goal)
+            if bad < edge and self._first_ahead(chain) is None:
+                self._go_on_at(chain, bad)
                 return True
         start, window = None, None
         while start is None and low < edge:
@@ -961,7 +966,7 @@ class FPDUReader:
         return first if first < chain.edge else None
 
     def _pass_over(self, offset: int) -> None:
-        """Leave out FPDUs that begin before an offset: the chain of lengths passed over them, though they prove right."""
+        """Leave out FPDUs before an offset: the chain of lengths passed over them, though they prove right."""
         while self._ahead_offsets and self._ahead_offsets[0] < offset:
             del self._ahead[heappop(self._ahead_offsets)]
 

@@ -50,12 +50,17 @@ class Gap(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Octets [start, end) that were not believed, the frame that brought the first, and why."""
+    """Octets [start, end) that were not believed, the moment of the segment that brought the first, and why.
+
+    ``expected`` is the offset up to which octets had been read.
+    """
 
     start: int
     end: int
     frame: int
+    time: int
     reason: DropReason
+    expected: int
 
 
 class Contradiction(NamedTuple):
@@ -85,12 +90,13 @@ class Anomaly(NamedTuple):
 class Rest(NamedTuple):
     """Octets [start, end) at the end of a direction that belong to no FPDU that was read.
 
-    ``is_located``: an FPDU is known to begin at ``start``.
+    ``is_located``: an FPDU is known to begin at ``start``; ``moment`` is that of the last of them.
     """
 
     start: int
     end: int
     is_located: bool
+    moment: Moment
 
 
 class Breach(NamedTuple):

@@ -23,7 +23,14 @@ from scapy_mpa.framing.markers import (
     marker_positions,
     remove_markers,
 )
-from scapy_mpa.infer.evidence import HEADER_OCTETS, PLAUSIBLE_HEADER, header_at, header_chain, is_plausible_control
+from scapy_mpa.infer.evidence import (
+    HEADER_OCTETS,
+    PLAUSIBLE_HEADER,
+    Chain,
+    header_at,
+    header_chain,
+    is_plausible_control,
+)
 
 #: Bad FPDUs in a row over which lengths are followed to a good one: a bound of time.
 MOST_BAD_IN_A_ROW: Final = 16
@@ -33,6 +40,8 @@ JURY: Final = 4
 #: Bits of evidence (:mod:`scapy_mpa.infer.evidence`) that DDP headers following one another must be worth, two at
 #: least, where there is neither CRC nor Marker: by chance one place in 2^40 is.
 ENOUGH_BITS: Final = 40
+#: Bits that chance must meet in the control octets of DDP and RDMAP (RFC 5041 §4.1, RFC 5040 §4.1).
+CONTROL_BITS: Final = 12
 #: Octets over which CRCs are computed in one search at places where no DDP header stands: a bound of time.
 MOST_CRC_OCTETS: Final = 1 << 22
 #: Octets of an FPDU that hold its length and what of DDP's header is judged, and the Markers in these.
@@ -296,10 +305,25 @@ class Window:
         places = (low + match.start() for match in PLAUSIBLE_HEADER.finditer(octets))
         for at in chain(near, places):
             if at >= low and not at % unit:
-                found = header_chain(octets, at - low)
+                if self.layout.dialect is not None:
+                    found = self._plausible_chain(at)
+                else:
+                    found = header_chain(octets, at - low)
                 if not found.broken and found.fpdus > 1 and found.bits >= ENOUGH_BITS:
                     return at
         return None
+
+    def _plausible_chain(self, at: int) -> Chain:
+        """FPDUs of a sender that deviates, judged by the control octets of DDP and RDMAP alone."""
+        last, fpdus, broken = at, 0, False
+        while fpdus * CONTROL_BITS < ENOUGH_BITS and not broken:
+            extent = self.extent(at)
+            if extent is None or extent.end > self.end:
+                break
+            broken = extent.ulpdu_length < HEADER_OCTETS or not self.is_plausible(extent)
+            if not broken:
+                last, at, fpdus = at, extent.end, fpdus + 1
+        return Chain(fpdus, fpdus * CONTROL_BITS, at, last, broken)
 
     def is_plausible(self, extent: Extent) -> bool:
         """Return True if DDP could have sent the control octets of an FPDU (RFC 5041 §4.1, RFC 5040 §4.1)."""

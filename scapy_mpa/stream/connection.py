@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy
+from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment, checksum_is_wrong, reverse_key
@@ -35,6 +36,8 @@ MOST_BEFORE_SYN: Final = 1 << 16
 CLOSE: Final = 1 << 20
 #: RSTs of a direction that are kept; others are counted: a bound of memory.
 MOST_RESETS: Final = 64
+#: Octets of the first segment of a stray that are kept: those of a Key (RFC 5044 §7.1.1).
+BEGINNING: Final = 16
 #: FINs of a direction that are remembered while nobody has acknowledged one: a bound of memory.
 MOST_FINS: Final = 8
 
@@ -45,7 +48,7 @@ class Arrival(NamedTuple):
     ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
     captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop
     Limit, None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its
-    receiver may have dropped it.
+    receiver may have dropped it; ``tsval``: its timestamp, None without one.
     """
 
     frame: int
@@ -58,6 +61,7 @@ class Arrival(NamedTuple):
     hop_limit: int | None
     captured: int
     reason: DropReason
+    tsval: int | None
 
 
 class Retransmissions:
@@ -83,18 +87,65 @@ class Retransmissions:
         self.last = frame, time
 
 
+class Follower(NamedTuple):
+    """A segment that the sender of a RST sent after it: its moment, its offset, how many new octets it brought."""
+
+    frame: int
+    time: int
+    offset: int
+    new: int
+
+
 class Reset(NamedTuple):
     """A RST: the offset of its number, and what it is worth (RFC 9293 §3.10.7.4, RFC 5961 §3.2, RFC 9293 §3.10.7.1).
 
     ``place`` is "next" (the number that its receiver expects next), "acknowledged" (one that its receiver had
     acknowledged: a closed socket answers so), "window" (elsewhere in the window: it counts if its sender falls silent)
-    or "outside".
+    or "outside".  ``expected`` is the offset that its receiver expected; ``ack`` the offset that it acknowledges, None
+    without ACK; ``follower`` the first segment of its sender after it, of those with new octets if there are any.
     """
 
     frame: int
     time: int
     offset: int
     place: str
+    expected: int
+    ack: int | None
+    follower: Follower | None = None
+
+
+class Dropped(NamedTuple):
+    """A segment without octets that its receiver dropped: a FIN, an acknowledgement, a RST.
+
+    ``offset`` is that of its number, ``expected`` the one that came next, ``ack`` its acknowledgement number.
+    """
+
+    frame: int
+    time: int
+    offset: int
+    expected: int
+    ack: int
+    flags: int
+    reason: DropReason
+    tsval: int | None
+
+
+class Stray(NamedTuple):
+    """A segment that came in the midst of a connection and fits another one, or none, on the same addresses and ports.
+
+    ``beginning`` are its first octets, ``checksum`` is RIGHT, WRONG or UNKNOWN; ``is_earlier``: it belongs to a
+    connection that was closed before.
+    """
+
+    frame: int
+    time: int
+    direction: int
+    seq: int
+    flags: int
+    length: int
+    beginning: bytes
+    checksum: int
+    is_earlier: bool = False
 
 
 class HalfStream:
@@ -109,30 +160,35 @@ class HalfStream:
         start: the offset of the first octet after the SYN, None while no SYN was captured.
         fin: the offset of the FIN that the peer acknowledged, None if there is none.
         needed: octets below this offset were read.
+        passed: octets below this offset were read, though some may be read again: their FPDU is bad.
         keep_from: octets from this offset on are held though they were read; NEVER if none are.
         believed: the offset up to which octets are known to be the sender's.
         highest: the offset after the highest octet captured.
         first_frame: the first frame with octets.
-        last_frame: the last frame, RSTs left out.
-        resets: the RSTs of its sender, the first MOST_RESETS.
+        last_frame: the last frame, RSTs left out; ``last_time`` its time.
+        resets: the RSTs of its sender, the first ones and the last.
         reset_count: how many there were.
+        late: copies that differ from octets that had been read when they came.
+        has_right_checksums: whether the checksum of its SYN was right: checksums are those of the wire.
         retransmissions: of the octets that the peer has not acknowledged, the first ones.
     """
 
     __slots__ = (
-        "_expected", "_fins", "believed", "copies", "fin", "first_frame", "highest", "keep_from", "last_frame", "needed", "peer",
-        "reset_count", "resets", "retransmissions", "shift_count", "space", "start", "syn_length",
+        "_dropped", "_expected", "_fins", "_recent", "believed", "copies", "fin", "first_frame", "has_right_checksums",
+        "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
+        "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, budget: RecentBudget | None = None) -> None:
         self.space = SequenceSpace()
         self.peer = PeerState()
+        self._recent = RecentOctets(budget or RecentBudget())
         self.copies = Copies(self.peer)
         self.start: int | None = None
         self.fin: int | None = None
         self._fins: list[tuple[int, int, int]] = []
-        self.needed = -NEVER
-        #: Octets up to here followed those needed when the last RST came.
+        self.needed = self.passed = -NEVER
+        #: Octets up to here followed those needed when this was asked last.
         self._expected = -NEVER
         self.keep_from = NEVER
         self.believed = self.highest = -NEVER
@@ -141,9 +197,12 @@ class HalfStream:
         self.shift_count: int | None = -1
         #: Octets that its SYN carried.
         self.syn_length = 0
-        self.last_frame = 0
+        self.last_frame = self.last_time = 0
         self.resets: list[Reset] = []
         self.reset_count = 0
+        self._dropped: list[Dropped] = []
+        self.late: list[Rival] = []
+        self.has_right_checksums = False
         self.retransmissions = Retransmissions()
 
     @property
@@ -186,6 +245,13 @@ class HalfStream:
         Those below ``needed`` were read before; they are held only from ``keep_from`` on.
         """
         lowest = min(self.needed, self.keep_from)
+        # A keep-alive may bring an octet of anything (RFC 9293 §3.8.4).
+        read = max(self.needed, self.passed)
+        if start < read and copy.data is not None and not end == start + 1 == self.highest:
+            held = self.copies.chosen(start, min(end, read))
+            rival = self._recent.compare(start, read, copy, held, self.peer.last_ack_sent)
+            if rival is not None:
+                self.late.append(rival)
         if end <= lowest:
             return 0
         if start < lowest:
@@ -203,17 +269,41 @@ class HalfStream:
 
     @property
     def fin_captured(self) -> tuple[int, int, int] | None:
-        """The offset, frame and time of the FIN that was acknowledged, else of the first one; None without any."""
-        return next((one for one in self._fins if self.fin is None or one[0] == self.fin), None)
+        """The offset, frame and time of the FIN that was acknowledged, else of the first one; None without any.
+
+        One beyond which octets were read is none of its sender's.
+        """
+        fin, believed = self.fin, self.believed
+        return next((one for one in self._fins if one[0] == fin or (fin is None and one[0] >= believed)), None)
+
+    @property
+    def other_fins(self) -> list[tuple[int, int, int]]:
+        """The offset, frame and time of each FIN before or after the one that counts."""
+        counts = self.fin_captured
+        return [one for one in self._fins if one != counts and (counts is not None or one[0] < self.believed)]
 
     def has_fin_before(self, end: int) -> bool:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
         return any(fin < end for fin, _, _ in self._fins)
 
-    def reset(self, frame: int, time: int, seq: int) -> None:
-        """Note a RST of its sender."""
-        offset = self.space.nearest(seq)[1]
-        expected = self._expected = self.copies.edge(max(self._expected, self.needed))
+    @property
+    def dropped(self) -> list[Dropped]:
+        """The segments without octets that its receiver dropped, the first MOST_RESETS.
+
+        Only an ACK captured later, beyond which they lie, speaks against those beyond the window.
+        """
+        last = self.peer.last_frame
+        return [one for one in self._dropped if one.reason != DropReason.OVERWINDOW or one.frame < last]
+
+    @property
+    def expected(self) -> int:
+        """The offset that the receiver expects next, as far as octets were captured."""
+        self._expected = self.copies.edge(max(self._expected, self.needed))
+        return self._expected
+
+    def reset(self, frame: int, time: int, seq: int, ack: int | None) -> None:
+        """Note a RST of its sender, which acknowledges the offset ``ack`` if it is not None."""
+        offset, expected = self.space.nearest(seq)[1], self.expected
         edge = self.peer.right_edge
         if self.peer.has_sent_ack(offset):
             place = "acknowledged"
@@ -222,8 +312,21 @@ class HalfStream:
         else:
             place = "window" if expected < offset < (edge if edge is not None else expected + NEAR) else "outside"
         self.reset_count += 1
-        if len(self.resets) < MOST_RESETS:
-            self.resets.append(Reset(frame, time, offset, place))
+        if len(self.resets) == MOST_RESETS:
+            self.resets.pop()
+        self.resets.append(Reset(frame, time, offset, place, expected, ack))
+
+    def _follow_reset(self, follower: Follower) -> None:
+        """Note a segment of its sender after a RST."""
+        last = self.resets[-1]
+        if last.follower is None or (follower.new and not last.follower.new and last.place != "window"):
+            self.resets[-1] = last._replace(follower=follower)
+
+    def drop(self, seg: Segment, reason: DropReason, tsval: int | None) -> None:
+        """Note a segment without octets that its receiver drops."""
+        if len(self._dropped) < MOST_RESETS:
+            place = self.space.nearest(seg.seq)[1], self.expected
+            self._dropped.append(Dropped(seg.frame, seg.time, *place, seg.ack, seg.flags, reason, tsval))
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
@@ -233,6 +336,11 @@ class HalfStream:
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
         if is_opened and (ack > (edge or 0) or self.copies.has_alone(before or 0, ack, DropReason.OVERWINDOW)):
             self.copies.window_known = frame
+        for one in self._dropped:
+            if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
+                self.note_fin(one.offset, one.frame, one.time)
+                self._dropped.remove(one)
+                break
         if self._fins and ack == self.peer.last_ack_sent:
             self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
         return advanced
@@ -242,7 +350,8 @@ class HalfStream:
         if below > self.needed:
             self.needed = below
             below = min(below, self.keep_from)
-            self.copies.drop(below)
+            for start, copy in self.copies.drop(below):
+                self._recent.keep(start, copy)
             self.peer.forget(below)
 
     def read_again(self, start: int) -> None:
@@ -261,9 +370,15 @@ class HalfStream:
         self.peer.shift(origin)
         self.needed, self.believed, self.highest = self.needed - origin, self.believed - origin, self.highest - origin
         self._expected -= origin
+        self.passed -= origin
         self.start = None if self.start is None else self.start - origin
         self.fin = None if self.fin is None else self.fin - origin
-        self.resets = [reset._replace(offset=reset.offset - origin) for reset in self.resets]
+        self.resets = [one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self.resets]
+        self._dropped = [
+            one._replace(offset=one.offset - origin, expected=one.expected - origin) for one in self._dropped
+        ]
+        self.late = [one.shifted(origin) for one in self.late]
+        self._recent.shift(origin)
         self.retransmissions.at -= origin
         self._fins = [(fin - origin, frame, time) for fin, frame, time in self._fins]
 
@@ -274,19 +389,37 @@ class Connection:
     Attributes:
         halves: both directions.
         user: who reads its octets.
-        first_frame: the first segment's.
+        first_frame: the first segment's; ``first_time`` its time.
         last_frame: the last segment's.
+        stray: its first segment, if it began beside another connection, and ``beside`` that one.
+        late: segments of connections before, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
     """
 
-    __slots__ = ("advanced", "arrival", "first_frame", "halves", "has_syn", "last_frame", "user")
+    __slots__ = (
+        "advanced",
+        "arrival",
+        "beside",
+        "first_frame",
+        "first_time",
+        "halves",
+        "has_syn",
+        "last_frame",
+        "late",
+        "stray",
+        "user",
+    )
 
-    def __init__(self) -> None:
-        self.halves = HalfStream(), HalfStream()
+    def __init__(self, budget: RecentBudget | None = None) -> None:
+        self.halves = HalfStream(budget), HalfStream(budget)
         self.user: Any = None
+        self.stray: Stray | None = None
+        self.beside: Connection | None = None
+        self.late: list[Stray] = []
         self.first_frame = NEVER
+        self.first_time = 0
         self.last_frame = 0
         self.has_syn = False
         self.arrival: Arrival | None = None
@@ -313,6 +446,9 @@ class Connection:
         half, other = self.halves[d], self.halves[1 - d]
         by_seq = half.misfit(seg.seq) if half.is_known else None
         by_ack = other.misfit(seg.ack) if other.is_known and seg.flags & ACK_FLAG else None
+        if by_seq is None and not seg.length and by_ack and other.start is not None and other.first_frame == NEVER:
+            # Between SYN and SYN-ACK, a challenge ACK is of an earlier connection (RFC 9293 §3.5.1, RFC 5961 §4).
+            return None
         if by_seq is None or by_ack is None:
             by_seq = by_ack = by_seq if by_ack is None else by_ack
             if by_seq is None or by_ack is None or by_seq > NEAR:
@@ -322,6 +458,11 @@ class Connection:
             return None
         # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
         return by_seq + by_ack + (0 if self.is_established else CLOSE)
+
+    def is_of_syn(self, seg: Segment, d: int) -> bool:
+        """Return True if a SYN has the number of one captured before, or acknowledges just that (RFC 9293 §3.5)."""
+        half, seq = (self.halves[1 - d], seg.ack) if seg.flags & ACK_FLAG else (self.halves[d], seg.seq + 1)
+        return half.start is not None and half.space.seq_of(half.start) == seq & SEQ_MASK
 
     def accept_syn(self, seg: Segment, d: int) -> bool:
         """Receive a SYN or SYN-ACK if it is this connection's (RFC 9293 §3.5)."""
@@ -350,11 +491,14 @@ class Connection:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
         frame, time, _, seq, ack, flags, buffer, first, last, tcp, length = seg
-        self.first_frame = min(self.first_frame, frame)
+        if frame < self.first_frame:
+            self.first_frame, self.first_time = frame, time
         self.last_frame, self.advanced, self.arrival = frame, False, None
         if not half.is_known:
             half.begin(seq, False)
-        half.last_frame = frame
+        half.last_frame, half.last_time = frame, time
+        if is_syn:
+            half.has_right_checksums = checksum_of(seg) == RIGHT
         offset = half.space.offset_of(seq, length, half.peer.rcv_wnd)
         stamps = timestamps_of(seg) if tcp >= 0 else None
         if is_syn and stamps:
@@ -389,10 +533,19 @@ class Connection:
             acked = half.peer.last_ack_sent
             is_acknowledged = acked is not None and acked >= offset
             self.arrival = Arrival(
-                frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg), last - first, reason
-            )
-        if flags & FIN and reason == DropReason.NONE:
+                frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg), last - first, reason,
+                stamps[0] if stamps else None,
+            )  # fmt: skip
+        if flags & FIN and half.has_right_checksums and checksum_of(seg) == WRONG:
+            reason = DropReason.CHECKSUM
+        is_acked_fin = reason == DropReason.OVERWINDOW and half.peer.last_ack_sent == offset + length + 1
+        if flags & FIN and (reason == DropReason.NONE or is_acked_fin) and offset + length >= half.expected:
             half.note_fin(offset + length, frame, time)
+        elif not length and (flags & FIN or reason not in (DropReason.NONE, DropReason.PAWS)):
+            # The network brings acknowledgements out of order, too.
+            half.drop(seg, reason, stamps[0] if stamps else None)
+        if half.resets:
+            half._follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
 
     def _shift_count(self, d: int) -> int:
         """Return the shift count of the windows that a side sends: the largest where a SYN was not captured."""
@@ -411,10 +564,11 @@ class Flow:
         ended: connections that were read and to which none does any longer.
     """
 
-    __slots__ = ("_make_user", "connections", "ended", "key")
+    __slots__ = ("_budget", "_make_user", "connections", "ended", "key")
 
-    def __init__(self, key: bytes, make_user: Callable[[Connection], Any]) -> None:
+    def __init__(self, key: bytes, make_user: Callable[[Connection], Any], budget: RecentBudget | None = None) -> None:
         self.key = key
+        self._budget = budget
         self.connections: list[Connection] = []
         self.ended: list[Connection] = []
         self._make_user = make_user
@@ -427,10 +581,12 @@ class Flow:
         if seg.flags & RST:
             return self._reset(seg, d)
         if seg.flags & SYN:
-            for connection in reversed(connections):
+            # One that has, or acknowledges, the very number of a SYN comes before those that are near.
+            for connection in sorted(connections[::-1], key=lambda one: not one.is_of_syn(seg, d)):
                 if connection.accept_syn(seg, d):
+                    self._note_late(seg, d, connection)
                     return connection
-            connection = self._new()
+            connection = self._new(seg, d)
             if seg.flags & ACK_FLAG:
                 connection.halves[1 - d].begin(seg.ack, True)
             connection.accept_syn(seg, d)
@@ -448,9 +604,16 @@ class Flow:
         if best is None:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
             last = connections[-1] if connections else None
-            best = self._new() if last is None or last.user.is_begun_anew_by(seg) else last
+            best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
         best.receive(seg, d)
+        self._note_late(seg, d, best)
         return best
+
+    def _note_late(self, seg: Segment, d: int, connection: Connection) -> None:
+        """Note a segment of a connection that was closed before the one began that is under way."""
+        last = self.connections[-1]
+        if connection is not last and connection.is_closed and last.has_syn and len(last.late) < MOST_RESETS:
+            last.late.append(stray_of(seg, d)._replace(is_earlier=True))
 
     def _reset(self, seg: Segment, d: int) -> Connection | None:
         """Receive a RST; return the connection whose numbers it fits, else the last one, None without any."""
@@ -461,26 +624,34 @@ class Flow:
         if not fitting:
             return None
         connection = min(reversed(fitting), key=lambda one: one[0])[1]
-        half = connection.halves[d]
+        half, other = connection.halves[d], connection.halves[1 - d]
+        connection.arrival, connection.advanced = None, False
+        if half.has_right_checksums and checksum_of(seg) == WRONG:
+            half.drop(seg, DropReason.CHECKSUM, None)
+            return connection
         if not half.is_known:
             half.begin(seg.seq, False)
-        half.reset(seg.frame, seg.time, seg.seq)
-        connection.arrival, connection.advanced = None, False
+        ack = other.space.nearest(seg.ack)[1] if seg.flags & ACK_FLAG and other.is_known else None
+        half.reset(seg.frame, seg.time, seg.seq, ack)
         return connection
 
-    def _new(self) -> Connection:
+    def _new(self, seg: Segment, d: int) -> Connection:
+        """Begin a connection with a segment of direction ``d``."""
         unread = [connection for connection in self.connections if not connection.user.is_mpa]
         read = [connection for connection in self.connections if connection.user.is_mpa]
         if len(unread) >= MOST_UNREAD:
             oldest = min(unread, key=lambda connection: connection.last_frame)
             self.connections.remove(oldest)
-            oldest.user = None
+            # Else each would hold all before it, and its reader.
+            oldest.beside = oldest.user = None
         if len(read) >= MOST_READ:
             oldest = min(read, key=lambda connection: connection.last_frame)
             self.connections.remove(oldest)
             self.ended.append(oldest)
-        connection = Connection()
+        connection = Connection(self._budget)
         connection.user = self._make_user(connection)
+        if self.connections:
+            connection.beside, connection.stray = self.connections[-1], stray_of(seg, d)
         self.connections.append(connection)
         return connection
 
@@ -490,6 +661,7 @@ class Flows:
 
     def __init__(self, make_user: Callable[[Connection], Any]) -> None:
         self._make_user = make_user
+        self._budget = RecentBudget()
         self._directions: dict[bytes, tuple[Flow, int]] = {}
         self._flows: list[Flow] = []
 
@@ -497,7 +669,7 @@ class Flows:
         """Receive a segment; return its connection and the direction in which it was sent."""
         found = self._directions.get(seg.key)
         if found is None:
-            flow = Flow(seg.key, self._make_user)
+            flow = Flow(seg.key, self._make_user, self._budget)
             found = self._directions[seg.key] = flow, 0
             self._directions.setdefault(reverse_key(seg.key), (flow, 1))
             self._flows.append(flow)
@@ -510,21 +682,26 @@ class Flows:
                 yield flow.key, connection
 
     def strays(self) -> Iterator[tuple[bytes, Connection]]:
-        """Yield the connections that are none: segments of one side, without SYN, in the midst of another connection.
+        """Yield the connections that are none: segments without SYN in the midst of another connection.
 
         They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).
         """
         for flow in self._flows:
             for one in flow.connections if len(flow.connections) > 1 else ():
-                if (
-                    not one.has_syn
-                    and not one.has_both_sides
-                    and any(
-                        other.has_syn and other.first_frame < one.first_frame and one.last_frame < other.last_frame
-                        for other in flow.connections
-                    )
+                if not one.has_syn and any(
+                    other.has_syn
+                    and other.is_established
+                    and other.first_frame < one.first_frame
+                    and one.last_frame < other.last_frame
+                    for other in flow.connections
                 ):
                     yield flow.key, one
+
+
+def stray_of(seg: Segment, d: int) -> Stray:
+    """Return a segment that came in the midst of a connection, and is none of its own."""
+    beginning = bytes(seg.buffer[seg.start : min(seg.end, seg.start + BEGINNING)])
+    return Stray(seg.frame, seg.time, d, seg.seq, seg.flags, seg.length, beginning, checksum_of(seg))
 
 
 def hop_limit_of(seg: Segment) -> int | None:

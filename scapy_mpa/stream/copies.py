@@ -38,9 +38,11 @@ class Copy(NamedTuple):
 class Rival(NamedTuple):
     """Another copy of the octets [start, end) than the one chosen: the moments of both, frame and time.
 
-    ``differs`` tells whether its octets are others.  ``decided_by`` is "acknowledged" (it came after the peer's
-    acknowledgement), "reason" (its receiver has a stronger reason to drop it), "validity" (its FPDU would not be valid)
-    or "first".
+    ``differs_at`` is the first offset at which its octets are others, None if they are the same.  ``decided_by`` is
+    "acknowledged" (it came after the peer's acknowledgement), "reason" (its receiver has a stronger reason to drop it),
+    "validity" (its FPDU would not be valid) or "first".  ``octets`` are its own from ``start`` on;
+    ``has_right_checksums``: the TCP checksums of both segments are right; ``is_sole``: the chosen one brought octets,
+    of those asked for, that nothing else did; ``is_late``: the octets had been read when the other one came.
     """
 
     start: int
@@ -48,8 +50,29 @@ class Rival(NamedTuple):
     chosen: tuple[int, int]
     other: tuple[int, int]
     other_reason: DropReason
-    differs: bool
+    differs_at: int | None
     decided_by: str
+    octets: memoryview
+    has_right_checksums: bool
+    is_sole: bool = False
+    is_late: bool = False
+
+    def shifted(self, origin: int) -> Rival:
+        """Return it with offsets counted from what is now ``origin``."""
+        at = None if self.differs_at is None else self.differs_at - origin
+        return self._replace(start=self.start - origin, end=self.end - origin, differs_at=at)
+
+
+def first_difference(octets: memoryview, others: memoryview) -> int | None:
+    """Return the first index at which octets differ, as far as there are of both; None if they do not."""
+    low, high = 0, min(len(octets), len(others))
+    mine, theirs = octets[:high].tobytes(), others[:high].tobytes()
+    if mine == theirs:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if mine[low:middle] == theirs[low:middle] else (low, middle)
+    return low
 
 
 def choose(
@@ -374,12 +397,13 @@ class Copies:
         if index < len(self._starts) and self._starts[index] < at:
             self._split(index, at, self._ends[index])
 
-    def drop(self, below: int) -> None:
-        """Let go of the pieces that end at or below an offset."""
+    def drop(self, below: int) -> list[tuple[int, Copy]]:
+        """Let go of the pieces that end at or below an offset; return where each began, and the copy chosen."""
         ends, head = self._ends, self._head
         if head == len(ends) or ends[head] > below:
-            return
+            return []
         index = self._index(below)
+        dropped = list(zip(self._starts[head:index], self._chosen[head:index], strict=True))
         for at in range(head, index):
             self.held -= ends[at] - self._starts[at]
             rivals = self._rivals.pop(self._starts[at], None) if self._rivals else None
@@ -391,6 +415,7 @@ class Copies:
         if 2 * index >= len(ends):
             del self._starts[:index], ends[:index], self._chosen[:index]
             self._head = 0
+        return dropped
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
@@ -465,26 +490,39 @@ class Copies:
         yield latest
         yield from (tuple(one for one in latest if one != frame) for frame in latest)
 
+    def chosen(self, start: int, end: int) -> Iterator[tuple[int, Copy]]:
+        """Yield where each piece of [start, end) begins, and the copy chosen for it."""
+        for index in self._indexes(start, end):
+            yield self._starts[index], self._chosen[index]
+
     def rivals(self, start: int, end: int) -> list[Rival]:
         """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
         found: dict[tuple[int, int], Rival] = {}
-        for index in self._indexes(start, end) if self._rivals else ():
+        indexes = list(self._indexes(start, end)) if self._rivals else []
+        sole = {self._chosen[index].frame for index in indexes if self._starts[index] not in self._rivals}
+        for index in indexes:
             at, chosen = self._starts[index], self._chosen[index]
             copies = self._rivals.get(at, ())
             acked_frame = self._peer.acked_frame(at, self._ends[index]) if copies else 0
             has_right = any(copy.checksum == RIGHT for copy in copies)
             for copy in copies:
-                pair, differs = (chosen.frame, copy.frame), copy.data != chosen.data
-                if copy.frame == chosen.frame or pair in found:
+                pair = chosen.frame, copy.frame
+                if copy.frame == chosen.frame or copy.data is None or chosen.data is None:
+                    continue
+                differs_at = None if copy.data == chosen.data else first_difference(copy.data, chosen.data)
+                if pair in found and (differs_at is None or found[pair].differs_at is not None):
                     continue
                 reason = effective_reason(copy, has_right, self.window_known)
                 decided_by = "reason" if reason > effective_reason(chosen, has_right, self.window_known) else "first"
-                if at in self._valid and differs:
+                if at in self._valid and differs_at is not None:
                     decided_by = "validity"
                 elif copy.frame >= acked_frame > chosen.frame:
                     decided_by = "acknowledged"
-                moments = (chosen.frame, chosen.time), (copy.frame, copy.time)
-                found[pair] = Rival(at, self._ends[index], *moments, reason, differs, decided_by)
+                found[pair] = Rival(
+                    at, self._ends[index], (chosen.frame, chosen.time), (copy.frame, copy.time), reason,
+                    None if differs_at is None else at + differs_at, decided_by, copy.data,
+                    chosen.checksum == copy.checksum == RIGHT, chosen.frame in sole,
+                )  # fmt: skip
         return list(found.values())
 
 

@@ -189,10 +189,19 @@ class PeerState:
         return DropReason.NONE
 
     def forget(self, below: int) -> None:
-        """Drop what was acknowledged below an offset: nobody asks for it any more."""
+        """Drop what was acknowledged below an offset: nobody asks for it any more; SACKs beyond SEG.ACK are counted."""
+        if self.last_ack_sent is not None:
+            below = min(below, self.last_ack_sent)
         if self._ends and self._ends[0] <= below:
             count = bisect_right(self._ends, below)
             del self._starts[:count], self._ends[:count], self._frames[:count]
+
+    def sacked_octets(self, end: int) -> int:
+        """Return how many octets below an offset, beyond SEG.ACK, were acknowledged selectively."""
+        low = self.last_ack_sent if self.last_ack_sent is not None else end
+        return sum(
+            max(0, min(last, end) - max(first, low)) for first, last in zip(self._starts, self._ends, strict=True)
+        )
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

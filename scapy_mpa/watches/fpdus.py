@@ -32,7 +32,7 @@ from scapy_mpa.framing.markers import (
     remove_markers,
     wire_length,
 )
-from scapy_mpa.receiver.values import Breach, Contradiction, LocatedFPDU, Moment
+from scapy_mpa.receiver.values import CUT, Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.octets import Fields
 from scapy_mpa.values.records import BAD, GOOD
@@ -117,7 +117,7 @@ class FPDUWatch:
             self._note_error(fpdu)
             detail = f"FPDU with a ULPDU of {ulpdu_length} octets: CRC mismatch"
             return (Breach("crc", fpdu.offset, *fpdu.known, detail),)
-        if not octets:
+        if fpdu.crc == CUT:
             # The capture cut it: its length is known.
             return (*self._size(fpdu), *self._limit(fpdu))
         breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
@@ -135,10 +135,10 @@ class FPDUWatch:
             breaches = (*breaches, *self._limit(fpdu))
         return breaches
 
-    def contradicted(self, found: Contradiction, fpduptr: int) -> Breach:
-        """Report a Marker that, without CRC, contradicts the lengths; ``fpduptr`` is its value."""
+    def contradicted(self, found: Contradiction) -> Breach:
+        """Report a Marker that, without CRC, contradicts the lengths."""
         self._note_error_at(found.moment[0], found.offset)
-        return _disagreement("marker-length", found.offset, found.marker, fpduptr, self._origin, found.moment)
+        return _disagreement("marker-length", found.offset, found.marker, found.fpduptr, self._origin, found.moment)
 
     def wrong_beginning(self, octets: Octets, moment: Moment) -> Sequence[Breach]:
         """Report what the first octets of Full Operation are, if the first FPDU is doubtful or there is none.

@@ -295,7 +295,9 @@ FLOODS: dict[str, Flood] = {
 }
 for _order in ("ascending", "reverse", "random"):
     for _stamped in (False, True):
-        FLOODS[f"SACKs {_order}, {'with' * _stamped or 'without'} timestamps"] = Flood(partial(sacks, _order, _stamped), 600)
+        FLOODS[f"SACKs {_order}, {'with' * _stamped or 'without'} timestamps"] = Flood(
+            partial(sacks, _order, _stamped), 600
+        )
     for _markers, _crc in ((True, True), (True, False), (False, True), (False, False)):
         _as = f"M={_markers:d} C={_crc:d}"
         FLOODS[f"holes {_order}, {_as}"] = Flood(partial(holes, _order, _markers, _crc), 300)

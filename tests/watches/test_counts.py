@@ -67,7 +67,7 @@ def test_a_segment_that_begins_an_fpdu_which_is_never_complete() -> None:
     counts.passed(FIRST, 1)
     counts.arrived(arrival(2, 108, 150))
     counts.arrived(arrival(3, 216, 324))
-    counts.lost(Gap(150, 216, False))
+    counts.lost(Gap(150, 216, False, (9, 9)))
     counts.passed(THIRD, 0)
     assert list(counts.judged()) == []
     assert (counts.cut_fpdus, counts.missing_octets, counts.header_aligned_segments) == (1, 66, 2)
@@ -115,7 +115,7 @@ def test_octets() -> None:
     counts.arrived(arrival(2, 216, 324))
     counts.arrived(arrival(3, 108, 150, late=True))
     counts.arrived(arrival(4, 900, 1000))
-    counts.left_out(LeftOut(900, 1000, 4, DropReason.OVERWINDOW))
+    counts.left_out(LeftOut(900, 1000, 4, 4, DropReason.OVERWINDOW, 800))
     counts.passed(FIRST, 1)
     list(counts.finish((108, 150), is_cut=True))
     assert (counts.stream_octets, counts.unlocated_octets) == (258, 108)

@@ -17,11 +17,14 @@ from tests.watches.driver import Watched, watch_capture
 
 #: How the rules begin that the watches find.
 RULES: Final = (
-    "alignment", "attack-buffer", "attack-hijack", "attack-path-mtu", "crc", "ddp-", "error-passed", "fpdu-above-emss",
-    "fpduptr-", "ird-ord-exceeded", "marker-", "mulpdu", "pad", "path-mtu", "rdmap-", "terminate", "ulpdu-length-",
+    "alignment", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset", "attack-syn",
+    "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "error-closed", "error-passed", "fpdu-above-emss",
+    "fpdu-format", "fpduptr-", "gap", "ird-ord-exceeded", "late-duplicate", "marker-", "mulpdu", "old-timestamp",
+    "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "startup-rejected", "tcp-checksum", "tcp-refused",
+    "teardown-", "terminate", "ulpdu-length-",
 )  # fmt: skip
-#: Of these, what startup frames and rival copies show.
-OTHERS: Final = ("crc-dropped", "terminate-code")
+#: Of these, what startup frames show.
+OTHERS: Final = ("terminate-code",)
 
 #: Captures whose FPDUs the receivers find otherwise, and why.
 OTHERWISE: Final = {
@@ -42,7 +45,8 @@ def known(connection: Connection) -> dict[str, Any]:
             told(one)
             for one in connection.findings
             if one.rule.id.startswith(RULES) and not one.rule.id.startswith(OTHERS)
-        )
+        ),
+        "lifecycle": connection.lifecycle,
     }
     for direction in DIRECTIONS:
         half = connection.half(direction)
@@ -55,12 +59,15 @@ def known(connection: Connection) -> dict[str, Any]:
 
 
 def watched(connection: Watched) -> dict[str, Any]:
-    found: dict[str, Any] = {"findings": sorted(map(told, connection.findings.sorted()))}
+    found: dict[str, Any] = {
+        "findings": sorted(map(told, connection.findings.sorted())),
+        "lifecycle": connection.lifecycle,
+    }
     for half in connection.halves:
         if half is not None and half.counts.segments:
             fpdu = half.fpdus.first
             first = (None, None) if fpdu is None else (fpdu.ulpdu, fpdu.known)
-            found[half.name] = half.counts.as_dict(), (*first, half.fpdus.first_send), half.terminated
+            found[str(half.name)] = half.counts.as_dict(), (*first, half.fpdus.first_send), half.terminated
     return found
 
 

@@ -71,7 +71,7 @@ def test_a_marker_that_contradicts_a_length_without_crc() -> None:
     watch = FPDUWatch(Layout(True, False), True)
     found = altered(first, 512, struct.pack("!HH", 0, 400))._replace(crc=UNCHECKED)
     assert rules(watch.passed(found)) == {"marker-agree"}
-    breach = watch.contradicted(Contradiction(0, 512, (3, 4)), 400)
+    breach = watch.contradicted(Contradiction(0, 512, 400, (3, 4)))
     detail = "Marker 512 octets into the FPDU: FPDUPTR 400, expected 508"
     assert breach[:5] == ("marker-length", 0, 3, 4, detail)
     assert watch.first_error == (3, 0)

@@ -10,6 +10,7 @@ from scapy_mpa.framing.markers import header_offset, marker_count, plain_length
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival
+from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, NO_OPCODE, START
 from scapy_mpa.watches.fpdus import FPDUWatch
 
@@ -60,4 +61,6 @@ def rules(breaches: Iterable[Breach]) -> set[str]:
 
 def arrival(frame: int, start: int, end: int, *, new: int = -1, late: bool = False, limit: int | None = 64) -> Arrival:
     """Return a segment, a second after the one before; all of its octets are new unless told."""
-    return Arrival(frame, frame * SECOND, start, end, end - start if new < 0 else new, late, True, limit)
+    count = end - start
+    is_new = count if new < 0 else new
+    return Arrival(frame, frame * SECOND, start, end, is_new, late, True, limit, count, DropReason.NONE, None)

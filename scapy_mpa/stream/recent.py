@@ -1,0 +1,102 @@
+"""Octets that were read lately, so that a copy which comes late can be compared with them.
+
+In: pieces that were read, in the order of the stream.  Out: a :class:`~scapy_mpa.stream.copies.Rival` for a later copy
+that differs.  What was read stays read: such a copy is only reported.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from scapy_mpa.stream.copies import RIGHT, Copy, Rival, effective_reason, first_difference
+from scapy_mpa.stream.drop_reason import DropReason
+
+#: Octets that are kept of all directions together, WEIGHT for each piece included: a bound of memory.
+MOST_OCTETS: Final = 4 << 20
+WEIGHT: Final = 256
+#: Pieces that a late copy is compared with, the last ones of its direction: a bound of time.
+MOST_COMPARED: Final = 64
+
+
+class RecentBudget:
+    """How much is kept of all directions; the oldest pieces go first."""
+
+    __slots__ = ("_held", "_order")
+
+    def __init__(self) -> None:
+        self._order: deque[tuple[RecentOctets, int]] = deque()
+        self._held = 0
+
+    def keep(self, owner: RecentOctets, octets: int) -> None:
+        """Make room for one more piece of a direction."""
+        self._order.append((owner, octets + WEIGHT))
+        self._held += octets + WEIGHT
+        while self._held > MOST_OCTETS:
+            oldest, weight = self._order.popleft()
+            self._held -= weight
+            oldest.forget_first()
+
+
+class RecentOctets:
+    """The pieces of one direction that were read last."""
+
+    __slots__ = ("_budget", "_pieces")
+
+    def __init__(self, budget: RecentBudget) -> None:
+        self._budget = budget
+        self._pieces: deque[tuple[int, Copy]] = deque()
+
+    def keep(self, start: int, copy: Copy) -> None:
+        """Keep a piece that was read: the octets of a copy, from an offset on."""
+        if copy.data is not None:
+            self._pieces.append((start, copy))
+            self._budget.keep(self, len(copy.data))
+
+    def forget_first(self) -> None:
+        """Let go of the oldest piece."""
+        self._pieces.popleft()
+
+    def shift(self, origin: int) -> None:
+        """Count offsets from what is now ``origin``."""
+        self._pieces = deque((start - origin, copy) for start, copy in self._pieces)
+
+    def compare(
+        self, start: int, end: int, copy: Copy, held: Iterable[tuple[int, Copy]], acknowledged: int | None
+    ) -> Rival | None:
+        """Return what a late copy differs from first in [start, end), None if it does not.
+
+        Args:
+            start: the offset of its first octet.
+            end: the offset up to which octets were read.
+            copy: its octets.
+            held: pieces that were read and are held all the same, ascending.
+            acknowledged: the offset up to which octets were acknowledged when it came, None without any.
+        """
+        assert copy.data is not None
+        found: Rival | None = None
+        end = min(end, start + len(copy.data))
+        for begin, other in (*reversed(list(held)), *islice(reversed(self._pieces), MOST_COMPARED)):
+            if other.data is None:
+                continue
+            low = max(start, begin)
+            if begin + len(other.data) <= start:
+                break
+            differs = (
+                first_difference(copy.data[low - start : end - start], other.data[low - begin :]) if low < end else None
+            )
+            if differs is None:
+                continue
+            at, has_right = low + differs, RIGHT in (copy.checksum, other.checksum)
+            reason = effective_reason(copy, has_right, 0)
+            decided_by = "first"
+            if acknowledged is not None and at < acknowledged:
+                decided_by = "acknowledged"
+            elif reason > effective_reason(other, has_right, 0):
+                decided_by = "reason"
+            moments = (other.frame, other.time), (copy.frame, copy.time)
+            are_right = copy.checksum == other.checksum == RIGHT
+            found = Rival(start, end, *moments, DropReason(reason), at, decided_by, copy.data, are_right, is_late=True)
+        return found

@@ -1,0 +1,99 @@
+"""Octets that are missing, and directions that end in the middle of something (RFC 5044 §8 code 1, RFC 9293 §3.4).
+
+In: segments as they are captured, FPDUs and gaps in stream order, what is left at the end, and how the direction was
+closed.  Out: breaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, Rest
+from scapy_mpa.stream.connection import Arrival
+from scapy_mpa.values.records import BAD
+
+#: Octets: the number of a RST tells that octets before it were sent, and an ACK that others were received, if it is no
+#: farther ahead.  No window captured is larger (stream.drop_reason.NEAR is four times that).
+MOST_UNSEEN: Final = 1 << 24
+
+
+class Closed(NamedTuple):
+    """How a direction was closed: "FIN" or "RST", when, and the offset up to which that says that octets were sent."""
+
+    how: str
+    moment: Moment
+    sent: int
+
+
+class GapWatch:
+    """What is missing of one direction.
+
+    Attributes:
+        has_gap: whether octets are missing.
+    """
+
+    __slots__ = ("_crc", "_is_beginning", "_located_end", "_next", "has_gap")
+
+    def __init__(self, is_beginning: bool, crc: bool) -> None:
+        self._crc = crc
+        self._is_beginning = is_beginning
+        #: Where the last FPDU ends, and where the next one begins, None if that is not known.
+        self._located_end = 0
+        self._next: int | None = 0 if is_beginning else None
+        self.has_gap = False
+
+    def arrived(self, arrival: Arrival) -> Sequence[Breach]:
+        """Report a segment of which the capture file holds a part only."""
+        cut = arrival.end - arrival.start - arrival.captured
+        if not cut:
+            return ()
+        detail = f"{cut} octets of the payload were not captured"
+        return (Breach("capture-cut", arrival.start + arrival.captured, arrival.frame, arrival.time, detail),)
+
+    def passed(self, fpdu: LocatedFPDU) -> Sequence[Breach]:
+        """Inspect the next FPDU in stream order: does it follow the one before?
+
+        Without CRC the reader reports itself that Markers contradict a length.
+        """
+        expected, self._located_end = self._next, fpdu.end
+        self._next = None if fpdu.crc == BAD else fpdu.end
+        if not self._crc or expected is None or fpdu.offset <= expected:
+            return ()
+        detail = f"{fpdu.offset - expected} octets that belong to no FPDU"
+        return (Breach("fpdu-format", expected, *fpdu.known, detail),)
+
+    def lost(self, gap: Gap) -> Sequence[Breach]:
+        """Report octets that no frame brought."""
+        self.has_gap, self._next = True, None
+        detail, rule = f"{gap.end - gap.start} octets were not captured", "gap"
+        if gap.acknowledged:
+            detail, rule = f"{detail}, though the peer acknowledged them", "capture-gap"
+        return (Breach(rule, gap.start, *gap.moment, detail),)
+
+    def finish(
+        self, rest: Rest | None, edge: int, closed: Closed | None, acknowledged: int | None, now: Moment
+    ) -> Sequence[Breach]:
+        """Report how the direction ended, if it did in the middle of something.
+
+        Args:
+            rest: the octets at its end that belong to no FPDU.
+            edge: the offset after its last octet.
+            closed: how it was closed, None if it was not.
+            acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
+            now: the moment of the last frame.
+        """
+        is_unlocated = rest is not None and not rest.is_located and rest.end > self._located_end
+        if rest is not None and is_unlocated and self._is_beginning and not self.has_gap:
+            detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
+            return (Breach("fpdu-format", self._located_end, *now, detail),)
+        if closed is not None and 0 < closed.sent - edge < MOST_UNSEEN:
+            return self.lost(Gap(edge, closed.sent, acknowledged is not None and acknowledged >= edge, closed.moment))
+        # A FIN has a number, too.  Where more was acknowledged, nothing can be said of the end.
+        is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + MOST_UNSEEN
+        if rest is None or not rest.is_located or closed is None or is_unseen:
+            return ()
+        if closed.how == "RST" and closed.moment < rest.moment:
+            return ()
+        detail = f"{closed.how} {rest.end - rest.start} octets into an FPDU"
+        return (Breach("connection-lost", rest.start, *max(closed.moment, rest.moment), detail),)

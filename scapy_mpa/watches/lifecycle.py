@@ -1,0 +1,236 @@
+"""How a connection went from its first frame to its last, and what is to be reported of its end (RFC 5044 §7.2, §8).
+
+In: what is known of both directions when nothing more comes.  Out: the :class:`~scapy_mpa.values.lifecycle.Lifecycle`,
+and breaches.  A RST counts if its receiver expected its number, or had acknowledged it; one elsewhere in the window
+counts if its sender falls silent (RFC 9293 §3.10.7.4, RFC 5961 §3.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receiver.values import Breach, Moment
+from scapy_mpa.stream.connection import Reset, Retransmissions
+from scapy_mpa.values.lifecycle import Ended, HalfEnd, Lifecycle, Side, Terminated
+from scapy_mpa.watches.gaps import Closed
+
+#: So many retransmissions of the same octets, none of them acknowledged, were in vain: RFC 9293 §3.8.3 has a sender
+#: report that something is wrong after three.
+FEWEST_IN_VAIN: Final = 3
+
+
+class Direction(NamedTuple):
+    """What is known of a direction at the end.
+
+    Attributes:
+        last: its last segment, RSTs left out.
+        fin: the offset, frame and time of its FIN.
+        resets: the RSTs of its sender.
+        reset_count: how many there were; ``resets`` are the first ones and the last.
+        retransmissions: of the first octets that were not acknowledged.
+        start: the offset of the first octet after its SYN, None if that was not captured.
+        sent: the offset after the last octet in order.
+        acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
+        sacked: octets beyond that which the peer acknowledged selectively.
+        messages: RDMAP messages with octets that were not acknowledged.
+        terminated: its Terminate.
+        error_frame: the frame of the first error of code 2 or 3 in it, None without one.
+        has_gap: whether octets of it are missing.
+        is_in_operation: whether Full Operation began.
+    """
+
+    last: Moment
+    fin: tuple[int, int, int] | None
+    resets: Sequence[Reset]
+    reset_count: int
+    retransmissions: Retransmissions
+    start: int | None
+    sent: int
+    acknowledged: int | None
+    sacked: int = 0
+    messages: int = 0
+    terminated: Terminated | None = None
+    error_frame: int | None = None
+    has_gap: bool = False
+    is_in_operation: bool = True
+
+    @property
+    def counting(self) -> list[Reset]:
+        """The RSTs that count."""
+        return [one for one in self.resets if counts(one)]
+
+    @property
+    def last_moment(self) -> Moment:
+        """The moment of its last segment, be it a RST."""
+        return max([self.last, *((one.frame, one.time) for one in self.resets)])
+
+    @property
+    def unacknowledged(self) -> int:
+        """Octets that the peer never acknowledged; 0 if it never acknowledged any, for then that is not known."""
+        if self.acknowledged is None:
+            return 0
+        end = self.sent if self.fin is None else min(self.sent, self.fin[0])
+        return max(0, end - self.acknowledged - self.sacked)
+
+
+class Rejection(NamedTuple):
+    """A Reply with R: the offset at which it begins, its moment, and its fields."""
+
+    offset: int
+    moment: Moment
+    reply: StartupFrame
+
+
+def counts(reset: Reset) -> bool:
+    """Return True if the receiver of a RST closed the connection for it."""
+    return reset.place in ("next", "acknowledged") or (reset.place == "window" and reset.follower is None)
+
+
+def distance(ahead: int, after_start: int | None) -> str:
+    """Return how far outside the window a segment lies, in words.
+
+    ``ahead`` is the distance in octets from the one that came next in order, ``after_start`` from the first octet of
+    the connection, None where its SYN was not captured.  Sequence numbers are compared modulo 2^32 (RFC 9293 §3.4).
+    """
+    wraps = (ahead + (1 << 31)) >> 32 << 32
+    ahead -= wraps
+    after_start = None if after_start is None else after_start - wraps
+    if after_start is not None and after_start < -1:
+        return f"{-after_start} octets before the first octet of the connection"
+    if ahead < 0:
+        return f"{-ahead} octets before the next octet in order"
+    return f"{ahead} octets after the next octet in order, outside the window"
+
+
+def after(offset: int, start: int | None) -> int | None:
+    """Return how many octets an offset lies after the first octet of the connection, None if that is not known."""
+    return None if start is None else offset - start
+
+
+def closed_by(mine: Direction, peer: Direction) -> Closed | None:
+    """Return how a direction was closed: by its FIN, else by the last RST of either side."""
+    if mine.fin is not None:
+        return Closed("FIN", mine.fin[1:], mine.fin[0])
+    # A FIN takes a number, too, and may not have been captured.
+    resets = [*(((one.frame, one.time), one.offset - 1) for one in mine.counting)]
+    resets += [((one.frame, one.time), mine.sent) for one in peer.counting]
+    return Closed("RST", *max(resets)) if resets else None
+
+
+def half_end(mine: Direction, peer: Direction) -> HalfEnd:
+    """Return the end of a direction."""
+    fin, again = mine.fin, mine.retransmissions
+    resets = [one.frame for one in (*mine.counting, *peer.counting)]
+    octets = mine.unacknowledged
+    is_in_vain = again.at == mine.acknowledged and again.count >= FEWEST_IN_VAIN
+    in_vain = again.count if octets and is_in_vain and peer.last_moment < again.first else 0
+    return HalfEnd(
+        "fin" if fin is not None else "rst" if resets else None,
+        fin[1] if fin is not None else min(resets, default=None),
+        mine.reset_count - len(mine.resets) + len(mine.counting),
+        octets,
+        mine.messages if octets and mine.is_in_operation else 0,
+        in_vain,
+        (again.first[0], again.last[0]) if in_vain else (0, 0),
+        mine.terminated,
+    )
+
+
+def lifecycle(first: Moment, initiator: Direction, responder: Direction, rejection: Rejection | None) -> Lifecycle:
+    """Return how a connection went whose first frame was captured at a moment."""
+    ends = half_end(initiator, responder), half_end(responder, initiator)
+    found: list[tuple[int, int, int, Ended, Side | None]] = []
+    resets: list[tuple[int, Side]] = []
+    if rejection is not None:
+        frame = rejection.moment[0]
+        found.append((frame, 0, frame, "rejected", "responder"))
+    sides: tuple[tuple[Side, Direction, HalfEnd], ...] = (
+        ("initiator", initiator, ends[0]), ("responder", responder, ends[1]),
+    )  # fmt: skip
+    for side, one, end in sides:
+        if end.terminated is not None:
+            found.append((end.terminated.frame, 1, end.terminated.frame, "terminate", side))
+        if one.fin is not None:
+            found.append((one.fin[1], 2, one.fin[1], "fin", side))
+        for reset in one.counting[:1]:
+            found.append((reset.frame, 3, reset.frame, "rst", side))
+            resets.append((reset.frame, side))
+        if end.in_vain:
+            found.append((end.in_vain_frames[0], 4, end.in_vain_frames[1], "lost", None))
+    frame_of: int | None
+    ended: Ended
+    _, _, frame_of, ended, by = min(found, key=lambda one: one[:2]) if found else (0, 0, None, "open", None)
+    reset_frame, reset_by = min(resets, default=(None, None))
+    last = max(initiator.last_moment, responder.last_moment)
+    return Lifecycle(min(first, last), last, ended, by, frame_of, reset_by, reset_frame, *ends)
+
+
+def breaches_at_end(mine: Direction, peer: Direction) -> Iterator[Breach]:
+    """Yield what the end of a direction shows: who did it is who sent it."""
+    yield from _attack_resets(mine)
+    octets, at = mine.unacknowledged, mine.acknowledged or 0
+    end = half_end(mine, peer)
+    if end.in_vain:
+        what = f"{octets} octets in all"
+        detail = f"{end.in_vain} retransmissions of octets that the peer never acknowledged, {what}"
+        yield Breach("connection-lost", at, *mine.retransmissions.last, detail)
+    if not mine.is_in_operation:
+        return
+    by = next((one for one in (peer, mine) if one.counting), None)
+    if octets and by is not None:
+        messages = f" of {mine.messages} message{'' if mine.messages == 1 else 's'}" if mine.messages else ""
+        who = "its peer" if by is peer else "its sender"
+        detail = f"{octets} octets{messages} were not acknowledged when {who} reset the connection"
+        yield Breach("teardown-unacknowledged", at, by.counting[0].frame, by.counting[0].time, detail)
+    is_over = any(one.terminated is not None or one.error_frame is not None for one in (mine, peer))
+    if mine.counting and mine.fin is None and not is_over:
+        last = mine.counting[-1]
+        yield Breach("teardown-reset", last.offset, last.frame, last.time, "RST without a FIN before it")
+    yield from _close_after_error(mine, peer)
+
+
+def _close_after_error(mine: Direction, peer: Direction) -> Iterator[Breach]:
+    """Yield that the receiver of a bad FPDU, which ``peer`` sent, closed without a Terminate."""
+    error, reset = peer.error_frame, mine.counting[-1:]
+    end = mine.fin if mine.fin is not None else (reset[0].offset, reset[0].frame, reset[0].time) if reset else None
+    if error is None or end is None or end[1] <= error or mine.terminated is not None or mine.has_gap:
+        return
+    how = "FIN" if mine.fin is not None else "RST"
+    yield Breach("error-closed", *end, f"{how} after the error of frame {error}, without a Terminate")
+
+
+def _attack_resets(mine: Direction) -> Iterator[Breach]:
+    """Yield RSTs that somebody else sent: outside the window, or followed by segments of their sender."""
+    for reset in mine.resets:
+        next_one = reset.follower
+        if reset.place == "outside":
+            where = distance(reset.offset - reset.expected, after(reset.offset, mine.start))
+            detail = f"a RST, {where}: the connection goes on"
+            yield Breach("attack-reset", reset.offset, reset.frame, reset.time, detail)
+        elif next_one is not None and reset.place == "window":
+            detail = f"a segment follows the RST of frame {reset.frame}, whose sequence number was not the next one"
+            yield Breach("attack-reset", next_one.offset, next_one.frame, next_one.time, detail)
+        elif next_one is not None and next_one.new:
+            detail = f"{next_one.new} octets after the RST of frame {reset.frame}"
+            yield Breach("attack-reset", next_one.offset, next_one.frame, next_one.time, detail)
+
+
+def rejected(rejection: Rejection) -> Breach:
+    """Report a Reply with R."""
+    size = len(rejection.reply.ulp_data)
+    detail = f"a Reply with R, {size} octets of Private Data of the ULP" if size else "a Reply with R"
+    return Breach("startup-rejected", rejection.offset, *rejection.moment, detail)
+
+
+def refused(client: Direction, server: Direction, names: str) -> tuple[Breach, int] | None:
+    """Return that a SYN of ``client`` was answered by RSTs, with how many; None if it was not (RFC 9293 §3.10.7.1).
+
+    ``names`` are the addresses and ports, "A > B".
+    """
+    answers = [one for one in server.resets if one.ack is not None and one.ack == client.start]
+    if client.start is None or server.start is not None or not answers:
+        return None
+    detail = f"{names}: a SYN is answered with a RST"
+    return Breach("tcp-refused", client.start - 1, answers[0].frame, answers[0].time, detail), server.reset_count
