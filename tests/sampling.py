@@ -33,6 +33,8 @@ SAMPLED = {
     # Captures cut and lossy, and what makes them by the number.
     "tests/receive/test_attack.py::test_draws": 25,
     "tests/receive/test_cuts_made.py::test_what_once_went_wrong": 1,
+    # One test for each number, all of them short.
+    "tests/receiver/test_numbers.py": 1,
     # Hostile input: floods, and mutated captures by the hundred.
     "tests/hostile/test_floods.py": 16,
     "tests/hostile/test_overlaps.py::test_work_is_bounded": 40,
@@ -55,6 +57,7 @@ LONG = (
     "tests/probe/test_run.py::test_a_draft_s_implementation_takes_its_own",
     "tests/probe/test_run.py::test_a_peer_that_rejects_everything",
     "tests/receive/test_diagnosis.py::test_the_beginnings_of_few_are_kept",
+    "tests/receiver/test_floods.py::test_resident_memory",
     "tests/report/test_shares.py::test_shares_of_many_connections_are_the_whole_and_none_is_empty",
     "tests/test_site.py::test_the_site_builds_without_a_warning",
     "tests/wireshark/test_annotate.py::test_memory_does_not_follow_the_capture",

@@ -18,9 +18,10 @@ from scapy_mpa.stream.drop_reason import DropReason
 
 #: Places at which a startup frame may begin that are remembered: a bound of memory.
 MOST_CANDIDATES: Final = 64
-#: In the midst of other octets only what no receiver would refuse begins a startup frame: Rev, PD_Length (RFC 5044
-#: §7.1.1, RFC 6581 §9).
-_LARGEST_REV, _LARGEST_PD_LENGTH = 2, 512
+#: In the midst of other octets only what no receiver would refuse begins a startup frame: Rev (RFC 6581 §9).
+LARGEST_REV: Final = 2
+#: The same for PD_Length (RFC 5044 §7.1.1).
+LARGEST_PD_LENGTH: Final = 512
 
 
 class FoundFrame(NamedTuple):
@@ -92,7 +93,7 @@ class KeySearch:
             return None
         pd_length = int.from_bytes(header[18:20], "big")
         if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
-            is_refused = header[17] > _LARGEST_REV or (header[17] and pd_length > _LARGEST_PD_LENGTH)
+            is_refused = header[17] > LARGEST_REV or (header[17] and pd_length > LARGEST_PD_LENGTH)
             begins_piece = offset in copies.segment_starts(offset, offset + 1, 1)
             if is_refused or (begin is None and not begins_piece):
                 del self._candidates[offset]

@@ -23,20 +23,22 @@ from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timest
 from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment, checksum_is_wrong, reverse_key
 
 #: Connections on the same addresses and ports that nobody reads and that are kept: SYNs that nobody answered, strays.
+#: A bound of memory.
 MOST_UNREAD: Final = 8
 #: Connections on the same addresses and ports that are read and to which a segment may belong, those used last: a bound
 #: of time, since each segment is compared with all of them.
 MOST_READ: Final = 8
-#: Octets: a SYN that was captured late may have been sent so long before what was captured first.  A bound of doubt:
-#: the largest congestion window a sender opens with is far smaller (RFC 6928: 10 segments).
-MOST_BEFORE_SYN: Final = 1 << 20
-#: Octets within which one number speaks for a connection although the other one is far: a hole lies between.
+#: Octets: a SYN that was captured late may have been sent so long before what was captured first.  The window in the
+#: answer to a SYN is never scaled (RFC 7323 §2.2): until the next ACK no more are under way.
+MOST_BEFORE_SYN: Final = 1 << 16
+#: Octets within which one number speaks for a connection although the other one is far: a hole lies between.  A number
+#: of another connection is that near by chance once in 2^11 times (within NEAR, once in 2^5).
 CLOSE: Final = 1 << 20
-#: RSTs of a direction that are kept; others are counted.
+#: RSTs of a direction that are kept; others are counted: a bound of memory.
 MOST_RESETS: Final = 64
-#: Octets of the first segment of a stray that are kept: those of a Key.
+#: Octets of the first segment of a stray that are kept: those of a Key (RFC 5044 §7.1.1).
 BEGINNING: Final = 16
-#: FINs of a direction that are remembered while nobody has acknowledged one.
+#: FINs of a direction that are remembered while nobody has acknowledged one: a bound of memory.
 MOST_FINS: Final = 8
 
 
@@ -652,7 +654,8 @@ class Flow:
         if len(unread) >= MOST_UNREAD:
             oldest = min(unread, key=lambda connection: connection.last_frame)
             self.connections.remove(oldest)
-            oldest.beside = None  # else each would hold all before it
+            # Else each would hold all before it, and its reader.
+            oldest.beside = oldest.user = None
         if len(read) >= MOST_READ:
             oldest = min(read, key=lambda connection: connection.last_frame)
             self.connections.remove(oldest)

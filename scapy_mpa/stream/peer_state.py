@@ -13,7 +13,7 @@ from typing import Final
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.drop_reason import PAWS_WINDOW, SHORTEST_TICK, TICK_SLACK, DropReason
 
-#: A frame after all others.
+#: A frame after all others, an offset behind all others.
 NEVER: Final = 1 << 62
 #: Ranges of acknowledged octets that are kept apart; above, neighbours count as acknowledged by the later of their
 #: frames.  A bound of memory: 3 MiB.
@@ -22,7 +22,8 @@ MOST_ACKNOWLEDGED: Final = 1 << 16
 #: a closed socket, 81 RSTs answered what was sent within one window of 64 segments.
 MOST_ACKS: Final = 64
 _LOWEST = -NEVER
-_OLDER = 1 << 31
+#: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
+OLDER: Final = 1 << 31
 
 
 class PeerState:
@@ -124,7 +125,7 @@ class PeerState:
                 starts.append(self._starts[at])
                 ends.append(self._ends[at])
                 frames.append(self._frames[at])
-        most = MOST_ACKNOWLEDGED // 2
+        most = MOST_ACKNOWLEDGED // 2 + 1
         self._starts, self._ends, self._frames = starts[:most], ends[:most], frames[:most]
 
     def acked_frame(self, start: int, end: int) -> int:
@@ -155,7 +156,7 @@ class PeerState:
     def _most_ticks(self, time: int) -> int:
         """Return by how many ticks a timestamp may have advanced since TS.Recent was taken."""
         return (
-            min((time - self._ts_time) // SHORTEST_TICK + TICK_SLACK, _OLDER - 1)
+            min((time - self._ts_time) // SHORTEST_TICK + TICK_SLACK, OLDER - 1)
             if time >= self._ts_time
             else TICK_SLACK
         )
@@ -176,7 +177,7 @@ class PeerState:
             if PAWS_WINDOW < age < SEQ_MASK + 1 - self._most_ticks(time):
                 return DropReason.PAWS
             acked = self.last_ack_sent
-            if acked is not None and start <= acked <= end and (not age or age >= _OLDER):
+            if acked is not None and start <= acked <= end and (not age or age >= OLDER):
                 self.ts_recent, self._ts_time = tsval, time
         edge = self.right_edge
         if edge is not None and start > edge:

@@ -12,7 +12,8 @@ from typing import Final
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR
 
-_HALF = 1 << 31
+#: A sequence number that is ahead by less than half of all lies ahead, else behind (RFC 9293 §3.4).
+HALF: Final = 1 << 31
 #: The window before scaling was known, octets (RFC 9293 §3.1): no receiver offers less for long.
 LEAST_WINDOW: Final = 1 << 16
 #: Places that are remembered, those met last: one that goes on, and those of strays.
@@ -45,7 +46,7 @@ class SequenceSpace:
         assert self.base is not None
         best, offset = 1 << 62, 0
         for edge in self._edges:
-            ahead = ((seq - self.base - edge + _HALF) & SEQ_MASK) - _HALF
+            ahead = ((seq - self.base - edge + HALF) & SEQ_MASK) - HALF
             if abs(ahead) < best:
                 best, offset = abs(ahead), edge + ahead
         return best, offset
@@ -53,7 +54,7 @@ class SequenceSpace:
     def distance_from_last(self, seq: int) -> int:
         """Return the signed distance in octets from the place met last."""
         assert self.base is not None
-        return ((seq - self.base - self._edges[0] + _HALF) & SEQ_MASK) - _HALF
+        return ((seq - self.base - self._edges[0] + HALF) & SEQ_MASK) - HALF
 
     def offset_of(self, seq: int, length: int, rcv_wnd: int | None) -> int:
         """Return the offset of a segment's first octet, and remember that the stream is now after its last one.
@@ -65,7 +66,7 @@ class SequenceSpace:
         """
         edges, base = self._edges, self.base
         assert base is not None
-        ahead = ((seq - base - edges[0] + _HALF) & SEQ_MASK) - _HALF
+        ahead = ((seq - base - edges[0] + HALF) & SEQ_MASK) - HALF
         if -NEAR < ahead < NEAR:
             offset = edges[0] + ahead
             edges[0] = offset + length
@@ -80,7 +81,7 @@ class SequenceSpace:
         # Where the stream was before, only what is under way lies: many holes bring numbers near by chance.
         best, ahead = -1, window
         for index, edge in enumerate(edges):
-            distance = ((seq - base - edge + _HALF) & SEQ_MASK) - _HALF
+            distance = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
             if abs(distance) < abs(ahead):
                 best, ahead = index, distance
         if best >= 0:

@@ -47,18 +47,16 @@ class Talk:
         self.time += nanoseconds
         return self
 
-    def open(self, shift: int | None = None, timestamps: bool = False) -> Talk:
-        """Capture the handshake."""
-        stamps = (100, 0) if timestamps else None
-        self.put(0, 0, flags=SYN, ack=0, shift=shift, timestamps=stamps)
-        self.put(1, 0, flags=SYN | ACK, ack=1, shift=shift, timestamps=stamps)
-        return self.put(0, 1, ack=1, timestamps=stamps)
+    def open(self, shift: int | None = None, window: int = 65535) -> Talk:
+        """Capture the handshake; `window` is the Responder's."""
+        self.put(0, 0, flags=SYN, ack=0, shift=shift)
+        self.put(1, 0, flags=SYN | ACK, ack=1, shift=shift, window=window)
+        return self.put(0, 1, ack=1)
 
-    def start(self, *, markers: bool = False, crc: bool = True, timestamps: bool = False) -> Talk:
-        """Capture both startup frames."""
-        stamps = (100, 100) if timestamps else None
-        self.put(0, 1, startup_frame(True, markers=markers, crc=crc), ack=1, timestamps=stamps)
-        return self.put(1, 1, startup_frame(False, markers=markers, crc=crc), timestamps=stamps)
+    def start(self, *, markers: bool = False, crc: bool = True, window: int = 65535) -> Talk:
+        """Capture both startup frames; `window` is the Responder's."""
+        self.put(0, 1, startup_frame(True, markers=markers, crc=crc), ack=1)
+        return self.put(1, 1, startup_frame(False, markers=markers, crc=crc), window=window)
 
     def bring(self, octets: bytes, size: int, *, at: int = BEGIN, side: int = 0, ack: int = BEGIN) -> Talk:
         """Capture octets in segments of a size, in order."""

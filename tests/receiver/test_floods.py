@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 import pytest
 
 from scapy_mpa.receiver.receiver import Receiver
+from scapy_mpa.stream.copies import MOST_RIVALS
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
+from tests.conftest import REPO
 from tests.receiver.talk import BEGIN, Talk, stream
-from tests.receiver.wire import ACK, FIN, RST, SYN, FPDU, encode_fpdu
+from tests.receiver.wire import ACK, FIN, RST, SYN, startup_frame
 from tests.work import lines_run
 
 #: Twice the segments run at most so many times the lines.
 MOST_GROWTH = 2.2
 FEW = Limits(held_octets=20_000, held_segments=100)
+#: Octets that any flood takes with these limits: a limit is met with 2,500 FPDUs without ULPDU, 500 octets each.
+MOST_MEMORY = 2_500_000
+#: Octets of the longest segments of all floods.
+LONGEST = 1400
 
 Segments = list[Segment]
 
@@ -91,7 +100,7 @@ def acked_data(count: int) -> Segments:
 
 def overlaps(step: int, markers: bool, count: int) -> Segments:
     """Each segment overlaps those before with other octets."""
-    talk, data = begun(markers=markers), noise(300)
+    talk, data = begun(markers=markers), noise(60)
     for at in range(count):
         talk.put(0, BEGIN + 1000 + at * step, data)
     return talk.segments
@@ -222,7 +231,7 @@ def long_request(count: int) -> Segments:
 def request_alone(size: int, count: int) -> Segments:
     """A Request without a Reply, and octets after it."""
     talk = Talk().open()
-    talk.put(0, 1, begun().segments[3].buffer[-20:].tobytes())
+    talk.put(0, 1, startup_frame(True, markers=False, crc=True))
     return talk.bring(noise(size * count), size).segments
 
 
@@ -297,16 +306,16 @@ for _markers, _crc in ((True, True), (True, False), (False, True), (False, False
     _as = f"M={_markers:d} C={_crc:d}"
     FLOODS[f"octets of one long FPDU, {_as}"] = Flood(partial(one_octet_of_long, _markers, _crc), 1000)
     FLOODS[f"random octets, {_as}"] = Flood(partial(random_octets, _markers, _crc), 100)
-    FLOODS[f"zeros, {_as}"] = Flood(partial(zeros, _markers, _crc), 60)
-for _step in (1, 3, 299):
-    FLOODS[f"overlaps by {300 - _step} octets"] = Flood(partial(overlaps, _step, False), 100)
-FLOODS["overlaps with Markers"] = Flood(partial(overlaps, 3, True), 100)
+    FLOODS[f"zeros, {_as}"] = Flood(partial(zeros, _markers, _crc), 100)
+for _step in (1, 3, 59):
+    FLOODS[f"overlaps by {60 - _step} octets"] = Flood(partial(overlaps, _step, False), 200)
+FLOODS["overlaps with Markers"] = Flood(partial(overlaps, 3, True), 200)
 for _size in (1, 100):
     FLOODS[f"Keys in segments of {_size}"] = Flood(partial(keys, _size), 600)
     FLOODS[f"another protocol in segments of {_size}"] = Flood(partial(other_protocol, _size), 600)
 
 
-def work(segments: Iterable[Segment], limits: Limits = DEFAULT_LIMITS) -> int:
+def work(segments: Iterable[Segment], limits: Limits) -> int:
     """Count the lines that a receiver runs for segments."""
     receiver = Receiver(limits=limits)
 
@@ -321,4 +330,78 @@ def work(segments: Iterable[Segment], limits: Limits = DEFAULT_LIMITS) -> int:
 @pytest.mark.parametrize("name", FLOODS)
 def test_work_is_linear(name: str) -> None:
     flood = FLOODS[name]
-    assert work(flood.make(2 * flood.segments)) <= MOST_GROWTH * work(flood.make(flood.segments))
+    once, twice = flood.make(flood.segments), flood.make(2 * flood.segments)
+    assert work(twice, DEFAULT_LIMITS) <= MOST_GROWTH * work(once, DEFAULT_LIMITS)
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("name", FLOODS)
+def test_work_is_linear_beyond_limits(name: str) -> None:
+    flood = FLOODS[name]
+    once, twice = flood.make(2 * flood.segments), flood.make(4 * flood.segments)
+    assert work(twice, FEW) <= MOST_GROWTH * work(once, FEW)
+
+
+def receive_and_take(receiver: Receiver, segments: Segments) -> None:
+    """Receive segments, and take what became of them, as an owner does; see that no more is held than may be."""
+    for seg in segments:
+        mpa = receiver.receive(seg)
+        if mpa is None:
+            continue
+        mpa.arrivals = [[], []]
+        for reader in mpa.readers:
+            if reader is not None:
+                reader.final, reader.passed, reader.left_out = [], [], []
+                reader.rivals, reader.contradictions = [], []
+        for half in mpa.connection.halves:
+            # Of the last two segments more may be held: one ends the search for deviations, the next one relieves.
+            assert half.copies.held <= FEW.held_octets + 2 * (MOST_RIVALS + 1) * LONGEST
+            assert len(half.copies) <= FEW.held_segments + 2 * LONGEST
+
+
+def peak(segments: Segments) -> int:
+    """Return the octets that a receiver takes at most."""
+    receiver = Receiver(limits=FEW)
+    tracemalloc.start()
+    try:
+        receive_and_take(receiver, segments)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", [name for name in FLOODS if name != "connections on the same ports"])
+def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes, one connection takes no more than that while the limits are tight."""
+    monkeypatch.setattr("scapy_mpa.stream.peer_state.MOST_ACKNOWLEDGED", 500)
+    flood = FLOODS[name]
+    assert peak(flood.make(4 * flood.segments)) < MOST_MEMORY
+
+
+_FEED = """
+import resource
+from scapy_mpa.receiver.receiver import Receiver
+from scapy_mpa.values.limits import DEFAULT_LIMITS
+from tests.receiver.test_floods import behind_a_hole
+receiver = Receiver(limits=DEFAULT_LIMITS._replace(held_octets=16 << 20))
+octets = 0
+for number, segment in enumerate(behind_a_hole(64 << 20)):
+    receiver.receive(segment)
+    if number == 100:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10)
+"""
+
+
+def behind_a_hole(octets: int) -> Iterator[Segment]:
+    """Yield the segments of so many octets behind a hole, one by one."""
+    yield from begun().segments
+    for at in range(0, octets, 1400):
+        talk = Talk()
+        yield talk.put(0, BEGIN + 1400 + at, noise(1400, at)).segments[0]._replace(frame=7 + at // 1400)
+
+
+def test_resident_memory() -> None:
+    """Where 16 MiB may be held, the process grows by less than three times that: segments of 1400 octets."""
+    run = subprocess.run([sys.executable, "-c", _FEED], cwd=REPO, capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 3 * (16 << 20)

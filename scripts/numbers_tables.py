@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Write the numbers of the stream and of the receiver, each with its reason, into docs/architecture.md.
+
+    python -m scripts.numbers_tables             # writes them between the two comments
+    python -m scripts.numbers_tables --print     # prints them
+
+A number is a module constant ``NAME: Final = ...`` whose value is an integer; its reason is the ``#:`` comment above.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts.architecture_picture import DOCUMENT, PACKAGE
+
+BEGIN, END = "<!-- begin numbers -->\n", "<!-- end numbers -->\n"
+#: Tables by title, with the modules whose numbers they hold.
+TABLES = {
+    "Doubts: why a receiver may have dropped a segment, and what is remembered of it": (
+        "stream/drop_reason", "stream/sequence_space", "stream/peer_state",
+    ),
+    "Belief: which connection octets belong to, which copies count, what octets show where no startup frame does": (
+        "stream/connection", "stream/copies", "receiver/startup", "receiver/inference", "receiver/deviation",
+    ),
+    "Placement, resynchronisation, limits": ("receiver/window", "receiver/fpdus", "receiver/connection"),
+}  # fmt: skip
+_NUMBER = re.compile(r"((?:^#: .*\n)*)^([A-Z_]+): Final = ([^\n]*)$", re.MULTILINE)
+
+
+class Number(NamedTuple):
+    """A constant: its module, its name, its value as it is written, its reason."""
+
+    path: Path
+    name: str
+    value: str
+    reason: str
+
+
+def numbers(*modules: str) -> list[Number]:
+    """Return the numbers of modules, of all that have a table by default, in the order in which they stand."""
+    found = []
+    for module in modules or [module for names in TABLES.values() for module in names]:
+        path = PACKAGE / f"{module}.py"
+        for comment, name, value in _NUMBER.findall(path.read_text(encoding="utf-8")):
+            if re.search(r"\d|LONGEST", value) and '"' not in value and "Copy(" not in value:
+                found.append(Number(path, name, value, " ".join(comment.replace("#: ", "").split())))
+    return found
+
+
+def tables() -> str:
+    """Return the tables as Markdown."""
+    lines = []
+    for title, modules in TABLES.items():
+        lines += [f"**{title}**", "", "| number | value | what it decides, and why |", "| --- | --- | --- |"]
+        for path, name, value, reason in numbers(*modules):
+            lines.append(f"| `{name}` in `{path.parent.name}/{path.name}` | `{value}` | {reason} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def with_tables(document: str) -> str:
+    """Return a document with the tables of today between the two comments."""
+    before, _, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"{DOCUMENT.name} has no place for the numbers: {BEGIN.strip()} and {END.strip()}")
+    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
+
+
+def main(arguments: list[str]) -> None:
+    """Write the tables, or print them."""
+    if arguments == ["--print"]:
+        print(tables())
+    else:
+        DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,430 @@
+"""Each number of the stream and of the receiver decides what is told here: right at it, and right beyond it.
+
+`python -m tests.receiver.move_numbers` changes them one by one by a factor of two, and runs these tests.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from scapy_mpa.infer.inference import Budget
+from scapy_mpa.receiver.fpdus import FPDUReader
+from scapy_mpa.receiver.inference import infer_half
+from scapy_mpa.receiver.receiver import Receiver
+from scapy_mpa.receiver.startup import KeySearch
+from scapy_mpa.receiver.window import Layout
+from scapy_mpa.stream.connection import Connection, Flows, HalfStream
+from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
+from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.stream.peer_state import NEVER, PeerState
+from scapy_mpa.stream.sequence_space import SequenceSpace
+from tests.receiver.rows import rows
+from tests.receiver.talk import BEGIN, MILLISECOND, Talk, stream
+from tests.receiver.wire import ACK, SYN, crc32c, rdma_write
+
+SECOND = 10**9
+MIB = 1 << 20
+
+
+def noise(octets: int, seed: int = 1) -> bytes:
+    """Octets that are nothing."""
+    return random.Random(seed).getrandbits(8 * octets).to_bytes(octets, "big")
+
+
+def copy_of(octets: bytes, frame: int = 1) -> Copy:
+    return Copy(frame, frame * MILLISECOND, DropReason.NONE, UNKNOWN, memoryview(octets))
+
+
+def half_of(octets: bytes, *, size: int = 1400, at: int = 0) -> HalfStream:
+    """A direction whose octets were captured in segments of a size, in order."""
+    half = HalfStream()
+    half.begin(1, False)
+    for number, start in enumerate(range(0, len(octets), size), 1):
+        part = octets[start : start + size]
+        half.hold(at + start, at + start + len(part), copy_of(part, number))
+    return half
+
+
+def raw_fpdu(ulpdu: bytes, *, is_good: bool = True) -> bytes:
+    """An FPDU without Markers, whatever its ULPDU is."""
+    body = len(ulpdu).to_bytes(2, "big") + ulpdu
+    body += bytes(-len(body) % 4)
+    return body + (crc32c(body) ^ (not is_good)).to_bytes(4, "little")
+
+
+def crcs(found: list[dict[str, Any]]) -> list[str]:
+    return [row["crc"] for row in found]
+
+
+# --- where a sequence number is ---
+
+
+def test_near() -> None:
+    """An ACK within 64 MiB of what is known is believed at once."""
+    for ahead, acknowledged in ((1 << 26, BEGIN - 1 + (1 << 26)), ((1 << 26) + 1, BEGIN - 1)):
+        receiver = Receiver()
+        receiver.feed(Talk().open().start().put(1, BEGIN).put(1, BEGIN, ack=BEGIN + ahead).segments)
+        mpa = receiver.receive(Talk().put(0, 1).segments[0])
+        assert mpa is not None
+        half = mpa.connection.halves[0]
+        assert half.peer.last_ack_sent is not None
+        assert half.peer.last_ack_sent - (half.start or 0) == acknowledged
+
+
+def test_largest_window() -> None:
+    """What lies a whole window behind is old; what lies farther behind is ahead, behind a hole."""
+    for behind, is_old in ((1 << 30, True), ((1 << 30) + 1, False)):
+        space = SequenceSpace()
+        space.begin(0)
+        offset = space.offset_of(-behind, 0, None)
+        assert (offset == -behind) is is_old
+
+
+def test_least_window() -> None:
+    """Where the stream was before, segments belong that are within 64 KiB, however small the window seems."""
+    for ahead, is_there in ((65535, True), (65536, False)):
+        space = SequenceSpace()
+        space.begin(0)
+        space.offset_of(1 << 28, 0, 1000)
+        assert (space.offset_of(ahead, 0, 1000) == ahead) is is_there
+
+
+def test_most_places() -> None:
+    """A stream is found again after seven strays, not after eight."""
+    for strays, is_found in ((7, True), (8, False)):
+        space = SequenceSpace()
+        space.begin(0)
+        for number in range(strays):
+            space.offset_of((1 + number) << 28, 0, 1000)
+        assert (space.offset_of(100, 0, 1000) == 100) is is_found
+
+
+def test_close() -> None:
+    """Where a hole makes one number far, the other one speaks for a connection within 1 MiB."""
+    for ahead, belongs in ((1 << 20, True), ((1 << 20) + 1, False)):
+        connection = Connection()
+        for half in connection.halves:
+            half.begin(0, True)
+        segment = Talk((0, 0)).put(0, ahead, b"x", ack=1 << 31).segments[0]
+        assert (connection.misfit(segment, 0) is not None) is belongs
+
+
+def test_most_before_syn() -> None:
+    """A SYN that was captured late is that of octets up to a window that is not scaled after it."""
+    for ahead, belongs in ((65536, True), (65537, False)):
+        flows = Flows(lambda _: SimpleNamespace(is_mpa=False))
+        first = flows.receive(Talk().put(0, 1 + ahead, b"x").segments[0])[0]
+        assert (flows.receive(Talk().put(0, 0, flags=SYN).segments[0])[0] is first) is belongs
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_most_connections_on_the_same_ports(is_read: bool) -> None:
+    """The connection that was used least lately of nine is out of reach."""
+    for others, is_reached in ((7, True), (8, False)):
+        flows = Flows(lambda _: SimpleNamespace(is_mpa=is_read))
+        talks = [Talk((number << 28, number << 28)) for number in range(others + 1)]
+        first, *_ = [flows.receive(talk.put(0, 0, flags=SYN).segments[0])[0] for talk in talks]
+        answer = talks[0].put(1, 0, flags=SYN | ACK, ack=1).segments[1]
+        assert (flows.receive(answer)[0] is first) is is_reached
+        # What was read is kept for the report; here the answer begins one more, if it is too late.
+        assert len([*flows]) == (10 if is_read and not is_reached else 8)
+
+
+# --- what a receiver drops ---
+
+
+def test_paws_window() -> None:
+    """A timestamp may be older by a tick."""
+    for age, reason in ((1, DropReason.NONE), (2, DropReason.PAWS)):
+        peer = PeerState()
+        peer.take_timestamp(1000, 0)
+        assert peer.drop_reason(0, 10, 1000 - age, SECOND, 0) == reason
+
+
+def test_fastest_clock() -> None:
+    """In ten seconds a clock ticks ten million times at most, and a million more are allowed."""
+    for newer, reason in ((11_000_000, DropReason.NONE), (11_000_001, DropReason.PAWS)):
+        peer = PeerState()
+        peer.take_timestamp(1000, 0)
+        assert peer.drop_reason(0, 10, 1000 + newer, 10 * SECOND, 0) == reason
+
+
+def test_tick_slack() -> None:
+    for newer, reason in ((1_000_000, DropReason.NONE), (1_000_001, DropReason.PAWS)):
+        peer = PeerState()
+        peer.take_timestamp(1000, SECOND)
+        assert peer.drop_reason(0, 10, 1000 + newer, SECOND - 1, 0) == reason
+
+
+# --- what is remembered of a receiver ---
+
+
+def test_most_acks() -> None:
+    for others, is_known in ((63, True), (64, False)):
+        peer = PeerState()
+        for ack in range(others + 1):
+            peer.acknowledge(1, ack, None)
+        assert peer.has_sent_ack(0) is is_known
+
+
+def test_most_acknowledged() -> None:
+    """Of too many ranges that do not touch, those farthest ahead count as not acknowledged."""
+    peer = PeerState()
+    for number in range(1 << 16):
+        peer.sack(number, 2 * number, 2 * number + 1)
+    last = (1 << 17) - 2
+    assert peer.acked_frame(last, last + 1) == (1 << 16) - 1
+    peer.sack(1 << 16, last + 2, last + 3)
+    assert peer.acked_frame(last, last + 1) == NEVER
+    assert peer.acked_frame(0, 1) == 0
+
+
+def test_acknowledged_neighbours_are_joined() -> None:
+    peer = PeerState()
+    peer.acknowledge(1, 0, None)
+    for number in range(1, 1 << 16):
+        peer.acknowledge(number + 1, number, None)
+    assert peer.acked_frame(1, 2) == 3
+    peer.acknowledge(1 << 17, 1 << 16, None)
+    assert peer.acked_frame(1, 2) == 4
+    assert peer.acked_frame((1 << 16) - 1, 1 << 16) == 1 << 17
+
+
+def test_most_resets() -> None:
+    half = half_of(b"x")
+    for number in range(65):
+        half.reset(number, 0, number)
+    assert (len(half.resets), half.reset_count) == (64, 65)
+
+
+def test_most_fins() -> None:
+    """The FIN that is acknowledged is found among the last eight."""
+    for others, fin in ((7, 10), (8, None)):
+        half = half_of(b"x")
+        for number in range(others + 1):
+            half.note_fin(10 + 10 * number, number, 0)
+        half.acknowledge(100, 11, None)
+        assert half.fin == fin
+
+
+# --- copies ---
+
+
+def test_most_rivals() -> None:
+    """Twelve copies are held beside the first."""
+    copies = Copies(PeerState())
+    for frame in range(1, 14):
+        copies.add(0, 4, copy_of(bytes((frame,)) * 4, frame))
+    assert (copies.dropped, copies.held) == (0, 13 * 4)
+    copies.add(0, 4, copy_of(b"last", 14))
+    assert (copies.dropped, copies.held) == (1, 13 * 4)
+
+
+def test_frames_tried_for_an_fpdu() -> None:
+    """Twelve frames are tried, the first ones."""
+    for others, is_found in ((11, True), (12, False)):
+        copies = Copies(PeerState())
+        copies.add(0, 100, copy_of(bytes(100)))
+        for number in range(others):
+            copies.add(number, number + 1, copy_of(b"x", 2 + number))
+        copies.add(50, 51, copy_of(b"y", 50))
+        assert copies.make_valid(0, 100, lambda: 100 * (copies.octets(50, 51) == b"y")) is is_found  # noqa: B023
+
+
+def test_most_contested() -> None:
+    copies = Copies(PeerState())
+    copies.add(0, 4000, copy_of(bytes(4000)))
+    for number in range(1024):
+        copies.add(2 * number, 2 * number + 1, copy_of(b"x", 2))
+    assert copies.dropped == 0
+    copies.add(3000, 3001, copy_of(b"x", 2))
+    assert copies.dropped == 1
+
+
+# --- startup frames ---
+
+
+def test_most_candidates() -> None:
+    """Sixty-three Keys that were begun and not gone on with hide no Request, sixty-four do."""
+    request = b"MPA ID Req Frame" + bytes((0x40, 1, 0, 0))
+    for begun, is_found in ((63, True), (64, False)):
+        half = HalfStream()
+        half.begin(1, False)
+        search = KeySearch(half)
+        for number in range(begun):
+            half.hold(100 * number, 100 * number + 12, copy_of(request[:12]))
+            assert search.receive(100 * number, 100 * number + 12) is None
+        half.hold(10_000, 10_020, copy_of(request))
+        assert (search.receive(10_000, 10_020) is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    ("revision", "octets", "is_found"), [(2, 512, True), (3, 512, False), (2, 513, False)], ids=str
+)
+def test_startup_frame_among_other_octets(revision: int, octets: int, is_found: bool) -> None:
+    request = b"MPA ID Req Frame" + bytes((0x40, revision)) + octets.to_bytes(2, "big") + bytes(octets)
+    half = half_of(b"x" * 40)
+    half.hold(40, 40 + len(request), copy_of(request))
+    assert (KeySearch(half).receive(40, 40 + len(request)) is not None) is is_found
+
+
+# --- what octets show ---
+
+
+@pytest.mark.parametrize(("before", "is_found"), [(250_000, True), (262_144, False)])
+def test_most_examined(before: int, is_found: bool) -> None:
+    """Of a run 256 KiB are examined."""
+    octets = noise(before) + stream(*[400] * 30, markers=True, at=before)[0]
+    inferred = infer_half(half_of(octets), Budget(), None, None)
+    assert (inferred is not None and inferred.confirmations > 0) is is_found
+
+
+def test_most_looked_at() -> None:
+    """After 256 KiB of something else a connection is another protocol's, and nothing of it is held."""
+    for segments, is_held in ((31, True), (32, False)):
+        receiver = Receiver()
+        receiver.feed(Talk().open().bring(noise(8192 * segments), 8192, at=1).segments)
+        mpa = receiver.receive(Talk().put(1, 1).segments[0])
+        assert mpa is not None
+        assert (mpa.connection.halves[0].copies.held > 0) is is_held
+
+
+def test_enough_without_crc() -> None:
+    """From the middle on and without CRC two of the longest FPDUs are waited for."""
+    found = rows(Talk().bring(stream(*[8000] * 40, crc=False)[0], 8192).segments, as_placed=True)
+    # Octets are looked at where they double: 64, 128, 256 KiB.
+    assert {row["final_frame"] for row in found[:8]} == {32}
+
+
+# --- FPDUs ---
+
+
+def test_most_bad_in_a_row() -> None:
+    """A Marker's FPDU is believed if lengths lead over fifteen bad FPDUs to a good one, over sixteen not."""
+    for bad, listed in ((15, 15), (16, 0)):
+        octets, fpdus = stream(980, *[2] * bad, *[200] * 4, markers=True)
+        assert fpdus[1].start < 1024 < fpdus[1].end
+        damaged = bytearray(octets)
+        for fpdu in fpdus[1 : bad + 1]:
+            damaged[fpdu.end - 1] ^= 1
+        hole = fpdus[1].start
+        talk = Talk().open().start(markers=True).put(0, BEGIN + hole, bytes(damaged[hole:]))
+        assert crcs(rows(talk.segments)).count("bad") == listed
+
+
+def test_jury() -> None:
+    """Where a Marker contradicts lengths, it is decided once four more may be compared."""
+    octets, fpdus = stream(*[1000] * 6, markers=True, crc=False)
+    wrong = bytearray(octets)
+    wrong[fpdus[1].header : fpdus[1].header + 2] = (600).to_bytes(2, "big")
+    at = next(at for at in count(512, 512) if at > fpdus[1].end - 500)
+    found = []
+    for edge in range(at + 3 * 512, at + 6 * 512, 4):
+        reader = FPDUReader(half_of(bytes(wrong[:edge])), Layout(True, False), (1, 0))
+        reader.begin()
+        found.append((edge, len(reader.contradictions)))
+    first = next(edge for edge, contradictions in found if contradictions)
+    (contradiction,) = reader.contradictions
+    assert first == contradiction.marker + 4 * 512 + 4
+
+
+@pytest.mark.parametrize(("words", "is_found"), [(250, True), (257, False)])
+def test_most_crc_octets(words: int, is_found: bool) -> None:
+    """CRCs of 4 MiB are computed where no DDP header stands: 255 FPDUs of 16,396 octets each."""
+    odd = raw_fpdu(b"\xff\xff" + noise(60))
+    octets = b"\x40\x00\xff\xff" * words + odd + noise(17_000)
+    talk = Talk().open().start().bring(stream(100)[0], 1400)
+    talk.put(0, BEGIN + 10_000, octets)
+    assert (odd in [octets[row["seq"] - 1000 - BEGIN - 10_000 :][: len(odd)] for row in rows(talk.segments)[1:]]) is is_found
+
+
+@pytest.mark.parametrize(("bad", "listed"), [(7, 7), (9, 1)])
+def test_most_searched(bad: int, listed: int) -> None:
+    """From a bad FPDU on a good one is looked for in eight times the longest FPDU."""
+    octets = raw_fpdu(noise(60_000), is_good=False) * bad + stream(100)[0]
+    found = rows(Talk().open().start().bring(octets, 60_008).segments)
+    assert crcs(found).count("bad") == listed
+    assert found[-1]["crc"] == "good"
+
+
+@pytest.mark.parametrize(("before", "is_found"), [(62, True), (63, True), (64, False)])
+def test_near_starts(before: int, is_found: bool) -> None:
+    """Where only headers tell FPDUs, they begin with one of 64 pieces rather than elsewhere."""
+    inner = stream(*[0] * 70, crc=False)[0]
+    talk = Talk().open().start(crc=False).bring(stream(100, crc=False)[0], 1400)
+    at = BEGIN + 100_000
+    talk.put(0, at, b"\xff" * 4 + inner)
+    at += 4 + len(inner)
+    for _ in range(before - 1):
+        talk.put(0, at, b"\xff" * 4)
+        at += 4
+    talk.bring(stream(*[200] * 6, crc=False)[0], 224, at=at)
+    starts = [row["seq"] - 1000 for row in rows(talk.segments)]
+    assert (starts[1] == at) is is_found
+
+
+def test_enough_bits() -> None:
+    """Headers that follow one another are worth 40 bits: 64 if a Write goes on where one ended, 24 of two others."""
+    for second, is_found in (((0x77, 20), True), ((0x78, 5000), False)):
+        octets = b"".join(raw_fpdu(rdma_write(*place, b"z" * 20)) for place in ((0x77, 0), second))
+        talk = Talk().open().start(crc=False).bring(stream(100, crc=False)[0], 1400)
+        talk.put(0, BEGIN + 100_000, b"\xff" * 8 + octets)
+        assert (len(rows(talk.segments)) > 1) is is_found
+
+
+def test_beginning() -> None:
+    """What does not fit in the first 16 KiB is an anomaly."""
+    for first, is_anomaly in ((16_376, True), (16_384, False)):
+        sizes = [first // 2 - 26, first - first // 2 - 26]
+        octets = stream(*sizes)[0]
+        assert len(octets) == first
+        reader = FPDUReader(half_of(octets + raw_fpdu(noise(40), is_good=False)), Layout(False, True), (1, 0))
+        reader.begin()
+        reader.finish()
+        assert (reader.anomaly is not None) is is_anomaly
+
+
+def test_most_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a hole no more FPDUs than that are begun; the next ones wait until the hole is filled or given up."""
+    monkeypatch.setattr("scapy_mpa.receiver.fpdus.MOST_CHAINS", 3)
+    octets, fpdus = stream(*[490] * 10, markers=True)
+    talk, after = Talk().open().start(markers=True), fpdus[2::2]
+    for fpdu in after:
+        talk.put(0, BEGIN + fpdu.start, octets[fpdu.start : fpdu.end - 4])
+    for fpdu in after:
+        talk.put(0, BEGIN + fpdu.end - 4, octets[fpdu.end - 4 : fpdu.end])
+    ends = len(talk.segments)
+    talk.put(1, BEGIN)
+    finals = [(row["frames"][1] - ends, row["final_frame"] - ends) for row in rows(talk.segments, as_placed=True)]
+    assert finals == [(-3, -3), (-2, -2), (-1, -1), (0, 1)]
+
+
+# --- what is given up ---
+
+
+def test_patience() -> None:
+    """Without ACKs a hole is given up after 1024 segments, and three seconds."""
+    talk = Talk().open(window=1000).start(window=1000)
+    octets, fpdus = stream(2000, *[20] * 1100)
+    for fpdu in (fpdus[0], *fpdus[2:]):
+        talk.pause(9 * MILLISECOND).put(0, BEGIN + fpdu.start, octets[fpdu.start : fpdu.end])
+    found = rows(talk.segments, as_placed=True)
+    assert [row["final_frame"] - row["frames"][0] for row in found[:2]] == [0, 1023]
+
+
+@pytest.mark.parametrize(("pause", "is_given_up"), [(2, False), (3, True)])
+def test_patience_time(pause: int, is_given_up: bool) -> None:
+    """A hole that the peer acknowledged is given up after three seconds."""
+    talk = Talk().open().start()
+    octets, fpdus = stream(20, 20, 20, 20)
+    talk.put(0, BEGIN, octets[: fpdus[0].end])
+    talk.put(0, BEGIN + fpdus[2].start, octets[fpdus[2].start : fpdus[2].end]).put(1, BEGIN, ack=BEGIN + fpdus[2].end)
+    talk.pause(pause * SECOND).put(1, BEGIN, ack=BEGIN + fpdus[2].end)
+    talk.put(0, BEGIN + fpdus[3].start, octets[fpdus[3].start :])
+    (final,) = [row["final_frame"] for row in rows(talk.segments, as_placed=True) if row["frames"] == [7]]
+    assert (final < len(talk.segments)) is is_given_up
