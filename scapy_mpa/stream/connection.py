@@ -250,7 +250,7 @@ class HalfStream:
         if start < read and copy.data is not None and not end == start + 1 == self.highest:
             held = self.copies.chosen(start, min(end, read))
             rival = self._recent.compare(start, read, copy, held, self.peer.last_ack_sent)
-            if rival is not None:
+            if rival is not None and len(self.late) < MOST_RESETS:
                 self.late.append(rival)
         if end <= lowest:
             return 0

@@ -374,6 +374,7 @@ def peak(segments: Segments) -> int:
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes, one connection takes no more than that while the limits are tight."""
     monkeypatch.setattr("scapy_mpa.stream.peer_state.MOST_ACKNOWLEDGED", 500)
+    monkeypatch.setattr("scapy_mpa.stream.recent.MOST_OCTETS", 20_000)
     flood = FLOODS[name]
     assert peak(flood.make(4 * flood.segments)) < MOST_MEMORY
 
