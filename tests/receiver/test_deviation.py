@@ -23,7 +23,7 @@ from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.framing.senders import BY_NAME, Bases, candidates
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receiver.connection import MPAConnection
-from scapy_mpa.receiver.deviation import IDLE, MOST_OCTETS, ROOM, DiagnosisBudget, Hypothesis, equally_likely
+from scapy_mpa.receiver.deviation import IDLE, ROOM, DiagnosisBudget, Hypothesis, equally_likely
 from scapy_mpa.receiver.fpdus import BEGINNING
 from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.stream.peer_state import NEVER
