@@ -27,7 +27,10 @@ TABLES = {
     ),
     "Placement, resynchronisation, limits": ("receiver/window", "receiver/fpdus", "receiver/connection"),
 }  # fmt: skip
-_NUMBER = re.compile(r"((?:^#: .*\n)*)^([A-Z_]+): Final = ([^\n]*)$", re.MULTILINE)
+#: Constants that stand for something else than a number.
+ENUMERATED = {"NEVER"}
+_VALUE = re.compile(r"[\d_ <*]+(?:LONGEST_FPDU)?")
+_NUMBER = re.compile(r"((?:^#: .*\n)*)^([A-Z][A-Z_]+): Final = ([^\n]*)$", re.MULTILINE)
 
 
 class Number(NamedTuple):
@@ -45,8 +48,9 @@ def numbers(*modules: str) -> list[Number]:
     for module in modules or [module for names in TABLES.values() for module in names]:
         path = PACKAGE / f"{module}.py"
         for comment, name, value in _NUMBER.findall(path.read_text(encoding="utf-8")):
-            if re.search(r"\d|LONGEST", value) and '"' not in value and "Copy(" not in value:
-                found.append(Number(path, name, value, " ".join(comment.replace("#: ", "").split())))
+            reason = re.sub(r":\w+:(`[^`]+`)", r"\1", " ".join(comment.replace("#: ", "").split()))
+            if _VALUE.fullmatch(value) and name not in ENUMERATED:
+                found.append(Number(path, name, value, reason))
     return found
 
 

@@ -26,6 +26,8 @@ FPDUPTR_BITS: Final = 7
 LEADING_MARKER_BITS: Final = 4
 #: The most that it is worth that a ULPDU_Length is not larger: its first octet may be zero by chance.
 _MOST_LENGTH_BITS: Final = 8
+#: Headers of the FPDUs before with which the next one is compared: streams whose segments alternate.
+COMPARED_HEADERS: Final = 8
 #: Octets of a ULPDU that :func:`header_bits` looks at.
 HEADER_OCTETS: Final = 18
 
@@ -106,7 +108,7 @@ def header_bits(octets: bytes, at: int, header: Header) -> int:
 
 def succession_bits(earlier: Sequence[Header], header: Header) -> int:
     """Bits of evidence in how a header goes on from those before it: same buffer, next offset, next message."""
-    for before in reversed(earlier[-8:]):
+    for before in reversed(earlier[-COMPARED_HEADERS:]):
         if before.control & 0x80 != header.control & 0x80:
             continue
         if header.control & 0x80:

@@ -29,6 +29,7 @@ from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
 from scapy_mpa.framing.senders import Bases, Candidate, candidates
 from scapy_mpa.infer.evidence import (
+    COMPARED_HEADERS,
     CRC_BITS,
     HEADER_OCTETS,
     MARKER_BITS,
@@ -45,22 +46,23 @@ from scapy_mpa.values.limits import Limits
 #: Octets from the first of Full Operation that are read before a diagnosis is made: a bound of memory.  They hold four
 #: of the longest FPDUs, so that two deviations show with FPDUs of any length.
 MOST_OCTETS: Final = 256 << 10
-#: FPDUs that only the dialect explains, one more for each further deviation, and the bits that all its evidence must be
-#: worth: with 2^64 coincidences to one no capture of conforming senders is expected to meet them.
+#: FPDUs that only the dialect explains, one more for each further deviation: one may be damaged.
 FEWEST_DEVIATING: Final = 2
+#: The bits that all evidence must be worth: with 2^64 coincidences to one no capture of conforming senders is expected
+#: to meet them.
 FEWEST_BITS: Final = 64
 #: So many FPDUs that only the dialect explains are more than one that was damaged puts in question.
 FEWEST_ESTABLISHED: Final = 16
 #: Bits by which one of two dialects that explain the same FPDUs is the likelier: those of one field of a DDP header
 #: that goes on from the header before.
 CLEARLY_LESS: Final = 24
-#: Headers of the FPDUs before with which the next one is compared.
-REMEMBERED: Final = 8
-#: FPDUs that hypotheses may read in a whole capture, and for each of its frames: a bound of time.
+#: FPDUs that hypotheses may read in a whole capture: a bound of time.
 READINGS: Final = 20_000
+#: FPDUs that they may read besides for each frame of the capture: a bound of time.
 READINGS_A_FRAME: Final = 8
-#: Octets of memory for the beginnings of all directions, of which each piece takes PIECE_WEIGHT besides its octets.
+#: Octets of memory for the beginnings of all directions: a bound of memory.
 ROOM: Final = 1 << 20
+#: Octets that each piece of them takes besides its octets, about.
 PIECE_WEIGHT: Final = 200
 #: Frames after which a direction that nothing came of gives up its room to others: a bound of memory.
 IDLE: Final = 1 << 14
@@ -206,7 +208,7 @@ class Hypothesis:
         if header is not None:
             bits += header_bits(padded, 0, header) + succession_bits(self._headers, header)
             if is_complete:
-                self._headers = [*self._headers[1 - REMEMBERED :], header]
+                self._headers = [*self._headers[1 - COMPARED_HEADERS :], header]
         if is_complete:
             # A FPDUPTR of zero is worth little: there are zeros in any data.
             named = (fpduptr_at(dialect, fpdu, octets, marker) for marker in fpdu.markers)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from scapy_mpa.infer.inference import Budget
+from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import infer_half
 from scapy_mpa.receiver.receiver import Receiver
@@ -23,6 +24,8 @@ from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.sequence_space import SequenceSpace
+from scripts.architecture_picture import DOCUMENT
+from scripts.numbers_tables import numbers, with_tables
 from tests.receiver.rows import rows
 from tests.receiver.talk import BEGIN, MILLISECOND, Talk, stream
 from tests.receiver.wire import ACK, SYN, crc32c, rdma_write
@@ -61,6 +64,15 @@ def crcs(found: list[dict[str, Any]]) -> list[str]:
     return [row["crc"] for row in found]
 
 
+# --- the page ---
+
+
+def test_the_page_has_the_numbers_and_each_has_a_reason() -> None:
+    document = DOCUMENT.read_text(encoding="utf-8")
+    assert with_tables(document) == document, "python -m scripts.numbers_tables"
+    assert not [number.name for number in numbers() if not number.reason]
+
+
 # --- where a sequence number is ---
 
 
@@ -83,6 +95,13 @@ def test_largest_window() -> None:
         space.begin(0)
         offset = space.offset_of(-behind, 0, None)
         assert (offset == -behind) is is_old
+
+
+def test_half() -> None:
+    space = SequenceSpace()
+    space.begin(0)
+    assert space.nearest((1 << 31) - 1) == ((1 << 31) - 1, (1 << 31) - 1)
+    assert space.nearest(5 << 29) == (3 << 29, -(3 << 29))
 
 
 def test_least_window() -> None:
@@ -135,6 +154,16 @@ def test_most_connections_on_the_same_ports(is_read: bool) -> None:
         assert len([*flows]) == (10 if is_read and not is_reached else 8)
 
 
+def test_beginning_of_a_stray() -> None:
+    """The first 16 octets of a segment that fits no connection are kept."""
+    flows = Flows(lambda _: SimpleNamespace(is_mpa=False, is_begun_anew_by=lambda _: True))
+    flows.receive(Talk().open().segments[0])
+    connection = flows.receive(Talk().put(0, 1 << 31, noise(40), ack=1 << 31).segments[0])[0]
+    assert connection is not None
+    assert connection.stray is not None
+    assert connection.stray.beginning == noise(40)[:16]
+
+
 # --- what a receiver drops ---
 
 
@@ -159,6 +188,14 @@ def test_tick_slack() -> None:
         peer = PeerState()
         peer.take_timestamp(1000, SECOND)
         assert peer.drop_reason(0, 10, 1000 + newer, SECOND - 1, 0) == reason
+
+
+def test_older() -> None:
+    """However long it was silent, a timestamp that differs by half of all is older, not newer."""
+    for newer, reason in (((1 << 31) - 1, DropReason.NONE), (1 << 31, DropReason.PAWS)):
+        peer = PeerState()
+        peer.take_timestamp(1000, 0)
+        assert peer.drop_reason(0, 10, 1000 + newer, 3000 * SECOND, 0) == reason
 
 
 # --- what is remembered of a receiver ---
@@ -198,7 +235,7 @@ def test_acknowledged_neighbours_are_joined() -> None:
 def test_most_resets() -> None:
     half = half_of(b"x")
     for number in range(65):
-        half.reset(number, 0, number)
+        half.reset(number, 0, number, None)
     assert (len(half.resets), half.reset_count) == (64, 65)
 
 
@@ -233,7 +270,7 @@ def test_frames_tried_for_an_fpdu() -> None:
         for number in range(others):
             copies.add(number, number + 1, copy_of(b"x", 2 + number))
         copies.add(50, 51, copy_of(b"y", 50))
-        assert copies.make_valid(0, 100, lambda: 100 * (copies.octets(50, 51) == b"y")) is is_found  # noqa: B023
+        assert copies.make_valid(0, 100, lambda: 100 * (bytes(copies.octets(50, 51)) == b"y")) is is_found  # noqa: B023
 
 
 def test_most_contested() -> None:
@@ -301,6 +338,54 @@ def test_enough_without_crc() -> None:
     assert {row["final_frame"] for row in found[:8]} == {32}
 
 
+# --- senders that deviate ---
+
+
+class Beginning:
+    """A direction whose beginning is held."""
+
+    def __init__(self, budget: DiagnosisBudget) -> None:
+        self._budget = budget
+        self.last_frame, self.is_over = 0, False
+
+    def close(self) -> None:
+        self._budget.release(self)  # type: ignore[arg-type]
+
+
+def test_readings() -> None:
+    budget = DiagnosisBudget()
+    assert sum(budget.pay() for _ in range(30_000)) == 20_000
+    budget = DiagnosisBudget(readings=0)
+    budget.advance(10)
+    assert sum(budget.pay() for _ in range(1000)) == 80
+
+
+@pytest.mark.parametrize(("octets", "is_room"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_room(octets: int, is_room: bool) -> None:
+    """The beginnings of all directions take a mebioctet at most."""
+    budget = DiagnosisBudget()
+    assert budget.reserve(Beginning(budget), octets) is is_room  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("frames", "is_room"), [(1 << 14, False), ((1 << 14) + 1, True)])
+def test_idle(frames: int, is_room: bool) -> None:
+    """A direction that brought nothing in 16,384 frames gives way."""
+    budget = DiagnosisBudget()
+    assert budget.reserve(Beginning(budget), 1 << 20)  # type: ignore[arg-type]
+    budget.advance(frames)
+    assert budget.reserve(Beginning(budget), 1) is is_room  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("segments", "is_held"), [(5000, True), (5300, False)])
+def test_piece_weight(segments: int, is_held: bool) -> None:
+    """A beginning in segments of one octet takes 201 octets for each: no more than 5,216 of them are held."""
+    receiver = Receiver()
+    receiver.feed(Talk().open().start().bring(stream(*[20] * 200)[0][:segments], 1).segments)
+    mpa = receiver.receive(Talk().put(1, BEGIN).segments[0])
+    assert mpa is not None
+    assert (mpa.connection.halves[0].copies.held >= segments) is is_held
+
+
 # --- FPDUs ---
 
 
@@ -340,7 +425,8 @@ def test_most_crc_octets(words: int, is_found: bool) -> None:
     octets = b"\x40\x00\xff\xff" * words + odd + noise(17_000)
     talk = Talk().open().start().bring(stream(100)[0], 1400)
     talk.put(0, BEGIN + 10_000, octets)
-    assert (odd in [octets[row["seq"] - 1000 - BEGIN - 10_000 :][: len(odd)] for row in rows(talk.segments)[1:]]) is is_found
+    starts = [row["seq"] - 1000 - BEGIN - 10_000 for row in rows(talk.segments)[1:]]
+    assert (4 * words in starts) is is_found
 
 
 @pytest.mark.parametrize(("bad", "listed"), [(7, 7), (9, 1)])
