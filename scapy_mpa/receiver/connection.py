@@ -1,6 +1,6 @@
 """An MPA connection: its startup frames, and the FPDUs of both directions (RFC 5044 §7.1, RFC 6581).
 
-In: what a :class:`~scapy_mpa.stream.connection.Connection` received.  Out: startup frames, and a reader of FPDUs for
+In: what a :class:`~scapy_mpa.stream.connection.TCPConnection` received.  Out: startup frames, and a reader of FPDUs for
 each direction.  The Initiator is who sent the Request, which need not be who sent the SYN.
 """
 
@@ -20,7 +20,7 @@ from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, in
 from scapy_mpa.receiver.startup import FoundFrame, KeySearch
 from scapy_mpa.receiver.values import Moment
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.stream.connection import Arrival, Connection, HalfStream
+from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
@@ -39,7 +39,7 @@ ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
 MOST_LOOKED_AT: Final = 1 << 18
 
 
-class MPAConnection:
+class ConnectionReader:
     """A TCP connection that carries MPA, or may.
 
     Args:
@@ -65,7 +65,7 @@ class MPAConnection:
     )  # fmt: skip
 
     def __init__(
-        self, connection: Connection, limits: Limits, budget: Budget, diagnosis_budget: DiagnosisBudget
+        self, connection: TCPConnection, limits: Limits, budget: Budget, diagnosis_budget: DiagnosisBudget
     ) -> None:
         self.connection = connection
         self.frames: list[FoundFrame | None] = [None, None]
@@ -304,7 +304,7 @@ class MPAConnection:
             if reader is not None:
                 reader.begin()
 
-    def _start_of_other(self, d: int, other: HalfStream) -> int | None:
+    def _start_of_other(self, d: int, other: TCPHalf) -> int | None:
         """Return where Full Operation of the direction without startup frame begins, None if that is not known.
 
         The Responder acknowledged the whole Request before it sent its Reply.

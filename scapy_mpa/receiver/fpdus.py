@@ -1,6 +1,6 @@
 """The FPDUs of one direction in Full Operation: located, placed, delivered (RFC 5044 §4 to §6, §8, appendix A.3, A.4).
 
-In: octets held in a :class:`~scapy_mpa.stream.connection.HalfStream`, and what its receiver acknowledged.  Out:
+In: octets held in a :class:`~scapy_mpa.stream.connection.TCPHalf`, and what its receiver acknowledged.  Out:
 :class:`LocatedFPDU` values, each once when nothing captured later can change it (*final*), and once in stream order
 when all before it is (*passed*).  For FPDU k, in frames of the copies chosen for its octets:
 
@@ -34,13 +34,13 @@ from scapy_mpa.receiver.window import (
     LONGEST_FPDU,
     LOOKED_AT,
     Extent,
+    FPDUWindow,
     Layout,
-    Window,
     extent_in_dialect,
     extent_of,
     is_unlike_ddp,
 )
-from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER
@@ -59,7 +59,7 @@ BEGINNING: Final = 16 << 10
 _NOTHING: Final = memoryview(b"")
 
 
-class Chain:
+class FPDUChain:
     """FPDUs that follow one another by their lengths.
 
     Attributes:
@@ -159,17 +159,17 @@ class FPDUReader:
     )  # fmt: skip
 
     def __init__(
-        self, half: HalfStream, layout: Layout, startup: Moment, begins_at: int = 0, is_beginning: bool = True
+        self, half: TCPHalf, layout: Layout, startup: Moment, begins_at: int = 0, is_beginning: bool = True
     ) -> None:
         self.half = half
         self.layout = layout
         self.startup = startup
-        self.main = Chain(begins_at, is_beginning)
+        self.main = FPDUChain(begins_at, is_beginning)
         self.main.is_proven = True
         self.is_beginning = is_beginning
         #: Chains beside the main one, by where they are: ascending, and the chain at each place.
         self._starts: list[int] = []
-        self._chains: dict[int, Chain] = {}
+        self._chains: dict[int, FPDUChain] = {}
         #: Final FPDUs that the main chain has not passed, by offset, and a heap of their offsets.
         self._ahead: dict[int, LocatedFPDU] = {}
         self._ahead_offsets: list[int] = []
@@ -349,7 +349,7 @@ class FPDUReader:
 
     # --- the chains ---
 
-    def _read(self, chain: Chain) -> None:
+    def _read(self, chain: FPDUChain) -> None:
         """Read the FPDUs of a chain as far as they are there and final."""
         copies, main = self.half.copies, self.main
         limit = self._limit(NEVER)
@@ -374,7 +374,7 @@ class FPDUReader:
             if not self._read_one(chain):
                 return
 
-    def _read_piece(self, chain: Chain, limit: int) -> None:
+    def _read_piece(self, chain: FPDUChain, limit: int) -> None:
         """Read the FPDUs that lie whole in the piece at which the chain is, as long as nothing is remarkable."""
         copies = self.half.copies
         markers_used, crc_used, dialect = self.layout
@@ -422,7 +422,7 @@ class FPDUReader:
             at += MARKER_LENGTH if not at % MARKER_INTERVAL else 0
         return data[at - start] & 0x0F
 
-    def _read_one(self, chain: Chain) -> bool:
+    def _read_one(self, chain: FPDUChain) -> bool:
         """Read the FPDU at which the chain is, wherever its octets lie; False if it has to wait."""
         copies, at = self.half.copies, chain.at
         copies.settle(at, min(chain.edge, at + 8))
@@ -465,7 +465,7 @@ class FPDUReader:
         self._accept(chain, extent, GOOD if self.layout.crc else UNCHECKED, frames, (frame, time), opcode, data)
         return True
 
-    def _is_rescued(self, chain: Chain, extent: Extent) -> bool:
+    def _is_rescued(self, chain: FPDUChain, extent: Extent) -> bool:
         """The next FPDU is not complete by its length: return True if other copies of its header name a shorter one."""
         copies = self.half.copies
         if not copies.has_rivals(chain.at, min(chain.edge, chain.at + 8)) or not self._has_grown(chain):
@@ -520,18 +520,18 @@ class FPDUReader:
         copies = self.half.copies
         if not copies.is_captured(extent.offset, extent.end):
             return False
-        return Window(copies.octets(extent.offset, extent.end), extent.offset, self.layout).is_valid(extent)
+        return FPDUWindow(copies.octets(extent.offset, extent.end), extent.offset, self.layout).is_valid(extent)
 
     def _valid_end(self, at: int, edge: int) -> int:
         """Return where the FPDU at an offset ends if it is whole and valid, else 0."""
         extent = self._extent(at, edge)
         return extent.end if extent is not None and extent.end <= edge and self._is_valid(extent) else 0
 
-    def _is_final(self, chain: Chain, start: int, end: int) -> bool:
+    def _is_final(self, chain: FPDUChain, start: int, end: int) -> bool:
         """Return True if no copy captured from now on can be chosen for octets: the peer acknowledged them."""
         return self._is_over or end <= self._final_below or self.half.peer.acked_frame(start, end) != NEVER
 
-    def _may_change(self, chain: Chain, start: int, end: int) -> bool:
+    def _may_change(self, chain: FPDUChain, start: int, end: int) -> bool:
         """Return True if a copy that comes later may be chosen in place of those of a valid FPDU."""
         reason = self.half.copies.strongest_reason(start, end)
         if reason == DropReason.OVERWINDOW and self.layout.crc and chain is self.main and self._is_gapless:
@@ -544,7 +544,7 @@ class FPDUReader:
 
     def _accept(
         self,
-        chain: Chain,
+        chain: FPDUChain,
         extent: Extent,
         crc: int,
         frames: tuple[int, ...],
@@ -587,14 +587,14 @@ class FPDUReader:
         dialect = self.layout.dialect
         return GOOD if crc == UNCHECKED and dialect is not None and dialect.crc else crc
 
-    def _confirm(self, chain: Chain) -> None:
+    def _confirm(self, chain: FPDUChain) -> None:
         """A Marker agrees: what the chain has read is final."""
         pending, chain.pending = chain.pending, []
         for fpdu in pending:
             if chain is self.main or fpdu.offset >= self.main.at:
                 self._finalize(chain, fpdu)
 
-    def _finalize(self, chain: Chain, fpdu: LocatedFPDU) -> None:
+    def _finalize(self, chain: FPDUChain, fpdu: LocatedFPDU) -> None:
         """An FPDU is final."""
         if fpdu.offset not in self._ahead:
             self.final.append(fpdu)
@@ -631,7 +631,7 @@ class FPDUReader:
         if fpdu.crc == BAD:
             code = 2
         elif layout.markers and fpdu.markers and fpdu.octets:
-            window = Window(fpdu.octets, fpdu.offset, layout)
+            window = FPDUWindow(fpdu.octets, fpdu.offset, layout)
             code = 3 if window.contradiction(fpdu.offset, fpdu.end) is not None else None
         if code is not None or (not layout.crc and fpdu.octets and is_unlike_ddp(fpdu.octets, fpdu.offset, layout)):
             self._note_anomaly(Anomaly(fpdu.offset, *fpdu.known, code))
@@ -697,7 +697,7 @@ class FPDUReader:
 
     # --- where a chain cannot go on ---
 
-    def _read_bad(self, chain: Chain, extent: Extent) -> bool:
+    def _read_bad(self, chain: FPDUChain, extent: Extent) -> bool:
         """The next FPDU is complete and not valid; False if it has to wait."""
         if not self._is_final(chain, extent.offset, extent.end):
             chain.need, chain.waits = extent.end, True
@@ -727,14 +727,14 @@ class FPDUReader:
         """Return True if a Marker names another start than the lengths."""
         if not self.layout.markers:
             return False
-        window = Window(self.half.copies.octets(extent.offset, extent.end), extent.offset, self.layout)
+        window = FPDUWindow(self.half.copies.octets(extent.offset, extent.end), extent.offset, self.layout)
         return window.contradiction(extent.offset, extent.end) is not None
 
-    def _may_be_bad(self, chain: Chain) -> bool:
+    def _may_be_bad(self, chain: FPDUChain) -> bool:
         """Return True if the next FPDU of a dialect is bad, False if it is none: only CRCs can tell."""
         return self.layout.crc and (self.layout.is_searchable or chain.by_length or not chain.at)
 
-    def _read_contradicted(self, chain: Chain, extent: Extent) -> bool:
+    def _read_contradicted(self, chain: FPDUChain, extent: Extent) -> bool:
         """Without CRC, a Marker names another start than the lengths; False if the Markers after it have to come."""
         marker = self._contradiction(chain, min(extent.end, chain.edge))
         if marker is None:
@@ -753,7 +753,7 @@ class FPDUReader:
         is_first = chain.unresolved[0] != extent.offset
         if not self._has_grown(chain):
             return False
-        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
+        window = FPDUWindow(self.half.copies.octets(low, chain.edge), low, self.layout)
         moment = self._moment(extent.offset, marker)
         fpduptr = int.from_bytes(window.data[marker + 2 - low : marker + 4 - low], "big")
         if is_first:
@@ -780,8 +780,8 @@ class FPDUReader:
         self._resume_at(chain, window, extent, start)
         return True
 
-    def _start_by_marker(self, chain: Chain, window: Window, low: int, first: int) -> int | None:
-        """Return :meth:`Window.start_by_marker`, as it was found for the FPDU before if octets end where they did."""
+    def _start_by_marker(self, chain: FPDUChain, window: FPDUWindow, low: int, first: int) -> int | None:
+        """Return :meth:`FPDUWindow.start_by_marker`, as found for the FPDU before if octets end where they did."""
         edge, start = chain.named
         if edge != chain.edge or start < max(low, first):
             found = window.start_by_marker(low, first)
@@ -789,7 +789,7 @@ class FPDUReader:
             chain.named = chain.edge, start
         return start if start < NEVER else None
 
-    def _resume_at(self, chain: Chain, window: Window, extent: Extent, start: int) -> None:
+    def _resume_at(self, chain: FPDUChain, window: FPDUWindow, extent: Extent, start: int) -> None:
         """Go on at the start that Markers name.  Where the FPDUs before it end is not known: they are not told."""
         while chain.pending and chain.pending[-1].end > start:
             chain.pending.pop()
@@ -802,7 +802,7 @@ class FPDUReader:
         )
         chain.go_to(start)
 
-    def _contradiction(self, chain: Chain, end: int) -> int | None:
+    def _contradiction(self, chain: FPDUChain, end: int) -> int | None:
         """Return the first Marker below ``end`` that names another start than that of the next FPDU, None without any.
 
         None, too, if some of its octets were cut off.
@@ -815,12 +815,12 @@ class FPDUReader:
             if copies.edge(marker, marker + MARKER_LENGTH) < marker + MARKER_LENGTH:
                 return None
             octets = copies.octets(marker, marker + MARKER_LENGTH)
-            if not Window(octets, marker, self.layout).names(marker, at):
+            if not FPDUWindow(octets, marker, self.layout).names(marker, at):
                 return marker
         chain.agreed = at, max(low, end - MARKER_LENGTH + 1)
         return None
 
-    def _has_grown(self, chain: Chain) -> bool:
+    def _has_grown(self, chain: FPDUChain) -> bool:
         """Return True if the part of the next FPDU that is there has grown by a quarter since this was asked."""
         at, edge = chain.unresolved
         if at == chain.at and not self._is_over and chain.edge - edge < (edge - at) // 4:
@@ -834,7 +834,7 @@ class FPDUReader:
         _, other, other_time = self.half.copies.frames(marker, marker + MARKER_LENGTH)
         return max((frame, time), (other, other_time), self.startup)
 
-    def _examine_part(self, chain: Chain) -> bool:
+    def _examine_part(self, chain: FPDUChain) -> bool:
         """The next FPDU is not complete: True if a Marker in it, or that nothing more comes, shows where to go on."""
         if chain.edge < chain.at + 8 and not self._is_over:
             return False
@@ -852,12 +852,12 @@ class FPDUReader:
             return True
         return self._examine_cut(chain, extent)
 
-    def _examine_cut(self, chain: Chain, extent: Extent) -> bool:
+    def _examine_cut(self, chain: FPDUChain, extent: Extent) -> bool:
         """The octets end before the FPDU does: a length may be wrong.  True if another start follows."""
         low = chain.at
         if not self.layout.is_searchable or not self.half.copies.is_captured(low, chain.edge):
             return False
-        window = Window(self.half.copies.octets(low, chain.edge), low, self.layout)
+        window = FPDUWindow(self.half.copies.octets(low, chain.edge), low, self.layout)
         if self.layout.markers:
             if window.contradiction(low, chain.edge) is None:
                 return False
@@ -888,7 +888,7 @@ class FPDUReader:
         acknowledged = self.half.peer.acked_frame(start, end) != NEVER
         self.passed.append((Gap(start, end, acknowledged, moment), 0))
 
-    def _locate(self, chain: Chain) -> bool:
+    def _locate(self, chain: FPDUChain) -> bool:
         """Find the first FPDU at ``at`` or after it: the chain's octets hold one whose start a Marker, a CRC or DDP's
         headers prove."""
         if (chain.edge == chain.tried and not self._is_over) or chain.edge <= chain.at or not self.layout.is_searchable:
@@ -909,7 +909,7 @@ class FPDUReader:
         while start is None and low < edge:
             low, stop = self._captured(low, edge)
             if low < stop:
-                window = Window(self.half.copies.octets(low, stop), low, self.layout)
+                window = FPDUWindow(self.half.copies.octets(low, stop), low, self.layout)
                 start = self._start(chain, window, low)
             low = stop
         first = self._first_ahead(chain)
@@ -934,7 +934,7 @@ class FPDUReader:
         self._go_on_at(chain, start)
         return True
 
-    def _go_on_at(self, chain: Chain, start: int) -> None:
+    def _go_on_at(self, chain: FPDUChain, start: int) -> None:
         """Go to a start that was found by searching."""
         if chain is self.main:
             self._note_rivals(max(chain.at, self.half.passed), start)
@@ -957,7 +957,7 @@ class FPDUReader:
     def _latest(self, start: int, end: int) -> int:
         return self.half.copies.frames(start, end)[1] if start < end and self.half.copies.edge(start, end) >= end else 0
 
-    def _go_ahead(self, chain: Chain) -> bool:
+    def _go_ahead(self, chain: FPDUChain) -> bool:
         """Go to the first FPDU of the main chain's run that was read before."""
         first = self._first_ahead(chain)
         if first is None:
@@ -965,7 +965,7 @@ class FPDUReader:
         chain.go_to(first)
         return True
 
-    def _first_ahead(self, chain: Chain) -> int | None:
+    def _first_ahead(self, chain: FPDUChain) -> int | None:
         if chain is not self.main:
             return None
         self._pass_over(chain.at)
@@ -977,7 +977,7 @@ class FPDUReader:
         while self._ahead_offsets and self._ahead_offsets[0] < offset:
             del self._ahead[heappop(self._ahead_offsets)]
 
-    def _start(self, chain: Chain, window: Window, low: int) -> int | None:
+    def _start(self, chain: FPDUChain, window: FPDUWindow, low: int) -> int | None:
         """Return the next start that proves right in a window."""
         crc, hint = self.layout.crc, chain.hint
         if window.start <= hint < window.end and (crc or not self.layout.markers):
@@ -992,7 +992,7 @@ class FPDUReader:
             return self._search(window, low, window.end if named is None else named) or named
         return named
 
-    def _search(self, window: Window, low: int, high: int | None = None) -> int | None:
+    def _search(self, window: FPDUWindow, low: int, high: int | None = None) -> int | None:
         near = self.half.copies.segment_starts(low, window.end, NEAR_STARTS)
         if self.layout.crc:
             return window.start_by_crc(low, window.end if high is None else high, near)
@@ -1025,18 +1025,18 @@ class FPDUReader:
     def _begin_chain(self, marker: int) -> int:
         """Begin a chain at the start that a Marker names; return the offset up to which it read."""
         copies, main = self.half.copies, self.main
-        window = Window(copies.octets(marker, marker + MARKER_LENGTH), marker, self.layout)
+        window = FPDUWindow(copies.octets(marker, marker + MARKER_LENGTH), marker, self.layout)
         for start in window.starts_named_by(marker):
             if start <= main.at or start in self._ahead or start in self._chains or len(self._chains) >= MOST_CHAINS:
                 continue
-            chain = Chain(start, True, marker)
+            chain = FPDUChain(start, True, marker)
             self._add(start, chain)
             self._continue(start, chain)
             if chain.is_proven:
                 return chain.at
         return marker
 
-    def _continue(self, at: int, chain: Chain) -> None:
+    def _continue(self, at: int, chain: FPDUChain) -> None:
         """Read on along a chain beside the main one; it stops where another one began."""
         if self.half.copies.next_start(chain.at) > chain.at:
             return
@@ -1054,7 +1054,7 @@ class FPDUReader:
             if chain.at not in self._chains:
                 self._add(chain.at, chain)
 
-    def _add(self, at: int, chain: Chain) -> None:
+    def _add(self, at: int, chain: FPDUChain) -> None:
         self._chains[at] = chain
         insort(self._starts, at)
 

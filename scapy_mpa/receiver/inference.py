@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Inferred, Run, infer, is_enough
-from scapy_mpa.receiver.window import Layout, Window
-from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.receiver.window import FPDUWindow, Layout
+from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 
 #: Octets of one run that are examined: four of the longest FPDUs.
@@ -33,7 +33,7 @@ class Beginning(NamedTuple):
 
 
 def infer_half(
-    half: HalfStream, budget: Budget, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS
+    half: TCPHalf, budget: Budget, markers: bool | None, crc: bool | None, fewest: int = FEWEST_HEADERS
 ) -> Inferred | None:
     """Return what the octets of a direction show, None if nothing.
 
@@ -47,7 +47,7 @@ def infer_half(
     return infer(runs, budget, markers, crc, fewest)
 
 
-def infer_both(halves: Sequence[HalfStream], budget: Budget) -> tuple[list[Inferred | None], bool]:
+def infer_both(halves: Sequence[TCPHalf], budget: Budget) -> tuple[list[Inferred | None], bool]:
     """Return what each direction shows without any startup frame, and whether CRCs are in use.
 
     Nothing is returned for a direction that contradicts the stronger one: CRCs are in use in both or in none (RFC 5044
@@ -62,7 +62,7 @@ def infer_both(halves: Sequence[HalfStream], budget: Budget) -> tuple[list[Infer
     return agreeing, crc
 
 
-def beginning_of(half: HalfStream, inferred: Inferred) -> Beginning:
+def beginning_of(half: TCPHalf, inferred: Inferred) -> Beginning:
     """Return where the FPDUs of a direction begin that was inferred.
 
     Offsets count from a place before anything that can still come, at which a Marker may stand.
@@ -77,7 +77,7 @@ def beginning_of(half: HalfStream, inferred: Inferred) -> Beginning:
     return Beginning(first - shift, shift, layout, False, inferred)
 
 
-def markers_at(half: HalfStream, origin: int, budget: Budget, crc: bool | None) -> Layout:
+def markers_at(half: TCPHalf, origin: int, budget: Budget, crc: bool | None) -> Layout:
     """Return how FPDUs lie behind a startup frame whose peer's was not captured: the first octets tell, else others.
 
     A Marker stands first, and its four octets are zero; ULPDU_Length is not.
@@ -88,7 +88,7 @@ def markers_at(half: HalfStream, origin: int, budget: Budget, crc: bool | None) 
         return Layout(False, bool(crc)) if inferred is None else Layout(inferred.markers, inferred.crc)
     data = half.copies.octets(origin, edge)
     for markers in (False, True):
-        window = Window(data, 0, Layout(markers, True))
+        window = FPDUWindow(data, 0, Layout(markers, True))
         extent = window.extent(0)
         if extent is not None and extent.end <= window.end and window.is_valid(extent):
             return Layout(markers, True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scapy_mpa.infer.inference import Budget
-from scapy_mpa.receiver.connection import MPAConnection
+from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
-from scapy_mpa.stream.connection import Connection, Flows
+from scapy_mpa.stream.connection import Flows, TCPConnection
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 
@@ -27,15 +27,15 @@ class Receiver:
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._make_user)
 
-    def _make_user(self, connection: Connection) -> MPAConnection:
-        return MPAConnection(connection, self._limits, self._budget, self._diagnosis_budget)
+    def _make_user(self, connection: TCPConnection) -> ConnectionReader:
+        return ConnectionReader(connection, self._limits, self._budget, self._diagnosis_budget)
 
-    def receive(self, seg: Segment) -> MPAConnection | None:
+    def receive(self, seg: Segment) -> ConnectionReader | None:
         """Receive one segment; return the connection that it belongs to, None if it is left out."""
         connection, d = self._flows.receive(seg)
         if connection is None:
             return None
-        mpa: MPAConnection = connection.user
+        mpa: ConnectionReader = connection.user
         mpa.receive(d, seg.frame, seg.time)
         return mpa
 
@@ -44,14 +44,14 @@ class Receiver:
         for seg in segments:
             self.receive(seg)
 
-    def finish(self) -> list[tuple[bytes, MPAConnection]]:
+    def finish(self) -> list[tuple[bytes, ConnectionReader]]:
         """Decide all that is held; return the MPA connections in their order, each with the key of its direction 0."""
         found = []
         strays = {id(connection) for _, connection in self._flows.strays()}
         for key, connection in self._flows:
             if id(connection) in strays:
                 continue
-            mpa: MPAConnection = connection.user
+            mpa: ConnectionReader = connection.user
             mpa.finish()
             if mpa.is_mpa:
                 found.append((key, mpa))

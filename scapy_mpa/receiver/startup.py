@@ -13,7 +13,7 @@ from scapy_mpa.framing.startup import (
     StartupFrame,
     decode_startup_frame,
 )
-from scapy_mpa.stream.connection import HalfStream
+from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.drop_reason import DropReason
 
 #: Places at which a startup frame may begin that are remembered: a bound of memory.
@@ -43,7 +43,7 @@ class KeySearch:
 
     __slots__ = ("_candidates", "_edge", "half")
 
-    def __init__(self, half: HalfStream) -> None:
+    def __init__(self, half: TCPHalf) -> None:
         self.half = half
         #: Offsets at which a Key begins, and of each where the contiguous octets end that hold it.
         self._candidates: dict[int, int] = {}

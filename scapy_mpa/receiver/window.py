@@ -1,7 +1,7 @@
 """What contiguous octets say about FPDUs: extents, CRCs, Markers, and where an FPDU may begin (RFC 5044 §4.1 to §4.4).
 
-A :class:`Window` only answers questions; it changes nothing and keeps nothing.  Offsets count from the first octet of
-Full Operation, where the first Marker stands.
+A :class:`FPDUWindow` only answers questions; it changes nothing and keeps nothing.  Offsets count from the first octet
+of Full Operation, where the first Marker stands.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def is_unlike_ddp(octets: memoryview, offset: int, layout: Layout) -> bool:
     return header_at(plain, 2, ulpdu_length) is None
 
 
-class Window:
+class FPDUWindow:
     """Contiguous octets ``data`` from offset ``start`` on, with FPDUs of a layout."""
 
     __slots__ = ("data", "end", "layout", "start")
@@ -338,4 +338,4 @@ class Window:
         return is_plausible_control(bytes(control))
 
 
-__all__ = ["LONGEST_FPDU", "Extent", "Layout", "Window", "extent_of"]
+__all__ = ["LONGEST_FPDU", "Extent", "FPDUWindow", "Layout", "extent_of"]

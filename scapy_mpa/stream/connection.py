@@ -1,11 +1,11 @@
 """TCP connections of a capture: which one a segment belongs to, and what it says of both directions.
 
-In: captured segments, in the order of capture.  Out: octets held in the :class:`HalfStream` of their direction, and
+In: captured segments, in the order of capture.  Out: octets held in the :class:`TCPHalf` of their direction, and
 what the peer acknowledged there.  A SYN that is no retransmission begins a connection *beside* those known on the same
 addresses and ports; a segment belongs to the one that its sequence and acknowledgement numbers fit best.  So a late
 duplicate goes to the connection that it comes from, and a forged SYN begins one in which nobody sends.
 
-Nothing here knows MPA: :attr:`Connection.user` is whoever reads the octets.
+Nothing here knows MPA: :attr:`TCPConnection.user` is whoever reads the octets.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Stray(NamedTuple):
     is_earlier: bool = False
 
 
-class HalfStream:
+class TCPHalf:
     """One direction of a TCP connection (RFC 9293 §3.3).
 
     Offsets count from the first sequence number known, or from where :meth:`count_from` said.
@@ -400,7 +400,7 @@ class HalfStream:
         self._fins = [(fin - origin, frame, time) for fin, frame, time in self._fins]
 
 
-class Connection:
+class TCPConnection:
     """A TCP connection: two directions, 0 and 1, as those of its :class:`Flow`.
 
     Attributes:
@@ -421,10 +421,10 @@ class Connection:
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None) -> None:
-        self.halves = HalfStream(budget), HalfStream(budget)
+        self.halves = TCPHalf(budget), TCPHalf(budget)
         self.user: Any = None
         self.stray: Stray | None = None
-        self.beside: Connection | None = None
+        self.beside: TCPConnection | None = None
         self.late: list[Stray] = []
         self.first_frame = NEVER
         self.first_time = 0
@@ -444,7 +444,7 @@ class Connection:
         """True if both directions ended by a FIN that was acknowledged (RFC 9293 §3.6)."""
         return all(half.fin is not None for half in self.halves)
 
-    def is_amid(self, other: Connection) -> bool:
+    def is_amid(self, other: TCPConnection) -> bool:
         """Return True if all its frames lie between those of another connection, whose SYN was captured."""
         is_inside = other.first_frame < self.first_frame and self.last_frame < other.last_frame
         return is_inside and other.has_syn and other.is_established
@@ -568,14 +568,16 @@ class Flow:
 
     __slots__ = ("_budget", "_make_user", "connections", "ended", "key")
 
-    def __init__(self, key: bytes, make_user: Callable[[Connection], Any], budget: RecentBudget | None = None) -> None:
+    def __init__(
+        self, key: bytes, make_user: Callable[[TCPConnection], Any], budget: RecentBudget | None = None
+    ) -> None:
         self.key = key
         self._budget = budget
-        self.connections: list[Connection] = []
-        self.ended: list[Connection] = []
+        self.connections: list[TCPConnection] = []
+        self.ended: list[TCPConnection] = []
         self._make_user = make_user
 
-    def receive(self, seg: Segment, d: int) -> Connection | None:
+    def receive(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a segment; return the connection that it belongs to, None if it is left out."""
         if seg.flags & PATH_MTU or (seg.flags & SYN and seg.flags & FIN):
             return None
@@ -616,7 +618,7 @@ class Flow:
         best.receive(seg, d)
         return best
 
-    def _is_over(self, connection: Connection) -> bool:
+    def _is_over(self, connection: TCPConnection) -> bool:
         """Return True if a connection was closed before the one began that is under way."""
         last = self.connections[-1]
         return connection is not last and connection.is_closed and last.has_syn
@@ -627,7 +629,7 @@ class Flow:
         if len(last.late) < MOST_RESETS:
             last.late.append(stray_of(seg, d)._replace(is_earlier=True))
 
-    def _reset(self, seg: Segment, d: int) -> Connection | None:
+    def _reset(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a RST; return the connection whose numbers it fits, else the last one, None without any."""
         fitting = [(one.halves[d].misfit(seg.seq), one) for one in self.connections if one.halves[d].is_known]
         if not fitting:
@@ -647,7 +649,7 @@ class Flow:
         half.reset(seg.frame, seg.time, seg.seq, ack)
         return connection
 
-    def _new(self, seg: Segment, d: int) -> Connection:
+    def _new(self, seg: Segment, d: int) -> TCPConnection:
         """Begin a connection with a segment of direction ``d``."""
         unread = [connection for connection in self.connections if not connection.user.is_mpa]
         read = [connection for connection in self.connections if connection.user.is_mpa]
@@ -660,7 +662,7 @@ class Flow:
             oldest = min(read, key=lambda connection: connection.last_frame)
             self.connections.remove(oldest)
             self.ended.append(oldest)
-        connection = Connection(self._budget)
+        connection = TCPConnection(self._budget)
         connection.user = self._make_user(connection)
         if self.connections:
             connection.beside, connection.stray = self.connections[-1], stray_of(seg, d)
@@ -671,13 +673,13 @@ class Flow:
 class Flows:
     """All pairs of addresses and ports of a capture."""
 
-    def __init__(self, make_user: Callable[[Connection], Any]) -> None:
+    def __init__(self, make_user: Callable[[TCPConnection], Any]) -> None:
         self._make_user = make_user
         self._budget = RecentBudget()
         self._directions: dict[bytes, tuple[Flow, int]] = {}
         self._flows: list[Flow] = []
 
-    def receive(self, seg: Segment) -> tuple[Connection | None, int]:
+    def receive(self, seg: Segment) -> tuple[TCPConnection | None, int]:
         """Receive a segment; return its connection and the direction in which it was sent."""
         found = self._directions.get(seg.key)
         if found is None:
@@ -687,13 +689,13 @@ class Flows:
             self._flows.append(flow)
         return found[0].receive(seg, found[1]), found[1]
 
-    def __iter__(self) -> Iterator[tuple[bytes, Connection]]:
+    def __iter__(self) -> Iterator[tuple[bytes, TCPConnection]]:
         """Yield all connections, with the key of their direction 0."""
         for flow in self._flows:
             for connection in (*flow.ended, *flow.connections):
                 yield flow.key, connection
 
-    def strays(self) -> Iterator[tuple[bytes, Connection]]:
+    def strays(self) -> Iterator[tuple[bytes, TCPConnection]]:
         """Yield the connections that are none: segments without SYN in the midst of another connection.
 
         They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).

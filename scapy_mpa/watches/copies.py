@@ -13,7 +13,7 @@ from typing import Final
 
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
 from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment
-from scapy_mpa.receiver.window import Layout, Window
+from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Arrival, Dropped, Stray
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import DropReason
@@ -142,7 +142,7 @@ class CopyWatch:
         first = fpdu.offset
         if rival.start > first:
             return False
-        return Window(rival.octets[first - rival.start :], first, self._layout).is_whole_and_valid(first)
+        return FPDUWindow(rival.octets[first - rival.start :], first, self._layout).is_whole_and_valid(first)
 
     # --- segments that nothing competes with ---
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.receiver.connection import MPAConnection
+from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.receiver.values import Gap, LocatedFPDU
@@ -24,7 +24,7 @@ def rows(segments: Iterable[Segment], as_placed: bool = False) -> list[dict[str,
     A row as placed has the delivered_frame that was known with it.
     """
     receiver = Receiver()
-    told: list[tuple[int, MPAConnection, int, FPDUReader, LocatedFPDU, int]] = []
+    told: list[tuple[int, ConnectionReader, int, FPDUReader, LocatedFPDU, int]] = []
     frame = 0
     for seg in segments:
         frame = seg.frame
@@ -66,7 +66,7 @@ def take(reader: FPDUReader | None) -> Iterator[tuple[FPDUReader, LocatedFPDU, i
 
 
 def row(
-    number: int, mpa: MPAConnection, d: int, reader: FPDUReader, fpdu: LocatedFPDU, delivered: int
+    number: int, mpa: ConnectionReader, d: int, reader: FPDUReader, fpdu: LocatedFPDU, delivered: int
 ) -> dict[str, Any]:
     base = reader.half.space.base
     assert base is not None

@@ -22,7 +22,7 @@ from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.framing.senders import BY_NAME, Bases, candidates
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receiver.connection import MPAConnection
+from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import IDLE, ROOM, DiagnosisBudget, Hypothesis, equally_likely
 from scapy_mpa.receiver.fpdus import BEGINNING
 from scapy_mpa.receiver.receiver import Receiver
@@ -47,13 +47,13 @@ def segments_of(capture: Path | bytes) -> list[Segment]:
         return [seg for batch in captures.batches() for seg in batch]
 
 
-def connections_of(segments: Iterable[Segment], limits: Limits = DEFAULT_LIMITS) -> list[MPAConnection]:
+def connections_of(segments: Iterable[Segment], limits: Limits = DEFAULT_LIMITS) -> list[ConnectionReader]:
     receiver = Receiver(limits=limits)
     receiver.feed(segments)
     return [mpa for _, mpa in receiver.finish()]
 
 
-def names(mpa: MPAConnection) -> dict[str, str | None]:
+def names(mpa: ConnectionReader) -> dict[str, str | None]:
     """Return what the sender of each direction does wrong."""
     assert mpa.initiator is not None
     found = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scapy_mpa.receiver.receiver import Receiver
-from scapy_mpa.stream.connection import MOST_RESETS, Connection
+from scapy_mpa.stream.connection import MOST_RESETS, TCPConnection
 from scapy_mpa.stream.copies import RIGHT, Copy, Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import PeerState
@@ -24,7 +24,7 @@ def talk() -> Talk:
     return Talk().open().start().bring(OCTETS, SIZE).put(1, BEGIN, ack=BEGIN + 2 * SIZE)
 
 
-def connection(talk: Talk) -> Connection:
+def connection(talk: Talk) -> TCPConnection:
     receiver = Receiver()
     receiver.feed(talk.segments)
     ((_, mpa),) = receiver.finish()
@@ -166,7 +166,7 @@ def test_octets_that_were_acknowledged_selectively() -> None:
 # --- other connections on the same addresses and ports ---
 
 
-def both(first: Talk, second: Talk) -> list[Connection]:
+def both(first: Talk, second: Talk) -> list[TCPConnection]:
     for seg in second.segments:
         frame, time = len(first.segments) + 1, (len(first.segments) + 1) * 10**6
         first.segments.append(seg._replace(frame=frame, time=time))

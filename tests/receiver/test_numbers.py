@@ -19,7 +19,7 @@ from scapy_mpa.receiver.inference import infer_half
 from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.receiver.startup import KeySearch
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.stream.connection import Connection, Flows, HalfStream
+from scapy_mpa.stream.connection import Flows, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
@@ -43,9 +43,9 @@ def copy_of(octets: bytes, frame: int = 1) -> Copy:
     return Copy(frame, frame * MILLISECOND, DropReason.NONE, UNKNOWN, memoryview(octets))
 
 
-def half_of(octets: bytes, *, size: int = 1400, at: int = 0) -> HalfStream:
+def half_of(octets: bytes, *, size: int = 1400, at: int = 0) -> TCPHalf:
     """A direction whose octets were captured in segments of a size, in order."""
-    half = HalfStream()
+    half = TCPHalf()
     half.begin(1, False)
     for number, start in enumerate(range(0, len(octets), size), 1):
         part = octets[start : start + size]
@@ -126,7 +126,7 @@ def test_most_places() -> None:
 def test_close() -> None:
     """Where a hole makes one number far, the other one speaks for a connection within 1 MiB."""
     for ahead, belongs in ((1 << 20, True), ((1 << 20) + 1, False)):
-        connection = Connection()
+        connection = TCPConnection()
         for half in connection.halves:
             half.begin(0, True)
         segment = Talk((0, 0)).put(0, ahead, b"x", ack=1 << 31).segments[0]
@@ -290,7 +290,7 @@ def test_most_candidates() -> None:
     """Sixty-three Keys that were begun and not gone on with hide no Request, sixty-four do."""
     request = b"MPA ID Req Frame" + bytes((0x40, 1, 0, 0))
     for begun, is_found in ((63, True), (64, False)):
-        half = HalfStream()
+        half = TCPHalf()
         half.begin(1, False)
         search = KeySearch(half)
         for number in range(begun):

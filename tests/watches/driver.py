@@ -12,12 +12,12 @@ from scapy_mpa.framing.ddp import TERMINATE_OPCODE
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import SIW_GSO
-from scapy_mpa.receiver.connection import MPAConnection
+from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.rules.findings import Finding, Findings
-from scapy_mpa.stream.connection import Connection, HalfStream, Stray
+from scapy_mpa.stream.connection import Stray, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import UNKNOWN
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.options import Announced, announced, emss_of
@@ -62,7 +62,7 @@ def is_watched(rule: str) -> bool:
 class Reporter:
     """Makes findings of what one direction breaks."""
 
-    def __init__(self, findings: Findings, direction: str | None, stream: HalfStream) -> None:
+    def __init__(self, findings: Findings, direction: str | None, stream: TCPHalf) -> None:
         self.findings = findings
         self.direction = direction
         self.stream = stream
@@ -85,7 +85,7 @@ class Reporter:
 class Half:
     """The watches of one direction in Full Operation."""
 
-    def __init__(self, mpa: MPAConnection, d: int, emss: int, report: Reporter, path_mtu: PathMTUWatch) -> None:
+    def __init__(self, mpa: ConnectionReader, d: int, emss: int, report: Reporter, path_mtu: PathMTUWatch) -> None:
         reader = mpa.readers[d]
         assert reader is not None
         self.reader: FPDUReader = reader
@@ -104,7 +104,7 @@ class Half:
         self.reads: tuple[ReadWatch, ReadWatch] | None = None
         self.peer: Half | None = None
 
-    def take(self, mpa: MPAConnection, d: int) -> None:
+    def take(self, mpa: ConnectionReader, d: int) -> None:
         """Take what the receiver found."""
         reader, half, report = self.reader, self.reader.half, self.report
         arrivals, mpa.arrivals[d] = mpa.arrivals[d], []
@@ -189,7 +189,7 @@ def has_hole(half: Half) -> bool:
     return copies.end > copies.edge(main.at)
 
 
-def profile_of(mpa: MPAConnection) -> Profile:
+def profile_of(mpa: ConnectionReader) -> Profile:
     frames = [one for one in mpa.frames if one is not None]
     frames.sort(key=lambda one: one.startup.kind)  # the Reply first
     if frames:
@@ -199,12 +199,12 @@ def profile_of(mpa: MPAConnection) -> Profile:
     return PROFILES["culley-02" if is_culley else "rfc5044"]
 
 
-def gso_flag(mpa: MPAConnection) -> str:
+def gso_flag(mpa: ConnectionReader) -> str:
     frames = [one.startup for one in mpa.frames if one is not None and one.startup.res & SIW_GSO]
     return " and ".join(sorted((one.kind.capitalize() for one in frames), reverse=True))
 
 
-def direction_of(half: HalfStream, watched: Half | None) -> DirectionEnd:
+def direction_of(half: TCPHalf, watched: Half | None) -> DirectionEnd:
     """Return what is known of a direction at the end."""
     acknowledged = half.peer.last_ack_sent
     sent = max(half.highest, 0)
@@ -225,7 +225,7 @@ def direction_of(half: HalfStream, watched: Half | None) -> DirectionEnd:
 class Watched:
     """A connection with its watches."""
 
-    def __init__(self, mpa: MPAConnection) -> None:
+    def __init__(self, mpa: ConnectionReader) -> None:
         self.mpa = mpa
         self.findings = Findings()
         self.halves: list[Half | None] = [None, None]
@@ -337,7 +337,9 @@ def watch(batches: Iterable[Iterable[Segment]]) -> tuple[list[Watched], Findings
     return [watched[id(mpa)] for mpa in connections], others
 
 
-def report_others(connections: list[tuple[bytes, Connection]], watched: dict[int, Watched], others: Findings) -> None:
+def report_others(
+    connections: list[tuple[bytes, TCPConnection]], watched: dict[int, Watched], others: Findings
+) -> None:
     """Report of TCP connections without MPA which segments disturbed another one, and SYNs that were refused."""
     for key, one in connections:
         disturbed = watched.get(id(one.beside))
@@ -355,14 +357,14 @@ def report_others(connections: list[tuple[bytes, Connection]], watched: dict[int
                 Reporter(others, None, client)((found[0],), found[1])
 
 
-def is_stray(one: Connection, disturbed: Connection) -> bool:
+def is_stray(one: TCPConnection, disturbed: TCPConnection) -> bool:
     """Whether segments in the midst of a connection are remarkable: not if they recover from a half-open one."""
     is_answered = one.has_syn and all(half.last_frame for half in one.halves)
     has_reset = any(half.reset_count for half in one.halves)
     return one.first_frame < disturbed.last_frame and not is_answered and not has_reset
 
 
-def strays(one: Connection, first: Stray) -> Iterator[Stray]:
+def strays(one: TCPConnection, first: Stray) -> Iterator[Stray]:
     """Yield the segments of a connection that is none: the first one, and those with octets."""
     yield first
     for d, half in enumerate(one.halves):
