@@ -82,6 +82,8 @@ add = $(BIN)/python -c 'from importlib.metadata import requires; print(*(one.par
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Several targets install into one virtual environment, and build in one folder: make -j would do so at the same time.
+.NOTPARALLEL:
 .PHONY: help demo test test-sample test-all test-every test-latest test-oldest test-newest lint lock docs dist benchmark fuzz \
 	cases atheris sanitize clean
 
