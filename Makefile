@@ -97,17 +97,17 @@ demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FP
 	@# head alone would hide that fpdus fails.
 	@fpdus=$$($(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap) && echo "$$fpdus" | head -n 12
 
-# $(call timed,targets) says what is done, SAYS, and at the end how long it took.
+# $(call timed,targets) prints what is done, SUMMARY, and at the end how long it took.
 define timed
-@echo "make $@: $(SAYS)"; \
+@echo "make $@: $(SUMMARY)"; \
 begin=$$(date +%s); status=0; \
 $(MAKE) --no-print-directory $(1) || status=$$?; \
 echo "make $@: $$([ $$status = 0 ] && echo done || echo FAILED) after $$(( $$(date +%s) - begin )) s"; \
 exit $$status
 endef
 
-test: SAYS = $(VENV) gets the versions of $(or $(LOCK),today); then ruff, mypy and a sample of the tests run
-test: ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
+test: SUMMARY = $(VENV) gets the versions of $(or $(LOCK),today); then make lint and a sample of the tests run
+test: ## ruff, mypy, import-linter, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
 	$(call timed,test-sample)
 
 test-sample: lint
@@ -115,8 +115,8 @@ test-sample: lint
 	@# What counts lines counts those of the source; where nothing is compiled, it has run.
 	compiled=$$($(IS_COMPILED)) && { [ $$compiled = False ] || SCAPY_MPA_PURE=1 $(BIN)/python -m pytest -m uncompiled $(PYTEST_ARGS); }
 
-test-all: SAYS = ruff, mypy and every case of every test run; then some with the oldest and with the newest versions
-test-all: ## ruff, mypy, every case of every test, compiled and with its coverage uncompiled; test-oldest and test-newest
+test-all: SUMMARY = every check and every case of every test; then tests/cli and tests/layers with oldest and newest versions
+test-all: ## make lint, every case of every test, compiled and with its coverage uncompiled; test-oldest, test-newest
 	$(call timed,test-every test-oldest test-newest)
 
 test-every: lint $(INSTALLED_DOCS)
@@ -127,7 +127,7 @@ test-latest: ## make test with the newest versions of everything, in build/lates
 	rm -rf build/latest
 	$(MAKE) --no-print-directory test LOCK= VENV=build/latest
 
-test-oldest test-newest: $(INSTALLED_TEST) ## the command and the layers with the oldest or newest versions and Python
+test-oldest test-newest: $(INSTALLED_TEST) ## tests/cli and tests/layers with the oldest or newest versions and Python
 	$(PIP) install --quiet uv
 	$(BIN)/python -m scripts.try_versions $(@:test-%=%)
 
