@@ -1,8 +1,8 @@
 # make demo, make test and make benchmark work on a fresh checkout; `make help` lists them.
 #
-# They put what they need into a virtual environment, .venv (VENV=... for another place), made by python3
-# (PYTHON=... for another interpreter, 3.10 or later), in the versions of requirements.lock (LOCK= for the newest).
-# What Debian must provide is installed if root runs make.
+# They put what they need into a virtual environment, .venv (VENV=... for another place), in the versions of
+# requirements.lock (LOCK= for the newest). If it is not there yet, python3 makes it (PYTHON=... for another interpreter,
+# 3.10 or later). What Debian must provide is installed if root runs make.
 
 VENV ?= .venv
 PYTHON ?= python3
