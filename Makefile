@@ -94,7 +94,8 @@ demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FP
 	@# status 1: the capture was read, and there is an error in it
 	$(BIN)/scapy-mpa analyze pcaps/markers-reordered.pcap || [ $$? -eq 1 ]
 	@echo
-	@# head alone would hide that fpdus fails.
+	@echo '$(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap | head -n 12'
+	@# In a pipe, head would hide that fpdus fails.
 	@fpdus=$$($(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap) && echo "$$fpdus" | head -n 12
 
 # $(call timed,targets) prints what is done, SUMMARY, and at the end how long it took.
