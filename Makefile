@@ -1,8 +1,8 @@
 # make demo, make test and make benchmark work on a fresh checkout; `make help` lists them.
 #
-# They put what they need into a virtual environment, .venv (VENV=... for another place), made by python3
-# (PYTHON=... for another interpreter, 3.10 or later), in the versions of requirements.lock (LOCK= for the newest).
-# What Debian must provide is installed if root runs make.
+# They put what they need into a virtual environment, .venv (VENV=... for another place), in the versions of
+# requirements.lock (LOCK= for the newest). If it is not there yet, python3 makes it (PYTHON=... for another interpreter,
+# 3.10 or later). What Debian must provide is installed if root runs make.
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -29,7 +29,8 @@ CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_DOCS := $(VENV)/.installed-docs
-IS_COMPILED := $(BIN)/python -c 'import sys; from scapy_mpa.compiled import is_compiled; sys.exit(not is_compiled())'
+# It prints True or False: a status would not tell "not compiled" from a check that fails.
+IS_COMPILED := $(BIN)/python -c 'from scapy_mpa.compiled import is_compiled; print(is_compiled())'
 
 BUILD_REQUIRES := sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | tr , '\n' | tr -d '" '
 
@@ -81,6 +82,8 @@ add = $(BIN)/python -c 'from importlib.metadata import requires; print(*(one.par
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Several targets install into one virtual environment, and build in one folder: make -j would do so at the same time.
+.NOTPARALLEL:
 .PHONY: help demo test test-sample test-all test-every test-latest test-oldest test-newest lint lock docs dist benchmark fuzz \
 	cases atheris sanitize clean
 
@@ -91,39 +94,41 @@ demo: $(INSTALLED) ## analyse one capture of pcaps/ and list the first of its FP
 	@# status 1: the capture was read, and there is an error in it
 	$(BIN)/scapy-mpa analyze pcaps/markers-reordered.pcap || [ $$? -eq 1 ]
 	@echo
-	$(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap | head -n 12
+	@echo '$(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap | head -n 12'
+	@# In a pipe, head would hide that fpdus fails.
+	@fpdus=$$($(BIN)/scapy-mpa fpdus pcaps/markers-reordered.pcap) && echo "$$fpdus" | head -n 12
 
-# $(call timed,targets) says what is done, SAYS, and at the end how long it took.
+# $(call timed,targets) prints what is done, SUMMARY, and at the end how long it took.
 define timed
-@echo "make $@: $(SAYS)"; \
+@echo "make $@: $(SUMMARY)"; \
 begin=$$(date +%s); status=0; \
 $(MAKE) --no-print-directory $(1) || status=$$?; \
 echo "make $@: $$([ $$status = 0 ] && echo done || echo FAILED) after $$(( $$(date +%s) - begin )) s"; \
 exit $$status
 endef
 
-test: SAYS = $(VENV) gets the versions of $(or $(LOCK),today); then ruff, mypy and a sample of the tests run
-test: ## ruff, mypy, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
+test: SUMMARY = $(VENV) gets the versions of $(or $(LOCK),today); then make lint and a sample of the tests run
+test: ## ruff, mypy, import-linter, then of each test some cases (PYTEST_ARGS="--numprocesses auto --sample-seed 1" for others)
 	$(call timed,test-sample)
 
 test-sample: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 	@# What counts lines counts those of the source; where nothing is compiled, it has run.
-	! $(IS_COMPILED) || SCAPY_MPA_PURE=1 $(BIN)/python -m pytest -m uncompiled $(PYTEST_ARGS)
+	compiled=$$($(IS_COMPILED)) && { [ $$compiled = False ] || SCAPY_MPA_PURE=1 $(BIN)/python -m pytest -m uncompiled $(PYTEST_ARGS); }
 
-test-all: SAYS = ruff, mypy and every case of every test run; then some with the oldest and with the newest versions
-test-all: ## ruff, mypy, every case of every test, compiled and with its coverage uncompiled; test-oldest and test-newest
+test-all: SUMMARY = every check and every case of every test; then tests/cli and tests/layers with oldest and newest versions
+test-all: ## make lint, every case of every test, compiled and with its coverage uncompiled; test-oldest, test-newest
 	$(call timed,test-every test-oldest test-newest)
 
 test-every: lint $(INSTALLED_DOCS)
-	! $(IS_COMPILED) || $(BIN)/python -m pytest --all $(PYTEST_ARGS)
+	compiled=$$($(IS_COMPILED)) && { [ $$compiled = False ] || $(BIN)/python -m pytest --all $(PYTEST_ARGS); }
 	SCAPY_MPA_PURE=1 $(BIN)/python -m pytest --all --cov $(PYTEST_ARGS)
 
 test-latest: ## make test with the newest versions of everything, in build/latest
 	rm -rf build/latest
 	$(MAKE) --no-print-directory test LOCK= VENV=build/latest
 
-test-oldest test-newest: $(INSTALLED_TEST) ## the command and the layers with the oldest or newest versions and Python
+test-oldest test-newest: $(INSTALLED_TEST) ## tests/cli and tests/layers with the oldest or newest versions and Python
 	$(PIP) install --quiet uv
 	$(BIN)/python -m scripts.try_versions $(@:test-%=%)
 

@@ -31,7 +31,7 @@ def main(folders: tuple[Path, ...]) -> None:
     click.echo("| --- | ---: | ---: | ---: | ---: | --- | ---: |")
     for capture in sorted(path for folder in folders or (ROOT / "pcaps",) for path in folder.glob("*.pcap*")):
         result = crosscheck(capture)
-        name = capture.name.partition(".")[0]
+        name = capture.name.rpartition(".pcap")[0]
         known = next((str(lines_of(path)) for path in capture.parent.glob(f"{name}.fpdus.jsonl*")), "-")
         why: dict[str, int] = {}
         for (_, limit), count in result.counts.items():

@@ -26,7 +26,7 @@ PCAPS = REPO / "pcaps"
 #: Where the files that are compressed in pcaps/ lie as they were: Scapy, for one, reads nothing compressed.
 UNPACKED = REPO / "build" / "pcaps"
 
-#: What the specifications say is compared with their texts where this folder is named; nothing else outside is read.
+#: The folder with the texts of the specifications, if it is named; tests read nothing else outside the checkout.
 SHARED = Path(os.environ["SCAPY_MPA_SHARED"]).resolve() if os.environ.get("SCAPY_MPA_SHARED") else None
 collect_ignore = [] if SHARED else ["rules/test_specifications.py"]
 
@@ -122,19 +122,21 @@ unpack()
 
 def captures(*, with_truth: bool = False) -> list[Path]:
     """Return the captures of pcaps/ by name, decompressed; those with a truth beside them, if asked."""
-    found = (path for folder in (PCAPS, UNPACKED) for path in folder.glob("*.pcap"))
+    # By what pcaps/ has: UNPACKED keeps what was there before.
+    found = [*PCAPS.glob("*.pcap"), *(UNPACKED / path.stem for path in PCAPS.glob("*.pcap.zst"))]
     paths = sorted(found, key=lambda path: path.stem)
     return [path for path in paths if truth_path(path).exists()] if with_truth else paths
 
 
 def named(name: str) -> Path:
-    """Return the path of the capture NAME of pcaps/, decompressed."""
-    return next(path for path in captures() if path.stem == name)
+    """Return the path of the capture NAME of pcaps/, decompressed; KeyError if there is none."""
+    return {path.stem: path for path in captures()}[name]
 
 
 def truth_path(capture: Path) -> Path:
-    """Where the independently computed FPDU records of a capture are, if there are any."""
-    return capture.with_name(f"{capture.stem}.fpdus.jsonl")
+    """Return where the independently computed FPDU records of a capture are, decompressed, if there are any."""
+    name = f"{capture.stem}.fpdus.jsonl"
+    return (UNPACKED if (PCAPS / f"{name}.zst").exists() else PCAPS) / name
 
 
 def truth(capture: Path) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ from scapy_mpa.receiver.window import (
 )
 from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import Rival
-from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
@@ -343,9 +343,9 @@ class FPDUReader:
             return True
         if reason != DropReason.OVERWINDOW:
             return False
-        # Only an ACK that came later, and does not cover them, speaks against them.
-        believed = max(self.half.believed, self.main.at)
-        return start <= believed + (peer.rcv_wnd or 0) or copies.frames(start, end)[0][0] > peer.last_frame
+        # Near what is believed only an ACK that came later, and does not cover them, speaks against them.
+        ahead = start - max(self.half.believed, self.main.at)
+        return ahead <= (peer.rcv_wnd or 0) or (ahead <= NEAR and copies.frames(start, end)[0][0] > peer.last_frame)
 
     # --- the chains ---
 

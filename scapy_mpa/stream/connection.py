@@ -647,6 +647,9 @@ class Flow:
             half.begin(seg.seq, False)
         ack = other.space.nearest(seg.ack)[1] if seg.flags & ACK_FLAG and other.is_known else None
         half.reset(seg.frame, seg.time, seg.seq, ack)
+        if ack is not None and ack == other.copies.end:
+            # Who closes with a RST acknowledges what it received last.
+            other.peer.sack(seg.frame, ack - 1, ack)
         return connection
 
     def _new(self, seg: Segment, d: int) -> TCPConnection:

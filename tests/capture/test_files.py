@@ -204,10 +204,6 @@ def test_all_at_once() -> None:
     assert sum(operation.counts.fpdus for mpa in together.connections for operation in mpa.operations.values()) == alone
 
 
-def test_the_captures_at_hand() -> None:
-    assert len(SHIPPED) >= 12
-
-
 # --- rotated files ---
 
 

@@ -165,7 +165,3 @@ def test_open_files() -> None:
             raise io.UnsupportedOperation("not seekable")
 
     raises(all_records(Pipe(octets))[:2], "cannot be read again")
-
-
-def test_some_captures_are_at_hand() -> None:
-    assert len(SOME) >= 12

@@ -13,10 +13,10 @@ from tests.conftest import SHARED
 
 assert SHARED is not None, "SCAPY_MPA_SHARED names no folder"
 TEXTS = {
-    "culley-02": SHARED / "seeds" / "004_8b41d5246a5da8f0.txt",
-    "rddp-01": SHARED / "seeds" / "001_64875508a18348ff.txt",
-    "rfc5044": SHARED / "seeds" / "003_b2f2f9647124ee7c.txt",
-    "rfc6581": SHARED / "rfc" / "rfc6581.txt",
+    "culley-02": SHARED / "draft-culley-iwarp-mpa-02.txt",
+    "rddp-01": SHARED / "draft-ietf-rddp-mpa-01.txt",
+    "rfc5044": SHARED / "rfc5044.txt",
+    "rfc6581": SHARED / "rfc6581.txt",
 }
 
 #: "MUST not" occurs, and is meant so.
