@@ -743,9 +743,11 @@ class FPDUReader:
             chain.need, chain.waits = max(chain.edge + 1, chain.need), False
             return False
         low = chain.pending[0].offset if chain.pending else chain.at
-        low = max(low, chain.at - MOST_SEARCHED, self.half.copies.start)
-        if not self.half.copies.is_captured(low, chain.edge):
-            chain.search(chain.edge, -1)
+        # A Marker names no start farther back than an FPDU is long.
+        low = max(low, marker - LONGEST_FPDU, self.half.copies.start)
+        high = min(chain.edge, (marker // LONGEST_FPDU + 2) * LONGEST_FPDU)
+        if not self.half.copies.is_captured(low, high):
+            chain.search(high, -1)
             return True
         if chain is not self.main:
             chain.waits = True
@@ -753,7 +755,7 @@ class FPDUReader:
         is_first = chain.unresolved[0] != extent.offset
         if not self._has_grown(chain):
             return False
-        window = FPDUWindow(self.half.copies.octets(low, chain.edge), low, self.layout)
+        window = FPDUWindow(self.half.copies.octets(low, high), low, self.layout)
         moment = self._moment(extent.offset, marker)
         fpduptr = int.from_bytes(window.data[marker + 2 - low : marker + 4 - low], "big")
         if is_first:
@@ -769,7 +771,10 @@ class FPDUReader:
             # Markers after the first agree with the lengths up to here: only a later start leads on.
             start = self._start_by_marker(chain, window, start + 1, marker)
         if start is None and not whole:
-            return False
+            if high < chain.edge:
+                # No FPDU that begins farther back can still be found.
+                chain.search((high - LONGEST_FPDU) & -MARKER_INTERVAL, -1)
+            return high < chain.edge
         if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
             # The Marker is garbled, not the length.
             frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
@@ -782,11 +787,11 @@ class FPDUReader:
 
     def _start_by_marker(self, chain: FPDUChain, window: FPDUWindow, low: int, first: int) -> int | None:
         """Return :meth:`FPDUWindow.start_by_marker`, as found for the FPDU before if octets end where they did."""
-        edge, start = chain.named
-        if edge != chain.edge or start < max(low, first):
+        end, start = chain.named
+        if end != window.end or start < max(low, first):
             found = window.start_by_marker(low, first)
             start = NEVER if found is None else found
-            chain.named = chain.edge, start
+            chain.named = window.end, start
         return start if start < NEVER else None
 
     def _resume_at(self, chain: FPDUChain, window: FPDUWindow, extent: Extent, start: int) -> None:

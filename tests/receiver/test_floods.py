@@ -23,7 +23,7 @@ from tests.work import lines_run
 
 #: Twice the segments run at most so many times the lines.
 MOST_GROWTH = 2.2
-FEW = Limits(held_octets=20_000, held_segments=100)
+FEW = Limits(held_octets=6000, held_segments=60)
 #: Octets that any flood takes with these limits: a limit is met with 2,500 FPDUs without ULPDU, 500 octets each.
 MOST_MEMORY = 2_500_000
 #: Octets of the longest segments of all floods.
@@ -282,7 +282,7 @@ FLOODS: dict[str, Flood] = {
     "a hole filled": Flood(filled_hole, 20),
     "bad FPDUs": Flood(partial(bad_fpdus, False), 400),
     "bad FPDUs acknowledged": Flood(partial(bad_fpdus, True), 400),
-    "contradictions": Flood(partial(contradictions, 300), 60),
+    "contradictions": Flood(partial(contradictions, 1400), 100),
     "contradictions in short segments": Flood(partial(contradictions, 5), 1000),
     "a long Request": Flood(long_request, 600),
     "a Request alone": Flood(partial(request_alone, 100), 300),
@@ -306,7 +306,7 @@ for _markers, _crc in ((True, True), (True, False), (False, True), (False, False
     _as = f"M={_markers:d} C={_crc:d}"
     FLOODS[f"octets of one long FPDU, {_as}"] = Flood(partial(one_octet_of_long, _markers, _crc), 1000)
     FLOODS[f"random octets, {_as}"] = Flood(partial(random_octets, _markers, _crc), 100)
-    FLOODS[f"zeros, {_as}"] = Flood(partial(zeros, _markers, _crc), 100)
+    FLOODS[f"zeros, {_as}"] = Flood(partial(zeros, _markers, _crc), 300)
 for _step in (1, 3, 59):
     FLOODS[f"overlaps by {60 - _step} octets"] = Flood(partial(overlaps, _step, False), 200)
 FLOODS["overlaps with Markers"] = Flood(partial(overlaps, 3, True), 200)
