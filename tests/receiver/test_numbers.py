@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import infer_half
 from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.receiver.startup import KeySearch
-from scapy_mpa.receiver.window import Layout
+from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Flows, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
 from scapy_mpa.stream.drop_reason import DropReason
@@ -28,7 +29,7 @@ from scripts.architecture_picture import DOCUMENT
 from scripts.numbers_tables import numbers, with_tables
 from tests.receiver.rows import rows
 from tests.receiver.talk import BEGIN, MILLISECOND, Talk, stream
-from tests.receiver.wire import ACK, SYN, crc32c, rdma_write
+from tests.receiver.wire import ACK, SYN, crc32c, rdma_write, send
 
 SECOND = 10**9
 MIB = 1 << 20
@@ -461,6 +462,17 @@ def test_enough_bits() -> None:
         talk = Talk().open().start(crc=False).bring(stream(100, crc=False)[0], 1400)
         talk.put(0, BEGIN + 100_000, b"\xff" * 8 + octets)
         assert (len(rows(talk.segments)) > 1) is is_found
+
+
+def test_control_bits() -> None:
+    """The control octets of a sender that deviates are worth 12 bits: four FPDUs are enough without CRC and Markers."""
+    dialect = Dialect(False, False, crc_field=False)
+    for fpdus, is_found in ((4, True), (3, False)):
+        writer, octets = DialectWriter(dialect), b"\xff" * 8
+        for number in range(1, fpdus + 1):
+            octets += writer.write(send(number, bytes(40)))[0]
+        window = FPDUWindow(memoryview(octets), 0, Layout.of_dialect(dialect))
+        assert (window.start_by_headers(0, []) == 8) is is_found
 
 
 def test_beginning() -> None:
