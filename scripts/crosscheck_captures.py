@@ -48,7 +48,7 @@ def main(folders: tuple[Path, ...]) -> None:
 
 def lines_of(path: Path) -> int:
     """Count the lines of a file, which zstd may have compressed."""
-    with zstandard.open(path, "rb") if path.suffix == ".zst" else path.open("rb") as file:
+    with (zstandard.open if path.suffix == ".zst" else open)(path, "rt", encoding="utf-8") as file:
         return sum(1 for _ in file)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -50,6 +51,23 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(
         cli, ["crosscheck", *map(str, arguments)], standalone_mode=False, catch_exceptions=False, env={"COLUMNS": "110"}
     )
+
+
+def test_table_of_a_folder(tmp_path: Path) -> None:
+    """The script of docs/wireshark.md reads captures and their truths, compressed or not."""
+    names = ("siw-rev1.pcap", "siw-rev1.fpdus.jsonl", "second-connection-not-mpa.pcap.zst")
+    for name in (*names, "second-connection-not-mpa.fpdus.jsonl.zst"):
+        shutil.copy(PCAPS / name, tmp_path)
+    done = subprocess.run(
+        [sys.executable, REPO / "scripts" / "crosscheck_captures.py", tmp_path], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines()[2:]]
+    # Of Wireshark's own numbers another version may have others.
+    assert [(row[1], row[2], row[4]) for row in rows] == [
+        (name, str(len(truth(PCAPS / name))), str(len(truth(PCAPS / name))))
+        for name in ("second-connection-not-mpa", "siw-rev1")
+    ]
 
 
 @pytest.mark.parametrize("capture", SMALL, ids=lambda path: path.stem)
