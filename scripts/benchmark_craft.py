@@ -24,13 +24,14 @@ sys.path.insert(0, str(ROOT))
 
 from scapy_mpa.craft.conversation import Conversation  # noqa: E402
 from scapy_mpa.craft.setup import Setup  # noqa: E402
-from scapy_mpa.craft.tcppacket import TcpPacket, octets_of, other  # noqa: E402
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of  # noqa: E402
 from scapy_mpa.craft.traffic import Traffic  # noqa: E402
 from scapy_mpa.framing import (  # noqa: E402
     TaggedHeader,
     decode_ddp,
     decode_fpdu,
 )
+from scapy_mpa.framing.role import peer_of  # noqa: E402
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -79,7 +80,7 @@ def recipe(packet: TcpPacket, setup: Setup) -> Callable[[], Packet]:
     from scapy_mpa.layers import FPDU, DDPTagged, DDPUntagged, RDMAPSend, RDMAPWrite
 
     half = packet.half
-    source, destination = setup.endpoint(half.role, 0), setup.endpoint(other(half.role), 0)
+    source, destination = setup.endpoint(half.role, 0), setup.endpoint(peer_of(half.role), 0)
     macs = [":".join(f"{octet:02x}" for octet in end.mac) for end in (source, destination)]
     stamps = struct.unpack("!II", packet.options[4:])
     offset = packet.start - (half.origin or 0)

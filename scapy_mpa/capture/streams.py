@@ -18,6 +18,7 @@ from scapy_mpa.capture.pcapng import PCAPNG_MAGIC
 from scapy_mpa.capture.reader import Reader
 from scapy_mpa.capture.source import MAGIC_LENGTH, read_exactly
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH
 from scapy_mpa.values.segment import ACK_FLAG, STREAM_KEYS, Segment, reverse_key
@@ -25,7 +26,6 @@ from scapy_mpa.values.segment import ACK_FLAG, STREAM_KEYS, Segment, reverse_key
 if TYPE_CHECKING:
     from scapy_mpa.capture.fragments import Fragments
     from scapy_mpa.capture.source import Octets
-    from scapy_mpa.tcp.half import Direction
 
 #: Octets of a block.
 STREAM_BLOCK: Final = 1 << 16
@@ -43,14 +43,14 @@ class Streams(Sources):
     """
 
     def __init__(self, initiator: CaptureSource | None = None, responder: CaptureSource | None = None) -> None:
-        given: dict[Direction, CaptureSource | None] = {"initiator": initiator, "responder": responder}
+        given: dict[Role, CaptureSource | None] = {"initiator": initiator, "responder": responder}
         named = {direction: source for direction, source in given.items() if source is not None}
         if not named:
             raise CaptureError("no stream is given: use initiator=FILE, responder=FILE or both")
         if [*named.values()] == ["-", "-"]:
             raise CaptureError("standard input can be the stream of only one side")
         super().__init__(named.values())
-        self.directions: tuple[Direction, ...] = tuple(named)
+        self.directions: tuple[Role, ...] = tuple(named)
 
     def reader(self, index: int, file: BinaryIO | Octets, name: str, fragments: Fragments) -> StreamReader:
         """What reads the octets of one side; raises OSError, and CaptureError if there are none."""
@@ -92,7 +92,7 @@ class StreamReader(Reader):
 
     unit = "block"
 
-    def __init__(self, octets: BinaryIO | Octets, name: str, fragments: Fragments, direction: Direction) -> None:
+    def __init__(self, octets: BinaryIO | Octets, name: str, fragments: Fragments, direction: Role) -> None:
         super().__init__(octets, name, fragments)
         self._key = STREAM_KEYS[direction]
         self._head = read_exactly(octets, STARTUP_HEADER_LENGTH)

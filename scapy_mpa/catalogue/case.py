@@ -11,8 +11,8 @@ from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import BAD_CRC, Peer
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.catalogue.sent import Repairable
-from scapy_mpa.craft.tcppacket import ROLES, Role
 from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.rules.table import RULES
 
 Area: TypeAlias = Literal[

@@ -15,7 +15,8 @@ from scapy_mpa.catalogue.packet import find
 from scapy_mpa.craft.injecting import aged, forged
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.talk import WINDOW_SHIFT
-from scapy_mpa.craft.tcppacket import Role, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
+from scapy_mpa.framing.role import Role
 
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.plan import Plan

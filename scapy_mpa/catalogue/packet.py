@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from scapy_mpa.catalogue.mutation import mutation
 from scapy_mpa.craft.network import acknowledged
 from scapy_mpa.craft.packets import ACK, FIN, RST
-from scapy_mpa.craft.tcppacket import Role, TcpPacket
+from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.framing.role import Role
 
 if TYPE_CHECKING:
     from scapy_mpa.catalogue.plan import Plan

@@ -19,8 +19,9 @@ from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.steps import say
 from scapy_mpa.craft.stream import LaidFPDU
-from scapy_mpa.craft.tcppacket import ROLES, Role, TcpPacket, octets_of, other
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.craft.traffic import Format
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 
 #: A step as text; a ULPDU of the side that the case is about; or of a side.
@@ -69,7 +70,7 @@ class Plan:
 
     def __init__(self, baseline: Baseline, by: Role, peer: Peer, left: Repairable | None = None) -> None:
         self.by: Role = by
-        self.peer: Role = other(by)
+        self.peer: Role = peer_of(by)
         self.left = left
         self.setup: dict[str, Any] = {**baseline.setup, "allow": tuple(RULES)}
         self.valid: tuple[Step, ...] = (*baseline.opening, *MIDDLE)

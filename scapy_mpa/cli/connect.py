@@ -14,11 +14,10 @@ from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.settling import settles
 from scapy_mpa.cli.talking import Talking, talks
 from scapy_mpa.cli.types import Word
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.driver import LiveSession, NobodyListens
 from scapy_mpa.live.script import Script, said_again
-from scapy_mpa.report.half import DIRECTIONS
-from scapy_mpa.tcp.half import Direction
 
 
 @click.command("connect", epilog="live.md in the documentation shows conversations, step by step.")
@@ -45,7 +44,7 @@ from scapy_mpa.tcp.half import Direction
 )
 @click.option(
     "--direction",
-    type=Word(DIRECTIONS),
+    type=Word(ROLES),
     default="initiator",
     show_default=True,
     help="With --from: the side to repeat.",
@@ -57,7 +56,7 @@ def connect_command(
     settle: float,
     capture: str | None,
     connection: int,
-    direction: Direction,
+    direction: Role,
 ) -> int:
     """Talk MPA to a peer as Initiator.
 

@@ -19,12 +19,11 @@ from scapy_mpa.cli.progress import progress_of
 from scapy_mpa.cli.types import ParamType, Word
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.report.analysis import EVERYTHING, PlacedFPDUs, Selection, analyze
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.system.names import printable
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.ulp.header import UNKNOWN
 from scapy_mpa.ulp.identify import PROTOCOLS
 from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
@@ -113,17 +112,17 @@ class Time(ParamType[int]):
         return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 1000
 
 
-class StreamOf(ParamType["tuple[Direction, str]"]):
+class StreamOf(ParamType["tuple[Role, str]"]):
     """``initiator=FILE`` or ``responder=FILE``."""
 
     name = "stream"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Direction, str]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Role, str]:
         """The side, and what names its octets."""
         if isinstance(value, tuple):
             return value
         side, _, name = value.partition("=")
-        found = next((direction for direction in DIRECTIONS if direction == side.strip().lower()), None)
+        found = next((direction for direction in ROLES if direction == side.strip().lower()), None)
         if found is None or not name:
             self.fail(f"{printable(value)} is not initiator=FILE or responder=FILE", param, ctx)
         return found, name
@@ -144,7 +143,7 @@ _NOT_OF_STREAMS = {
 }
 
 
-def _check_streams(streams: Sequence[tuple[Direction, str]], captures: Sequence[str]) -> None:
+def _check_streams(streams: Sequence[tuple[Role, str]], captures: Sequence[str]) -> None:
     """Raise :class:`click.UsageError` for what does not go with octets without packets."""
     if captures:
         raise click.UsageError("--stream replaces captures: leave CAPTURE out")
@@ -168,7 +167,7 @@ class Reading(NamedTuple):
     #: The numbers of those that are shown; all, if there are none.
     connections: tuple[int, ...]
     #: The half connections that are shown.
-    directions: tuple[Direction, ...]
+    directions: tuple[Role, ...]
     #: The time (nanoseconds since the epoch) before which, and after which, nothing is shown.
     since: int | None = None
     until: int | None = None
@@ -197,7 +196,7 @@ class Reading(NamedTuple):
         """Whether a time says what is shown."""
         return self.since is not None or self.until is not None
 
-    def is_shown(self, connection: int, direction: Direction) -> bool:
+    def is_shown(self, connection: int, direction: Role) -> bool:
         """Whether this direction of the connection with this number is among those that are shown."""
         return direction in self.directions and (not self.connections or connection in self.connections)
 
@@ -400,7 +399,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
         *,
         captures: tuple[str, ...],
         connections: tuple[int, ...],
-        direction: Direction | None,
+        direction: Role | None,
         ports: tuple[int, ...],
         hosts: tuple[bytes, ...],
         since: int | None,
@@ -412,7 +411,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
         limit: tuple[str, ...],
         joining: Joining,
         esp: str | None,
-        streams: tuple[tuple[Direction, str], ...] = (),
+        streams: tuple[tuple[Role, str], ...] = (),
         interface: str | None = None,
         follow: bool = False,
         poll: float | None = None,
@@ -442,7 +441,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             sources = sources_of(captures, joining, limits, _keys(esp))
         selects = ports or hosts or frames is not None
         selection = Selection(frames, ports or None, hosts or None) if selects else EVERYTHING
-        shown = DIRECTIONS if direction is None else (direction,)
+        shown = ROLES if direction is None else (direction,)
         given = {
             "--connection": connections,
             "--direction": direction,
@@ -481,7 +480,7 @@ def _reads(command: Callable[..., int], *more: _Decorator) -> Callable[..., int]
             type=click.IntRange(0),
             help="Only the connection with this number. May be repeated.",
         ),
-        click.option("-d", "--direction", type=Word(DIRECTIONS), help="Only what this side sent."),
+        click.option("-d", "--direction", type=Word(ROLES), help="Only what this side sent."),
         click.option(
             "--port",
             "ports",

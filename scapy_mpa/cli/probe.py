@@ -21,9 +21,9 @@ from scapy_mpa.cli.output import STANDARD_OUTPUT, check_empty, check_folder_of, 
 from scapy_mpa.cli.progress import StepProgress
 from scapy_mpa.cli.settling import GONE, boots, recovers, settles
 from scapy_mpa.cli.types import Begun, BufferType, OctetsType, Word
-from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES
+from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.ending import STATUS, noting_interrupt
@@ -236,9 +236,9 @@ def _nothing_to_give(cases: list[ProbeCase], role: Role, *, is_raw: bool) -> str
 
     if not is_raw and peers(cases, role, ("raw",)):
         return f"no selected case can be sent to an MPA {role} over the kernel's TCP (try --raw)"
-    if peers(cases, other(role)):
+    if peers(cases, peer_of(role)):
         way = "--listen PORT tests one" if role == "responder" else "HOST PORT tests one"
-        return f"all selected cases are for an MPA {other(role)}: {way}"
+        return f"all selected cases are for an MPA {peer_of(role)}: {way}"
     return f"no selected case can be sent to an MPA {role}: --list says what carries each"
 
 

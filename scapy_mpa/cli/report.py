@@ -7,7 +7,7 @@ import click
 from scapy_mpa.cli.judging import Judging, judges
 from scapy_mpa.cli.options import Reading, divides_work, reads_captures, warn_of_damage, warn_of_nothing
 from scapy_mpa.cli.output import check_output, tell_written, written
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.model import summary_line
 
 
@@ -65,7 +65,7 @@ def _left_out(reading: Reading, judging: Judging) -> list[str]:
     filters = [name for name in reading.filters if name != "--direction"]
     if filters:
         said.append(f"This page shows only what {' and '.join(filters)} let{'s' if len(filters) == 1 else ''} through.")
-    if reading.directions != DIRECTIONS:
+    if reading.directions != ROLES:
         said.append(f"Only what the {reading.directions[0]} sent is shown and judged.")
     if judging.rules is not None:
         said.append(f"Only {len(judging.rules)} rules were checked.")

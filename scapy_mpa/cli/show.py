@@ -14,16 +14,16 @@ from scapy_mpa.cli.options import Reading, reads_captures_or_streams, warn_of_da
 from scapy_mpa.cli.output import check_read_twice
 from scapy_mpa.cli.progress import end_progress
 from scapy_mpa.cli.types import ParamType, Word
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.blocks import in_blocks
-from scapy_mpa.tcp.half import Direction
 
 
 class FPDUNumber(NamedTuple):
     """Which FPDU: its connection, who sent it, its place in the stream from 0."""
 
     connection: int
-    direction: Direction
+    direction: Role
     number: int
 
 

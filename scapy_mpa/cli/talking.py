@@ -23,10 +23,10 @@ from scapy_mpa.cli.lines import print_line
 from scapy_mpa.cli.output import STANDARD_OUTPUT, check_output, is_stdout, tell_written, written
 from scapy_mpa.cli.talkoptions import talking_options
 from scapy_mpa.craft.conversation import Conversation
-from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.turns import Step
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import RTR_TYPES, RtrType
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.live.driver import BROKEN, FINE, USELESS, LiveSession, TalkSettings
 from scapy_mpa.live.echo import EchoClient, EchoServer

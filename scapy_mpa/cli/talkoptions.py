@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 import click
 
 from scapy_mpa.cli.types import BufferType, OctetsType, Word
-from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES
 from scapy_mpa.framing.profiles import PROFILES
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED
 from scapy_mpa.live.rdmap import RDMAPSettings
 from scapy_mpa.live.rping import MOST, SIZE

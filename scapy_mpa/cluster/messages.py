@@ -18,6 +18,7 @@ from scapy_mpa.capture.named import Sources
 from scapy_mpa.cluster.receiving import ReceivingTask, feed
 from scapy_mpa.cluster.shared import SharedFolder, said
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.assembly import ConnectionMessages
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import MessageReading
@@ -27,11 +28,9 @@ from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import part_of
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report, deviations_of
 from scapy_mpa.report.part import ReportPart
 from scapy_mpa.system.names import printable
-from scapy_mpa.tcp.half import Direction
 
 #: Messages, and octets of theirs, that are written and read at a time.
 _ROWS, _OCTETS = 512, 1 << 20
@@ -114,7 +113,7 @@ def _received(task: MessageTask) -> ShareMessages:
         {
             2 * place + side: errors[2 * serial + side]
             for serial, place in places.items()
-            for side in range(len(DIRECTIONS))
+            for side in range(len(ROLES))
             if 2 * serial + side in errors
         },
     )
@@ -160,7 +159,7 @@ class ClusterMessages(FoundMessages):
         folder: SharedFolder,
         closing: ExitStack,
         *,
-        directions: Sequence[Direction] = DIRECTIONS,
+        directions: Sequence[Role] = ROLES,
         protocols: Sequence[str] = (),
     ) -> None:
         self.report, self.remark = report, None
@@ -189,7 +188,7 @@ class ClusterMessages(FoundMessages):
             for _, number, share, values, payload in merge(
                 *(self._sorted(share, files) for share in range(len(self._shares))), key=itemgetter(0)
             ):
-                half, direction = 2 * self._places[number] + (values.half & 1), DIRECTIONS[values.half & 1]
+                half, direction = 2 * self._places[number] + (values.half & 1), ROLES[values.half & 1]
                 if number in shown and direction in self.directions:
                     yield row_of(values, number, direction, self._shares[share].errors.get(half), payload)
 

@@ -24,12 +24,12 @@ from scapy_mpa.cluster.reading import UnitRead, joined, read_unit, reading_task,
 from scapy_mpa.cluster.receiving import ReceivingTask, read_found, receive_share
 from scapy_mpa.cluster.shared import HOW_TO_INSTALL, SharedFolder, said
 from scapy_mpa.errors import CaptureError, MPAError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.report.analysis import Selection, report_of
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.part import ReportPart
 from scapy_mpa.report.shares import require_files
 from scapy_mpa.system.names import encodable
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
 
@@ -75,7 +75,7 @@ def messages_on_cluster(
     *,
     payload: bool,
     held: int,
-    directions: Sequence[Direction],
+    directions: Sequence[Role],
     protocols: Sequence[str],
     selection: Selection,
     assumptions: Assumptions,

@@ -16,11 +16,11 @@ from scapy_mpa.compare.matching import timed_delays
 from scapy_mpa.compare.pairing import Mapping, Pair, paired, shift_of
 from scapy_mpa.compare.tap import Tap, TapHalf
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.report.analysis import EVERYTHING, Selection, analyze
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import endpoints, reverse_key
 
@@ -39,7 +39,7 @@ class ComparedConnection:
         halves: its half connections, by direction as the first capture has it.
     """
 
-    def __init__(self, number: int, pair: Pair, halves: dict[Direction, ComparedHalf]) -> None:
+    def __init__(self, number: int, pair: Pair, halves: dict[Role, ComparedHalf]) -> None:
         self.number = number
         self.pair = pair
         self.halves = halves
@@ -176,8 +176,8 @@ def _compared(reports: tuple[Report, Report], pairs: Sequence[Pair], taps: tuple
             continue
         shifts = [shift_of(one, other) for one, other in zip(*ends, strict=True)]
         clock, nearer = _clock(ends, shifts)
-        halves: dict[Direction, ComparedHalf] = {}
-        for place, direction in enumerate(DIRECTIONS):
+        halves: dict[Role, ComparedHalf] = {}
+        for place, direction in enumerate(ROLES):
             at = nearer if place == 0 else 1 - nearer
             mine = [_half(pair, which, place) for which in (0, 1)]
             way = HalfTaps(ends[at][place], ends[1 - at][place], mine[at], mine[1 - at])

@@ -10,9 +10,9 @@ from scapy_mpa.compare.changes import Change, column, differences, located
 from scapy_mpa.compare.clock import ClockOffset
 from scapy_mpa.compare.matching import covered, match, middle, reordered, unique_delays, without
 from scapy_mpa.compare.tap import TapHalf
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.report.half import HalfConnection
-from scapy_mpa.tcp.half import Direction
 
 Kind: TypeAlias = Literal[
     "changed", "cut", "joined", "recut", "lost", "not-captured", "repeated", "unknown", "reordered", "delayed"
@@ -103,8 +103,8 @@ class ComparedHalf:
         is_compared: whether octets and segments could be compared.
     """
 
-    def __init__(self, direction: Direction, sender_tap: int, taps: HalfTaps, shift: int | None) -> None:
-        self.direction: Direction = direction
+    def __init__(self, direction: Role, sender_tap: int, taps: HalfTaps, shift: int | None) -> None:
+        self.direction: Role = direction
         self.sender_tap = sender_tap
         self.counts: Counter[Kind] = Counter()
         self.events: list[Event] = []

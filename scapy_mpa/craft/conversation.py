@@ -18,11 +18,11 @@ from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.payload import MadeUp
 from scapy_mpa.craft.sending import Sending
 from scapy_mpa.craft.setup import CLOSES, MTU, SETUP_NAMES, Close, ConversationError, Setup, nanoseconds
-from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, step_text
 from scapy_mpa.craft.wanted import SECONDS, is_number
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
 from scapy_mpa.framing.judgement import judge
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 
 #: What a conversation keeps to, by the names that ``allow`` takes.
 RULES: dict[str, str] = {
@@ -125,7 +125,7 @@ class Conversation:
         """An RDMA Read: the Request of ``side``, and the peer's Response. Sink and source are (STag, offset)."""
         octets = self._octets(payload)
         self.read_request(side, len(octets), sink=sink, source=source)
-        return self.read_response(other(_role(side)), octets, sink=sink)
+        return self.read_response(peer_of(_role(side)), octets, sink=sink)
 
     def read_request(
         self: C,
@@ -176,7 +176,7 @@ class Conversation:
         )
         self._say(side, Message(ulpdus.ATOMIC_REQUEST, body))
         answer = ulpdus.atomic_response_body(_unsigned(request_id, 32), _unsigned(value, 64))
-        return self._say(other(_role(side)), Message(ulpdus.ATOMIC_RESPONSE, answer))
+        return self._say(peer_of(_role(side)), Message(ulpdus.ATOMIC_RESPONSE, answer))
 
     def immediate(self: C, side: Role, data: Payload = bytes(8), *, solicited: bool = False) -> C:
         """Immediate Data, eight octets (RFC 7306 §6)."""

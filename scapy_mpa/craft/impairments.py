@@ -28,9 +28,10 @@ from scapy_mpa.craft.network import (
 )
 from scapy_mpa.craft.pcapfile import SNAPLEN
 from scapy_mpa.craft.setup import nanoseconds
-from scapy_mpa.craft.tcppacket import ROLES, TcpPacket
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.wanted import TRUTH, Wanted, one_of, up_to, whole
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import ROLES
 
 _LATER = 1000  # nanoseconds
 

@@ -16,12 +16,13 @@ from scapy_mpa.craft.segmentation import Segmentation, dynamic_mulpdu
 from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, WINDOW_SHIFT, Party, Side, Talk
-from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.craft.turns import End, PathMTU, Pause, Say, Start, Step, Streaming, turns
 from scapy_mpa.framing.ddp import opcode_of
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.mulpdu import mulpdu
+from scapy_mpa.framing.role import ROLES, Role
 
 
 class Clock:

@@ -19,7 +19,6 @@ from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.sealing import WAY, Sealing, way_of
 from scapy_mpa.craft.segmentation import Segmentation, segmentation
 from scapy_mpa.craft.stream import Alter
-from scapy_mpa.craft.tcppacket import ROLES, Role
 from scapy_mpa.craft.wanted import FLAG, SECONDS, TEXT, Wanted, is_number, one_of, up_to, whole
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION
@@ -27,6 +26,7 @@ from scapy_mpa.framing.legacy import LegacyDepths
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.mulpdu import MAX_MULPDU, MIN_MULPDU
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame, startup_frame

@@ -18,7 +18,7 @@ from typing import Any
 
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.setup import ConversationError
-from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.framing.role import ROLES, Role
 
 _HEX = "hex:"
 _MOST_TIMES = 1_000_000

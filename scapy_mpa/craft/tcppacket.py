@@ -16,10 +16,8 @@ from scapy_mpa.craft.fragments import ip_fragment
 from scapy_mpa.craft.packets import ACK, FrameMaker, pseudo_header_sum
 from scapy_mpa.craft.sealing import Sealing
 from scapy_mpa.craft.stream import LaidFPDU
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import wrap
-
-Role = Literal["initiator", "responder"]
-ROLES: tuple[Role, Role] = ("initiator", "responder")
 
 _end = attrgetter("end")
 _CHECKSUM_AT = 16
@@ -28,11 +26,6 @@ _WRONG = 0xA5A5
 _TCP_HEADER = 20
 #: The window scale option, aligned, up to the shift count.
 _SHIFT_OPTION = b"\x01\x03\x03"
-
-
-def other(role: Role) -> Role:
-    """The peer's role."""
-    return "responder" if role == "initiator" else "initiator"
 
 
 class SentHalf:

@@ -16,9 +16,10 @@ from scapy_mpa.craft.impairments import Pipeline
 from scapy_mpa.craft.pcapfile import SNAPLEN, Packet, PcapWriter
 from scapy_mpa.craft.pcapngfile import PcapngWriter
 from scapy_mpa.craft.sealing import key_lines
-from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import ROLES
 
 Format = Literal["pcap", "pcapng"]
 #: Nanoseconds since the epoch that the seconds of a pcap file do not hold any more.

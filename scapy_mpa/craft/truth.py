@@ -36,7 +36,8 @@ from typing import Any
 from scapy_mpa.craft.capturedhalf import NEVER, CapturedHalf
 from scapy_mpa.craft.packets import SYN
 from scapy_mpa.craft.takencopies import Acknowledged, Captured
-from scapy_mpa.craft.tcppacket import ROLES, IPFragment, Role, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import IPFragment, SentHalf, TcpPacket
+from scapy_mpa.framing.role import ROLES, Role
 
 
 class Truth:

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.setup import Close
-from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.framing.ddp import CONTROL_LENGTH, OPCODE_NAMES, opcode_of
+from scapy_mpa.framing.role import Role
 
 
 class Start(NamedTuple):

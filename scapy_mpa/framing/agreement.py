@@ -11,13 +11,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.legacy import stated_depths
 from scapy_mpa.framing.profiles import Profile, profile_of_revision
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Kind, StartupFrame
 
 #: Upgraded RDMAC RNIC, non-permissive IETF RNIC, permissive IETF RNIC (RFC 5044 appendix C.1).
 RnicKind: TypeAlias = Literal["rdmac", "ietf", "ietf-permissive"]
 RNIC_KINDS: tuple[RnicKind, ...] = ("rdmac", "ietf", "ietf-permissive")
 
-Endpoint: TypeAlias = Literal["initiator", "responder"]
 #: A ready-to-receive message: a zero-length Send, RDMA Write or RDMA Read (RFC 6581 §9.2, flags B, C, D).
 RtrType: TypeAlias = Literal["send", "write", "read"]
 RTR_TYPES: tuple[RtrType, ...] = ("send", "write", "read")
@@ -31,7 +31,7 @@ MINIMUM_ENHANCED_REVISION = 2
 class Close(NamedTuple):
     """The end of a connection that cannot work."""
 
-    by: Endpoint
+    by: Role
     #: The frame on whose reception it closes.
     on: Kind
     #: RFC 5044 §8, RFC 6581 §8.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION, Close, Endpoint, Operation, RtrType, is_rdmac
+from scapy_mpa.framing.agreement import MINIMUM_ENHANCED_REVISION, Close, Operation, RtrType, is_rdmac
 from scapy_mpa.framing.ddp import (
     TERMINATE_OPCODE,
     UNTAGGED_HEADER_LENGTH,
@@ -20,6 +20,7 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.legacy import legacy_depths, stated_depths
 from scapy_mpa.framing.profiles import profile_of_revision
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData, Problem, StartupFrame, startup_frame_problems
 
 _WRITE, _READ, _SEND = 0, 1, 3  # opcodes, RFC 5040 §4.2
@@ -33,7 +34,7 @@ class Deviation(NamedTuple):
     """One thing that is not as it should be."""
 
     id: str
-    by: Endpoint
+    by: Role
     text: str
 
 
@@ -74,7 +75,7 @@ def problems_to(frame: StartupFrame, peer: StartupFrame | None) -> tuple[Problem
     return startup_frame_problems(frame, profile)
 
 
-def frame_violations(frame: StartupFrame | None, by: Endpoint, peer: StartupFrame | None) -> list[Deviation]:
+def frame_violations(frame: StartupFrame | None, by: Role, peer: StartupFrame | None) -> list[Deviation]:
     """What is wrong with a frame whatever the other one is."""
     if frame is None:
         return []
@@ -99,7 +100,7 @@ def frame_violations(frame: StartupFrame | None, by: Endpoint, peer: StartupFram
     return found
 
 
-def frame_remarks(frame: StartupFrame | None, by: Endpoint) -> list[Deviation]:
+def frame_remarks(frame: StartupFrame | None, by: Role) -> list[Deviation]:
     """What is worth saying of a frame though it breaks nothing."""
     if frame is None:
         return []
@@ -133,7 +134,7 @@ def _other_order(depth: int) -> int:
     return depth >> 8 if depth & 0x3F == 0 and depth < NOT_NEGOTIATED else 0
 
 
-def legacy_remarks(frame: StartupFrame | None, by: Endpoint, responder_port: int) -> list[Deviation]:
+def legacy_remarks(frame: StartupFrame | None, by: Role, responder_port: int) -> list[Deviation]:
     """What is worth saying of the form in which SMB Direct peers stated IRD and ORD before RFC 6581."""
     depths = legacy_depths(frame, responder_port) if frame is not None else None
     if depths is None or depths.byte_order == "big":
@@ -235,7 +236,7 @@ def operation_violations(
     """Whether Full Operation begins as the frames say."""
     first = decode_ddp(seen.initiator) if seen.initiator is not None else None
     second = decode_ddp(seen.responder) if seen.responder is not None else None
-    ends: tuple[tuple[Endpoint, bytes | None, TaggedHeader | UntaggedHeader | None], ...] = (
+    ends: tuple[tuple[Role, bytes | None, TaggedHeader | UntaggedHeader | None], ...] = (
         ("initiator", seen.initiator, first),
         ("responder", seen.responder, second),
     )
@@ -252,13 +253,13 @@ def operation_violations(
         text = f"DDP version {second.dv} answers DDP version {first.dv}"
         # Whoever has another version than was agreed on; else whoever came second.
         agreed_on = operation.versions if operation is not None else ()
-        whose: Endpoint = "initiator" if second.dv in agreed_on and first.dv not in agreed_on else "responder"
+        whose: Role = "initiator" if second.dv in agreed_on and first.dv not in agreed_on else "responder"
         found.append(Deviation("rnic-version-mixed", whose, text))
     return found
 
 
 def _first_fpdu_violations(
-    close: Close | None, rejected: bool, operation: Operation | None, by: Endpoint, ulpdu: bytes, terminates: bool
+    close: Close | None, rejected: bool, operation: Operation | None, by: Role, ulpdu: bytes, terminates: bool
 ) -> list[Deviation]:
     """Whether an endpoint may begin Full Operation, and does so with the FPDU that it must."""
     if rejected:
@@ -279,7 +280,7 @@ def _first_fpdu_violations(
     return []
 
 
-def _terminate_violations(close: Close, by: Endpoint, ulpdu: bytes) -> list[Deviation]:
+def _terminate_violations(close: Close, by: Role, ulpdu: bytes) -> list[Deviation]:
     """RFC 6581 §8: what a Terminate has to say that ends the negotiation."""
     said = decode_terminate(ulpdu)
     # Code 5 is for errors of the endpoint itself, of which the frames say nothing.

@@ -20,7 +20,6 @@ from scapy_mpa.framing.agreement import (
     RDMAC_VERSION,
     RNIC_KINDS,
     Close,
-    Endpoint,
     Operation,
     RnicKind,
     agreed,
@@ -42,6 +41,7 @@ from scapy_mpa.framing.deviations import (
     reply_remarks,
     reply_violations,
 )
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import Kind, StartupFrame
 
 
@@ -131,9 +131,9 @@ def rnic_kinds(
     return initiator, ("rdmac",) if to_ietf else ("rdmac", "ietf-permissive")
 
 
-def _invalid(frame: StartupFrame, peer: StartupFrame | None, receiver: Endpoint) -> Close | None:
+def _invalid(frame: StartupFrame, peer: StartupFrame | None, receiver: Role) -> Close | None:
     """RFC 5044 §7.1.2, rules 2, 3, 5, 8 and 9: what must not be accepted by whoever received it."""
-    expected: Endpoint = "responder" if frame.kind == "request" else "initiator"
+    expected: Role = "responder" if frame.kind == "request" else "initiator"
     on: Kind = "request" if receiver == "responder" else "reply"
     if expected != receiver:
         return Close(receiver, on, 4, "startup-rules", f"both endpoints are in {expected.capitalize()} mode")

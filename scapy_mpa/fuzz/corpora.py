@@ -18,8 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scapy_mpa.craft.tcppacket import ROLES, Role
 from scapy_mpa.framing.ddp import header_length, is_tagged
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
 from scapy_mpa.fuzz.case import FuzzCase, make
 from scapy_mpa.fuzz.recipe import Recipe

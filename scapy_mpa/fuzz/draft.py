@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from scapy_mpa.craft.segmentation import Segmentation
 from scapy_mpa.craft.setup import Close
-from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import C, M
 from scapy_mpa.fuzz.exchange import Exchange
 from scapy_mpa.fuzz.units import FPDUUnit, Startup, Unit, Way, startup_of

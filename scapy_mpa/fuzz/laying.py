@@ -14,9 +14,10 @@ from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
 from scapy_mpa.craft.setup import ConversationError, Setup, nanoseconds
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.talk import WINDOW, Party, Side, Talk
-from scapy_mpa.craft.tcppacket import ROLES, Role, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.markers import MARKER_LENGTH, header_offset, marker_positions
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.fuzz.draft import Draft, LaidUnit
 from scapy_mpa.fuzz.units import FPDUUnit, Unit, first_free
 

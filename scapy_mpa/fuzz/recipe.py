@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.craft.segmentation import Segmentation
 from scapy_mpa.craft.setup import CLOSES, Close
-from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.fuzz.baselines import Baselines
 from scapy_mpa.fuzz.catalogue import malformed_cases, nothing_said
 from scapy_mpa.fuzz.draft import Agreed, Window

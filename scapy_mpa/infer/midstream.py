@@ -15,13 +15,15 @@ from typing import NamedTuple
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.profiles import PROFILES, Profile
+from scapy_mpa.framing.role import ROLES as DIRECTIONS
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Inferred, Run, infer, is_enough
 from scapy_mpa.receive.context import ReceiverContext
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.receive.waiting import Waiting, lay
-from scapy_mpa.tcp.half import DIRECTIONS, MAX_WINDOW, Direction, Half, Moment
+from scapy_mpa.tcp.half import MAX_WINDOW, Half, Moment
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.segment import Segment, checksum_is_wrong
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.profiles import Profile
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.framing.senders import Bases, candidates
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.budget import DiagnosisBudget
@@ -23,7 +24,7 @@ from scapy_mpa.receive.located import Breach, Diagnosis, Doubt
 from scapy_mpa.receive.reassembly import PIECE_WEIGHT, Reassembly
 from scapy_mpa.receive.recovery import Recovery
 from scapy_mpa.receive.scan import FPDUReader
-from scapy_mpa.tcp.half import Direction, Half
+from scapy_mpa.tcp.half import Half
 from scapy_mpa.values.segment import Segment, checksum_is_wrong, detached, small_copy
 
 #: Octets from the beginning of Full Operation that are looked at before a dialect is believed.

@@ -24,10 +24,11 @@ from scapy.utils import EDecimal
 
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.setup import Setup
-from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.layers.mpa import fpdu_packet
 
 if TYPE_CHECKING:

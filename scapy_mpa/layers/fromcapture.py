@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scapy_mpa.craft.again import longest, steps_of
 from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.setup import Setup
-from scapy_mpa.craft.tcppacket import ROLES, Role
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.values.lifecycle import Lifecycle

@@ -18,6 +18,7 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.layers.fragments import PacketFragments
@@ -26,7 +27,6 @@ from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import FIN, RST, SYN, Segment
@@ -196,7 +196,7 @@ class MPASession(DefaultSession):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete."""
         frame = self._frame_of(mpa.halves[direction].key, found.time)
         octets = found.startup.encode()

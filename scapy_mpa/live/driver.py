@@ -21,9 +21,9 @@ from typing import NamedTuple, TypeAlias
 
 from scapy_mpa.craft.messages import Message
 from scapy_mpa.errors import FramingError, MPAError
-from scapy_mpa.framing.agreement import Endpoint as Role
 from scapy_mpa.framing.fpdu import decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.role import Role
 from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from scapy_mpa.live.events import Established, Event, Rejected, RequestReceived, StreamEnded, ULPDUReceived

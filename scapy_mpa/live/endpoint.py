@@ -33,10 +33,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from scapy_mpa.framing.agreement import Endpoint, Operation, no_matching_rtr
+from scapy_mpa.framing.agreement import Operation, no_matching_rtr
 from scapy_mpa.framing.deviations import Seen, operation_violations, rtr_type
 from scapy_mpa.framing.markers import Octets
 from scapy_mpa.framing.mulpdu import mulpdu
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import EnhancedData, StartupFrame
 from scapy_mpa.live.errors import LocalProtocolError, RemoteProtocolError
 from scapy_mpa.live.events import (
@@ -87,10 +88,10 @@ class MPAEndpoint:
         must_close: TCP is to be closed as soon as ``data_to_send()`` has been written.
     """
 
-    def __init__(self, role: Endpoint, settings: EndpointSettings | None = None) -> None:
+    def __init__(self, role: Role, settings: EndpointSettings | None = None) -> None:
         if role not in ("initiator", "responder"):
             raise LocalProtocolError(f"{role!r} is not a role: initiator or responder")
-        self.role: Endpoint = role
+        self.role: Role = role
         self.settings = settings if settings is not None else EndpointSettings()
         self._startup = InitiatorStartup(self.settings) if role == "initiator" else ResponderStartup(self.settings)
         self._incoming: IncomingHalf | None = None
@@ -110,7 +111,7 @@ class MPAEndpoint:
     # --- what it is ---
 
     @property
-    def peer(self) -> Endpoint:
+    def peer(self) -> Role:
         """The other role."""
         return "responder" if self.role == "initiator" else "initiator"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from scapy_mpa.framing.agreement import Endpoint, Operation, RtrType
+from scapy_mpa.framing.agreement import Operation, RtrType
 from scapy_mpa.framing.negotiation import Rejection
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import StartupFrame
 
 
@@ -85,7 +86,7 @@ class PeerDeviated:
     rule: str
     clause: str
     detail: str
-    by: Endpoint
+    by: Role
 
 
 @dataclass(frozen=True, slots=True)

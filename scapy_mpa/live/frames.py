@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scapy_mpa.framing.agreement import Endpoint
 from scapy_mpa.framing.deviations import Deviation, frame_remarks, frame_violations
 from scapy_mpa.framing.markers import Octets
 from scapy_mpa.framing.profiles import profile_of_revision
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import (
     KEY_LENGTH,
     REPLY_KEY,
@@ -63,7 +63,7 @@ class FrameReader:
     def __init__(self, kind: Kind, own: StartupFrame | None = None) -> None:
         self._kind: Kind = kind
         self._own = own
-        self._by: Endpoint = "initiator" if kind == "request" else "responder"
+        self._by: Role = "initiator" if kind == "request" else "responder"
         self._octets = bytearray()
         self._end = 0
         self.frame: StartupFrame | None = None

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from scapy_mpa.framing.agreement import Endpoint
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import LONGEST_FPDU, Octets, plain_length, remove_markers
+from scapy_mpa.framing.role import Role
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import Event, PeerDeviated, ULPDUReceived
 from scapy_mpa.receive.reassembly import Reassembly
@@ -42,10 +42,10 @@ class IncomingHalf:
         fpdus: how many were passed on.
     """
 
-    def __init__(self, layout: Layout, profile: str, by: Endpoint) -> None:
+    def __init__(self, layout: Layout, profile: str, by: Role) -> None:
         self._layout = layout
         self._profile = profile
-        self._by: Endpoint = by
+        self._by: Role = by
         self._scan = Scan(layout)
         self._held = bytearray()
         #: The offset at which the FPDU ends of which a part is held; 0 if its length is not known yet.

@@ -17,10 +17,10 @@ from scapy_mpa.craft import ulpdus
 from scapy_mpa.craft.conversation import RULES, Conversation
 from scapy_mpa.craft.messages import RAW, Carried, Message
 from scapy_mpa.craft.steps import VERBS, say
-from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.craft.turns import Pause, Say, Step, Streaming
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.requests import read_requests
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.rdmap import (
     AtomicCompleted,
@@ -36,7 +36,6 @@ from scapy_mpa.live.rdmap import (
 )
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
-from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from scapy_mpa.wireshark.found import FoundFPDU
@@ -243,7 +242,7 @@ class OneSide(NamedTuple):
 
 
 @contextmanager
-def said_again(capture: str, connection: int, direction: Direction) -> Iterator[OneSide]:
+def said_again(capture: str, connection: int, direction: Role) -> Iterator[OneSide]:
     """What a side of a capture said, to be read once.
 
     Raises CaptureError as :func:`scapy_mpa.analyze` does, MPAError if there is no such connection, or it said nothing.

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from scapy_mpa.errors import FramingError
-from scapy_mpa.framing.agreement import IETF_VERSION, RDMAC_VERSION, RNIC_KINDS, Endpoint, Operation, RnicKind, RtrType
+from scapy_mpa.framing.agreement import IETF_VERSION, RDMAC_VERSION, RNIC_KINDS, Operation, RnicKind, RtrType
 from scapy_mpa.framing.negotiation import Side
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, EnhancedData
 from scapy_mpa.live.errors import LocalProtocolError
 from scapy_mpa.live.wrong import Wrong
@@ -110,7 +111,7 @@ class EndpointSettings:
         """Whether it is an implementation of draft-ietf-rddp-mpa-01."""
         return self.profile == "rddp-01" or (self.rev == 0 and self.kind == "ietf")
 
-    def _revision_of(self, role: Endpoint) -> int:
+    def _revision_of(self, role: Role) -> int:
         if self.rev is not None:
             return self.rev
         revision = PROFILES[self.profile].revision if self.profile is not None else None
@@ -118,7 +119,7 @@ class EndpointSettings:
             return revision
         return _NEWEST_REVISION if role == "responder" or self.enhanced is not None else 1
 
-    def side(self, role: Endpoint) -> Side:
+    def side(self, role: Role) -> Side:
         """The same for ``framing.negotiation``."""
         return Side(
             kind=self.kind,

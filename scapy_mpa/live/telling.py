@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from scapy_mpa.errors import MPAError
-from scapy_mpa.framing.agreement import Endpoint as Role
 from scapy_mpa.framing.ddp import opcode_name
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.events import (
     Established,

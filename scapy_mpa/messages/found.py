@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from scapy_mpa.framing.role import Role
 from scapy_mpa.messages.assembly import ConnectionMessages
 from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
-from scapy_mpa.tcp.half import Direction
 
 Self = TypeVar("Self", bound="FoundMessages")
 
@@ -29,7 +29,7 @@ class FoundMessages(ABC):
     report: Report
     remark: str | None
     messages: dict[int, ConnectionMessages]
-    directions: Sequence[Direction]
+    directions: Sequence[Role]
     protocols: Sequence[str]
 
     @abstractmethod

@@ -16,12 +16,12 @@ from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.dialect import decode_spoken
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, decode_fpdu
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.wireshark.listener import Listener
@@ -171,7 +171,7 @@ class MessageListener(Listener):
         connection = self._connections.get(serial)
         if connection is None:
             connection = self._connections[serial] = _connection(serial, cast(CapturedConnection, operation.mpa))
-        half = connection.halves[DIRECTIONS.index(operation.direction)]
+        half = connection.halves[ROLES.index(operation.direction)]
         reading = self.readings[operation] = HalfReading(half, not operation.markers and operation.dialect is None)
         return reading
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.messages.assembly import (
     DEFAULT_HELD,
     Assembly,
@@ -21,7 +22,6 @@ from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import AnswerValues, MessageRow, MessageValues, row_of
 from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.receive.mpa import CapturedConnection
-from scapy_mpa.report.half import DIRECTIONS
 
 
 class OngoingMessages(MessageListener):
@@ -67,7 +67,7 @@ class OngoingMessages(MessageListener):
         values = MessageValues._make(row)
         serial, side = divmod(values.half, 2)
         payload = self._payload.take() if self._payload is not None else None
-        self._show(row_of(values, serial, DIRECTIONS[side], None, payload), self._connections[serial])
+        self._show(row_of(values, serial, ROLES[side], None, payload), self._connections[serial])
         return 0
 
     def answer(self, _number: int, _answer: AnswerValues) -> None:

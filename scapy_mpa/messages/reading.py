@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from scapy_mpa.capture.named import CaptureSource
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.hearing import HalfReading, MessageListener
@@ -20,8 +21,6 @@ from scapy_mpa.messages.times import FrameTimes
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.wireshark.spill import OctetStore, Sorted
@@ -184,7 +183,7 @@ class CapturedMessages(MessageReading, FoundMessages):
         payload: bool = False,
         held: int = DEFAULT_HELD,
         store: Callable[[], MessageStore] = MessageStore,
-        directions: Sequence[Direction] = DIRECTIONS,
+        directions: Sequence[Role] = ROLES,
         protocols: Sequence[str] = (),
         selection: Selection = EVERYTHING,
         assumptions: Assumptions = NOTHING,
@@ -215,13 +214,13 @@ class CapturedMessages(MessageReading, FoundMessages):
         shown = self.shown_numbers()
         for number, values, payload in self.in_order(self._numbers):
             side = values.half & 1
-            if number in shown and DIRECTIONS[side] in self.directions:
-                yield row_of(values, number, DIRECTIONS[side], self._errors.get(values.half), payload)
+            if number in shown and ROLES[side] in self.directions:
+                yield row_of(values, number, ROLES[side], self._errors.get(values.half), payload)
 
     def shown_halves(self) -> dict[int, int]:
         """The half connections that are yielded, and the number of their connection."""
         shown = self.shown_numbers()
-        sides = [DIRECTIONS.index(direction) for direction in self.directions]
+        sides = [ROLES.index(direction) for direction in self.directions]
         return {
             2 * serial + side: number for serial, number in self._numbers.items() if number in shown for side in sides
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
-from scapy_mpa.tcp.half import Direction
+from scapy_mpa.framing.role import Role
 
 #: No message: a ULPDU without a DDP header, or with an opcode that has no name.
 NO_MESSAGE = 15
@@ -98,7 +98,7 @@ class MessageRow(NamedTuple):
     """
 
     connection: int
-    direction: Direction
+    direction: Role
     message: str | None
     stag: int | None
     to: int | None
@@ -168,7 +168,7 @@ class MessageRow(NamedTuple):
 
 
 def row_of(
-    values: MessageValues, connection: int, direction: Direction, error_frame: int | None, payload: bytes | None
+    values: MessageValues, connection: int, direction: Role, error_frame: int | None, payload: bytes | None
 ) -> MessageRow:
     """What callers see of a message; ``error_frame`` is that of the half connection's first error."""
     answer = None

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.assembly import ConnectionMessages
 from scapy_mpa.messages.lines import ms
 from scapy_mpa.messages.links import UnderWay
 from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.messages.spread import Spread
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.words import plural
-from scapy_mpa.tcp.half import Direction
 
 _SECOND = 1_000_000_000
 #: Numbers of RDMA Reads under way that the text lists.
@@ -48,7 +47,7 @@ class ConnectionSummary(NamedTuple):
 
     connection: Connection
     messages: ConnectionMessages
-    kinds: dict[tuple[Direction, str | None], _Kind]
+    kinds: dict[tuple[Role, str | None], _Kind]
 
     def as_dict(self) -> dict[str, Any]:
         """The keys of the JSON lines."""
@@ -84,11 +83,11 @@ class ConnectionSummary(NamedTuple):
             ],
             "reads_under_way": {
                 direction: _under_way_as_dict(half.requests.under_way, self._peer_ird(direction))
-                for direction, half in zip(DIRECTIONS, self.messages.halves, strict=True)
+                for direction, half in zip(ROLES, self.messages.halves, strict=True)
             },
         }
 
-    def _peer_ird(self, direction: Direction) -> int | None:
+    def _peer_ird(self, direction: Role) -> int | None:
         depths = self.connection.depths
         if depths is None:
             return None
@@ -117,11 +116,11 @@ class ConnectionSummary(NamedTuple):
         if self.messages.calls:
             yield f"  {plural(self.messages.calls, 'call')}, {self.messages.replies} answered"
             yield f"; ms to the reply: {_spread_words(self.messages.latencies)}\n" if self.messages.replies else "\n"
-        for direction, half in zip(DIRECTIONS, self.messages.halves, strict=True):
+        for direction, half in zip(ROLES, self.messages.halves, strict=True):
             if half.requests.under_way.most:
                 yield from self._reads(direction, half.requests.under_way)
 
-    def _reads(self, direction: Direction, under_way: UnderWay) -> Iterator[str]:
+    def _reads(self, direction: Role, under_way: UnderWay) -> Iterator[str]:
         peer = "responder" if direction == "initiator" else "initiator"
         of = "" if under_way.limit is None else f" of {under_way.limit} (its ORD)"
         ird = self._peer_ird(direction)
@@ -150,7 +149,7 @@ def summaries(
     return [*found.values()]
 
 
-def _order(item: tuple[tuple[Direction, str | None], _Kind]) -> tuple[bool, str]:
+def _order(item: tuple[tuple[Role, str | None], _Kind]) -> tuple[bool, str]:
     (direction, message), _ = item
     return direction != "initiator", message or ""
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import unwrap
 from scapy_mpa.plot.view import Subject
 from scapy_mpa.report.items import Item
 from scapy_mpa.report.show import NumberedFPDU, fpdu_item, startup_item, startup_of
 from scapy_mpa.report.why import Neighbour, fpdu_name
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 
 #: FPDUs before the one that a finding is about, and as many behind it.
@@ -47,7 +47,7 @@ def around_findings(subject: Subject, findings: list[Finding]) -> list[Around]:
     """
     connection = subject.connection
     numbers = {index: _place(subject, found) for index, found in enumerate(findings[:MOST_AROUND])}
-    wanted: dict[Direction, set[int]] = {direction: set() for direction in subject.directions}
+    wanted: dict[Role, set[int]] = {direction: set() for direction in subject.directions}
     for place in numbers.values():
         if place is not None:
             direction, number = place
@@ -74,11 +74,11 @@ def around_findings(subject: Subject, findings: list[Finding]) -> list[Around]:
     return found
 
 
-def _place(subject: Subject, finding: Finding) -> tuple[Direction, int] | None:
+def _place(subject: Subject, finding: Finding) -> tuple[Role, int] | None:
     """The FPDU that a finding is about, or the next one: who sent it, and its number. None if it is about none."""
     import numpy as np
 
-    direction: Direction = "initiator" if finding.direction == "initiator" else "responder"
+    direction: Role = "initiator" if finding.direction == "initiator" else "responder"
     half = subject.connection.half(direction)
     if finding.direction not in subject.directions or half.seq_start is None or not len(half.fpdus):
         return None
@@ -93,7 +93,7 @@ def _place(subject: Subject, finding: Finding) -> tuple[Direction, int] | None:
     return direction, max(0, number)
 
 
-def _places(subject: Subject, records: dict[Direction, dict[int, FPDURecord]]) -> Iterator[NumberedFPDU]:
+def _places(subject: Subject, records: dict[Role, dict[int, FPDURecord]]) -> Iterator[NumberedFPDU]:
     for direction, some in records.items():
         starts = subject.whole(direction).fpdus.start if some else ()
         for number, record in some.items():

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.page.svg import svg_of
 from scapy_mpa.page.worst import Glimpse, glimpses, worst_first
 from scapy_mpa.plot.kinds import draw_subject
@@ -17,13 +18,11 @@ from scapy_mpa.plot.reads import Asked, requests_of
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.buffers import WAY_WORDS, WAYS
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import tracks
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import GROUPS, SEVERITIES, Rule
-from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +54,7 @@ class BrokenRule(NamedTuple):
 class HeldRow(NamedTuple):
     """What a receiver of a half connection had to hold, by one way of finding FPDUs."""
 
-    direction: Direction
+    direction: Role
     way: str
     peak: int
     frame: int | None
@@ -95,14 +94,13 @@ class Drawing:
         remarks: why something is not drawn.
     """
 
-    def __init__(self, report: Report, directions: Sequence[Direction]) -> None:
+    def __init__(self, report: Report, directions: Sequence[Role]) -> None:
         self.order = worst_first(report.connections)
         self.drawn = self.order[:MOST_DRAWN]
         self.remarks: list[str] = []
         read = tracks(self.drawn, acks=True) if self.drawn else {}
         self.subjects = {
-            one.number: Subject(one, directions, {side: read[one.number, side] for side in DIRECTIONS})
-            for one in self.drawn
+            one.number: Subject(one, directions, {side: read[one.number, side] for side in ROLES}) for one in self.drawn
         }
         self._asked: Asked | None = None
         self._number = 0
@@ -172,7 +170,7 @@ class Drawing:
 def happened(connection: Connection, held: Sequence[HeldRow]) -> list[str]:
     """What happened in a connection beside its end, a sentence for each sender; none if all came in order."""
     said = []
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         peaks = {row.way: row.peak for row in held if row.direction == direction}
         half = connection.half(direction)
         counts, parts = half.counts, []

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES, Severity
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.lifecycle import ENDINGS
 
 #: Segments of a half connection on either side of what a stretch is about; a half with no more than both is whole.
@@ -20,7 +20,7 @@ _AROUND = 24
 class Glimpse(NamedTuple):
     """A stretch of a connection that is drawn closely: of whom, which frames, and why these."""
 
-    directions: tuple[Direction, ...]
+    directions: tuple[Role, ...]
     window: Stretch
     why: str
 
@@ -66,18 +66,18 @@ def glimpses(subject: Subject) -> Iterator[Glimpse]:
         yield _at(subject, direction, subject.track(direction).frames[0], "how it begins")
 
 
-def _first_finding(connection: Connection, directions: Iterable[Direction]) -> Finding | None:
+def _first_finding(connection: Connection, directions: Iterable[Role]) -> Finding | None:
     """The gravest finding that has a place in one of the streams."""
     kept = {*directions}
     return next((found for found in connection.findings if found.direction in kept), None)
 
 
 def _around(subject: Subject, found: Finding) -> Glimpse:
-    direction: Direction = "initiator" if found.direction == "initiator" else "responder"
+    direction: Role = "initiator" if found.direction == "initiator" else "responder"
     return _at(subject, direction, found.frame, f"around {found.severity} {found.rule.id}, frame {found.frame}")
 
 
-def _at(subject: Subject, direction: Direction, frame: int, why: str) -> Glimpse:
+def _at(subject: Subject, direction: Role, frame: int, why: str) -> Glimpse:
     frames = subject.track(direction).frames
     if len(frames) <= 2 * _AROUND:
         return Glimpse((direction,), Stretch(), why)

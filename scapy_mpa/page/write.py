@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scapy_mpa import __version__
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.page.around import Around, AroundFPDU, around_findings
 from scapy_mpa.page.contents import (
     MOST_LISTED,
@@ -28,7 +29,6 @@ from scapy_mpa.page.worst import gravest
 from scapy_mpa.plot.look import DARK, LIGHT
 from scapy_mpa.report.connection import Connection, connection_line
 from scapy_mpa.report.fields import KINDS
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.hexdump import dump_rows, heading
 from scapy_mpa.report.items import Item
 from scapy_mpa.report.lifecycle import lifecycle_line
@@ -38,7 +38,6 @@ from scapy_mpa.report.show import startup_item, startup_of
 from scapy_mpa.report.text import ENDED_WORDS, ended_words
 from scapy_mpa.report.words import plural
 from scapy_mpa.system.names import printable
-from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -103,7 +102,7 @@ def page_of(
     words: Sequence[str],
     told: Sequence[str] = (),
     left_out: Sequence[str] = (),
-    directions: Sequence[Direction] = DIRECTIONS,
+    directions: Sequence[Role] = ROLES,
     most_octets: int = MOST_OCTETS,
 ) -> str:
     """The page of a report, which must hold FPDUs; the captures are read again.
@@ -126,7 +125,7 @@ def page_of(
 class _Page:
     """A page while it is made."""
 
-    def __init__(self, report: Report, commands: Commands, directions: Sequence[Direction], most_octets: int) -> None:
+    def __init__(self, report: Report, commands: Commands, directions: Sequence[Role], most_octets: int) -> None:
         self._report = report
         self._commands = commands
         self._directions = directions
@@ -263,7 +262,7 @@ class _Page:
 
     def _startups(self, connection: Connection) -> Iterator[_Octets]:
         """The octets of the startup frames."""
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             if startup_of(connection, direction) is not None:
                 try:
                     item = startup_item(connection, direction)

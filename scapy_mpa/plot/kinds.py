@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.plot.held import held
 from scapy_mpa.plot.lanes import AXES, lanes
 from scapy_mpa.plot.look import DARK, LIGHT, Look, check_matplotlib, settings
@@ -15,7 +16,6 @@ from scapy_mpa.plot.sizes import sizes
 from scapy_mpa.plot.throughput import throughput
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.tcp.half import Direction
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ KINDS = ("lanes", *_DRAWN)
 def draw(
     connection: Connection,
     kind: str,
-    directions: Sequence[Direction],
+    directions: Sequence[Role],
     frames: tuple[int, int | None] | None,
     times: tuple[int | None, int | None],
     axis: str,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.store import REQUEST_OPCODES, RequestStore
 from scapy_mpa.plot.look import (
@@ -23,9 +24,8 @@ from scapy_mpa.plot.thin import COLUMNS, grid
 from scapy_mpa.plot.view import Stretch, Subject
 from scapy_mpa.report.analysis import Selection
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS, FPDURecords
+from scapy_mpa.report.half import FPDURecords
 from scapy_mpa.report.words import plural
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.segment import addresses_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RequestTimes(NamedTuple):
 
 
 #: By number of the connection and who asks.
-Asked: TypeAlias = "dict[tuple[int, Direction], RequestTimes]"
+Asked: TypeAlias = "dict[tuple[int, Role], RequestTimes]"
 
 
 def reads(subject: Subject, window: Stretch, look: Look, asked: Asked | None = None) -> Figure:
@@ -78,7 +78,7 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
     found: Asked = {
         (connection.number, direction): RequestTimes(array("Q"), array("q"), array("q"))
         for connection in connections
-        for direction in DIRECTIONS
+        for direction in ROLES
     }
     asking = [one for one in connections if any(map(_asks, (one.initiator.fpdus, one.responder.fpdus)))]
     if not asking:
@@ -101,7 +101,7 @@ def requests_of(connections: Sequence[Connection]) -> Asked:
         for half, *values in zip(store.halves, store.frames, store.asked, store.answered, strict=True):
             number = numbers.get(shown[half]) if half in shown else None
             if number is not None:
-                for column, value in zip(found[number, DIRECTIONS[half & 1]], values, strict=True):
+                for column, value in zip(found[number, ROLES[half & 1]], values, strict=True):
                     column.append(value)
     return found
 
@@ -123,7 +123,7 @@ def _asks(fpdus: FPDURecords) -> bool:
 
 def _draw(
     connection: Connection,
-    direction: Direction,
+    direction: Role,
     requests: RequestTimes,
     axes: Sequence[Axes],
     look: Look,
@@ -187,7 +187,7 @@ def _draw(
         number_axis(ax.yaxis, whole=ax is upper)
 
 
-def _draw_limits(connection: Connection, direction: Direction, ax: Axes, most: float, keys: list[Key]) -> None:
+def _draw_limits(connection: Connection, direction: Role, ax: Axes, most: float, keys: list[Key]) -> None:
     """The ORD of who asks and the IRD of the peer, as they were agreed on (RFC 6581 §9)."""
     depths = connection.depths
     if depths is None:

@@ -12,11 +12,10 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.report.buffers import AtOnce, BufferCount, HalfBuffers, Leaving, half_buffers, turns
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.track import HalfTrack, tracks
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import LOCATED_BY, FPDURecord
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class DrawnAcks(NamedTuple):
 class HalfView(NamedTuple):
     """A half connection as it is drawn. ``records`` are its FPDUs, none if there are too many."""
 
-    direction: Direction
+    direction: Role
     markers: bool
     segments: DrawnSegments
     fpdus: DrawnFPDUs
@@ -136,30 +135,30 @@ class Subject:
     """
 
     def __init__(
-        self, connection: Connection, directions: Sequence[Direction], read: dict[Direction, HalfTrack] | None = None
+        self, connection: Connection, directions: Sequence[Role], read: dict[Role, HalfTrack] | None = None
     ) -> None:
         self.connection = connection
         self.directions = tuple(directions)
         self._tracks = read
         self._has_acks = self._wants_all = read is not None
-        self._whole: dict[Direction, WholeHalf] = {}
-        self._buffers: dict[Direction, HalfBuffers] = {}
+        self._whole: dict[Role, WholeHalf] = {}
+        self._buffers: dict[Role, HalfBuffers] = {}
 
-    def only(self, directions: Sequence[Direction]) -> Subject:
+    def only(self, directions: Sequence[Role]) -> Subject:
         """The same in some directions."""
         other = copy(self)
         other.directions = tuple(directions)
         return other
 
-    def track(self, direction: Direction, *, acks: bool = False) -> HalfTrack:
+    def track(self, direction: Role, *, acks: bool = False) -> HalfTrack:
         """The segments of a half connection, with acknowledgements if asked for."""
         if self._tracks is None or (acks and not self._has_acks):
             self._has_acks = acks
             read = tracks([self.connection], acks=acks)
-            self._tracks = {side: read[self.connection.number, side] for side in DIRECTIONS}
+            self._tracks = {side: read[self.connection.number, side] for side in ROLES}
         return self._tracks[direction]
 
-    def buffers(self, direction: Direction) -> HalfBuffers:
+    def buffers(self, direction: Role) -> HalfBuffers:
         """What a receiver of a half connection had to hold."""
         if self._wants_all:
             self.whole(direction)
@@ -167,7 +166,7 @@ class Subject:
             self._buffers[direction] = half_buffers(self.connection, direction, self.track(direction))
         return self._buffers[direction]
 
-    def whole(self, direction: Direction) -> WholeHalf:
+    def whole(self, direction: Role) -> WholeHalf:
         """All of a half connection."""
         if direction not in self._whole:
             track, there = self.track(direction), turns(self.connection, direction)
@@ -185,7 +184,7 @@ class Subject:
         views = [self._view(direction, window, acks) for direction in self.directions]
         return [view for view in views if len(view.fpdus.start) or len(view.segments.start)]
 
-    def _view(self, direction: Direction, window: Stretch, acks: bool) -> HalfView:
+    def _view(self, direction: Role, window: Stretch, acks: bool) -> HalfView:
         import numpy as np
 
         track, half = self.track(direction, acks=acks), self.connection.half(direction)
@@ -212,9 +211,7 @@ def _counted(there: Iterable[Leaving | AtOnce], count: BufferCount) -> Iterator[
         yield turn
 
 
-def _whole(
-    connection: Connection, direction: Direction, track: HalfTrack, there: Iterable[Leaving | AtOnce]
-) -> WholeHalf:
+def _whole(connection: Connection, direction: Role, track: HalfTrack, there: Iterable[Leaving | AtOnce]) -> WholeHalf:
     """All of a half connection, FPDU by FPDU, or frame by frame where that brought, placed and delivered several."""
     import numpy as np
 

@@ -22,10 +22,10 @@ from scapy_mpa.catalogue.table import named
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.setup import Setup
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
-from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.dialect import Dialect, DialectWriter
 from scapy_mpa.framing.markers import Origin
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
 from scapy_mpa.live.script import Item, speech, step_items
@@ -92,7 +92,7 @@ class Breaking:
             elif isinstance(step, tuple):
                 items += [Message(RAW, step[1])] if step[0] == self.case.by else []
             else:
-                text = step.format(by=self.case.by, peer=other(self.case.by))
+                text = step.format(by=self.case.by, peer=peer_of(self.case.by))
                 if text.split()[0] == self.case.by:
                     items += step_items(text, self.case.by, conversation)
         return items

@@ -16,8 +16,9 @@ from scapy_mpa.catalogue.packet import recut
 from scapy_mpa.catalogue.peer import ACCEPT
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.craft.impairments import Pipeline, impairment
-from scapy_mpa.craft.tcppacket import Role, TcpPacket
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.ulpdus import rdma_write, send
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.startup import NOT_NEGOTIATED, STARTUP_HEADER_LENGTH
 from scapy_mpa.probe.aim import NAMED
 from scapy_mpa.probe.case import CONFORMANT, ProbeCase

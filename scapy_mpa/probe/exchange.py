@@ -11,8 +11,8 @@ from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.craft.setup import ConversationError, Setup
 from scapy_mpa.craft.talk import Side
-from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.errors import FramingError, MPAError
+from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame, decode_startup_frame
 from scapy_mpa.live.recording import RecordedConnection
 from scapy_mpa.probe.aim import Live, aim, learned, name_our_buffer
@@ -331,7 +331,7 @@ class CaseExchange:
                 continue
             self._watcher.take(octets, self._seconds)
             if self._recorded is not None:
-                frame = self._recorded.data(_client(other(self._by)), octets, time.time())
+                frame = self._recorded.data(_client(peer_of(self._by)), octets, time.time())
                 self.seen.frames.append(frame)
         return True
 
@@ -351,7 +351,7 @@ class CaseExchange:
             seen.end_after = self._seconds
             if seen.end == "fin":
                 self._watcher.end("FIN")
-            self._record_end(other(self._by), seen.end)
+            self._record_end(peer_of(self._by), seen.end)
 
     def _record_end(self, by: Role, how: str) -> None:
         if self._recorded is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
-from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.probe.case import BINDING
 from scapy_mpa.probe.judge import ProbeJudgement
 from scapy_mpa.rules.table import GROUPS

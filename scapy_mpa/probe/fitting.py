@@ -14,10 +14,10 @@ from scapy_mpa.catalogue.case import Case
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.craft.setup import Setup
-from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.craft.ulpdus import READ_REQUEST
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import opcode_of
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, EnhancedData, StartupFrame
 
 _PLAIN = "rfc5044"
@@ -65,7 +65,7 @@ def _changes_frame(case: Case) -> bool:
 def fit(plan: Plan, frame: StartupFrame) -> None:
     """Change a plan for the startup frame that the peer has sent; raises Unsupported."""
     asked = Setup(**plan.setup)
-    peer = other(plan.by)
+    peer = peer_of(plan.by)
     side, theirs = ROLES.index(plan.by), ROLES.index(peer)
     _check(plan, asked, frame, peer)
     setup = plan.setup

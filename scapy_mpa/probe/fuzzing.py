@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from scapy_mpa.craft.talk import Side
-from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.errors import FramingError, MPAError
 from scapy_mpa.framing.ddp import opcode_of
+from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import decode_startup_frame
 from scapy_mpa.fuzz.case import Done, make
 from scapy_mpa.fuzz.draft import Agreed
@@ -113,7 +113,7 @@ class WireFuzzer:
         self._fuzzer = fuzzer
         self._terms = terms
         self._health = ProbeRun(target, RunSettings(terms, recovery=recovery))
-        self._by: Role = other(target.role)
+        self._by: Role = peer_of(target.role)
         self._answers: set[Answer] = set()
 
     def begin(self) -> str:
@@ -308,7 +308,7 @@ class _Talk:
                 return
             if octets:
                 self._watcher.take(octets, self._seconds)
-                self._recorded.data(self._side(other(self._by)), octets, time.time())
+                self._recorded.data(self._side(peer_of(self._by)), octets, time.time())
             elif octets is not None:
                 self._end("fin")
 
@@ -321,4 +321,4 @@ class _Talk:
         if seen.end is None:
             seen.end = "rst" if how == "rst" else "fin"
             seen.end_after = self._seconds
-            self._recorded.close(self._side(other(self._by)), seen.end, time.time())
+            self._recorded.close(self._side(peer_of(self._by)), seen.end, time.time())

@@ -19,7 +19,8 @@ from typing import Literal, TypeAlias
 
 from scapy_mpa.craft.packets import ACK, FIN, PSH, RST, SYN, FrameMaker
 from scapy_mpa.craft.talk import TIMESTAMPS, WINDOW, WINDOW_SHIFT
-from scapy_mpa.craft.tcppacket import Role, SentHalf, TcpPacket, other
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
+from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff, unwrap
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of, window_of
 from scapy_mpa.values.segment import Segment
@@ -72,7 +73,7 @@ class OwnTCP:
     def __init__(self, role: Role, frames: FrameMaker, isn: int, *, mtu: int = 1500, timestamps: bool = True) -> None:
         self.state: State = "closed"
         self.half = SentHalf(0, role, frames, isn & SEQ_MASK)
-        self.half.peer = SentHalf(0, other(role), frames, 0)
+        self.half.peer = SentHalf(0, peer_of(role), frames, 0)
         self.half.peer.peer = self.half
         self.out: list[TcpPacket] = []
         self.incoming = bytearray()

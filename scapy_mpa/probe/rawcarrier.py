@@ -18,7 +18,8 @@ from scapy_mpa.capture.packet import segment_in
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet
 from scapy_mpa.craft.talk import Side
-from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.live.recording import RecordedConnection, Recording
 from scapy_mpa.probe.carrier import NotReached

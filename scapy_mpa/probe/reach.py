@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.catalogue.case import Case
 from scapy_mpa.craft.packets import FIN, RST, SYN
-from scapy_mpa.craft.tcppacket import Role, TcpPacket, other
+from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.probe.script import Send, script_of
 
 Carriage: TypeAlias = Literal["tcp", "raw", "capture"]
@@ -49,7 +50,7 @@ class Reach(NamedTuple):
 
 def reach_of(case: Case) -> Reach:
     """What a case takes."""
-    role = other(case.by)
+    role = peer_of(case.by)
     changes = [change.text for change in case.changes]
     if case.options:
         return Reach(role, "capture", "it is about an option of the analysis")

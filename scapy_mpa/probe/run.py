@@ -13,10 +13,10 @@ from scapy_mpa.catalogue.frame import answers, says
 from scapy_mpa.catalogue.peer import ACCEPT
 from scapy_mpa.catalogue.plan import Plan
 from scapy_mpa.craft.setup import Setup
-from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, SEND_INVALIDATE, SEND_SE_INVALIDATE, TERMINATE
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.ddp import is_tagged, opcode_of
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import ULPDUReceived
@@ -46,7 +46,7 @@ _DEADLY = 2
 
 def clean_case(role_of_peer: Role, *, speaks: bool) -> ProbeCase:
     """A clean connection: startup, and an RDMA Write of nothing if it ``speaks``."""
-    by = other(role_of_peer)
+    by = peer_of(role_of_peer)
     steps = ("initiator write '' stag=0",) if by == "initiator" else ("initiator send", _WRITE_OF_NOTHING)
     changes = (says(*steps) if speaks else says("start"), answers(None))
     case = Case("clean-connection", "A clean connection", "plain", changes, (), ACCEPT, by=by)

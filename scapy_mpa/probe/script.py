@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from scapy_mpa.craft.packets import FIN, RST, SYN
-from scapy_mpa.craft.tcppacket import Role, TcpPacket
+from scapy_mpa.craft.tcppacket import TcpPacket
+from scapy_mpa.framing.role import Role
 
 
 class Send(NamedTuple):

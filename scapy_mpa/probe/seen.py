@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
-from scapy_mpa.craft.tcppacket import Role, other
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.ddp import TaggedHeader, Terminate, decode_ddp, decode_terminate
 from scapy_mpa.framing.markers import Octets
+from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import ULPDUReceived
@@ -152,7 +152,7 @@ class Watcher:
         else:
             operation = unnegotiated()
             layout = Layout(True, True, operation.profile.fpduptr_origin)
-            self._incoming = IncomingHalf(layout, operation.profile.name, other(by))
+            self._incoming = IncomingHalf(layout, operation.profile.name, peer_of(by))
 
     def take(self, octets: bytes, seconds: float) -> None:
         """Octets that came so many seconds after the connection stood."""
@@ -211,4 +211,4 @@ class Watcher:
         operation = agreed(request, reply)
         markers = operation.markers_from_responder if self._by == "initiator" else operation.markers_from_initiator
         layout = Layout(bool(markers), bool(operation.crc), operation.profile.fpduptr_origin)
-        return IncomingHalf(layout, operation.profile.name, other(self._by))
+        return IncomingHalf(layout, operation.profile.name, peer_of(self._by))

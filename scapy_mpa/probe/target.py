@@ -11,8 +11,8 @@ from subprocess import DEVNULL
 from tempfile import TemporaryFile
 from typing import IO, Protocol
 
-from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.probe.carrier import Acceptor, Carrier, NotReached
 from scapy_mpa.probe.case import ProbeCase
 from scapy_mpa.system.names import printable

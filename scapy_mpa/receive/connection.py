@@ -11,6 +11,8 @@ from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.role import ROLES as DIRECTIONS
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import KEY_LENGTH, REQUEST_KEY
 from scapy_mpa.infer.deviating import DeviatingChain
@@ -37,7 +39,7 @@ from scapy_mpa.receive.scan import Layout
 from scapy_mpa.receive.startup import ExpectedReply, StartupPhase
 from scapy_mpa.receive.waiting import Waiting
 from scapy_mpa.tcp.acceptance import Acceptance, Range, why_left_out
-from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.tcp.handshake import Handshake
 from scapy_mpa.tcp.intake import Intake
 from scapy_mpa.values.segment import PATH_MTU, RST, STREAM_KEYS, SYN, Segment, bare, endpoints

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import SIW_GSO, StartupFrame
 from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receive.located import NEVER
 from scapy_mpa.receive.operation import FullOperation, PlacedObserver
 from scapy_mpa.rules.findings import Findings
-from scapy_mpa.tcp.half import Direction, Half
+from scapy_mpa.tcp.half import Half
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.segment import endpoints

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.framing.dialect import Dialect
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.infer.deviating import DeviatingChain
 from scapy_mpa.infer.suspicion import Inquiry, SuspectedConnection, Suspicion
 from scapy_mpa.receive.anyorder import AnyOrder, FirstFPDU
@@ -25,7 +26,7 @@ from scapy_mpa.receive.settlement import Counts, Settlement
 from scapy_mpa.receive.waiting import Waiting
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.tcp.acceptance import Range
-from scapy_mpa.tcp.half import Direction, Half, Moment
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.records import FPDULog, FPDURow
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.watch.conflicts import is_repeat

@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS, FPDURun
+from scapy_mpa.report.half import FPDURun
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import HalfTrack, tracks
 from scapy_mpa.report.words import plural
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 
 #: How a receiver finds FPDUs.
@@ -58,7 +58,7 @@ class AtOnce(NamedTuple):
     run: FPDURun
 
 
-def turns(connection: Connection, direction: Direction) -> Iterator[Leaving | AtOnce]:
+def turns(connection: Connection, direction: Role) -> Iterator[Leaving | AtOnce]:
     """Yield the FPDUs of a half connection, in the order of the stream."""
     half, clock = connection.half(direction), _Clock(connection)
     offset, seq = 0, half.seq_start or 0
@@ -175,7 +175,7 @@ class HalfBuffers(NamedTuple):
         }
 
 
-def half_buffers(connection: Connection, direction: Direction, track: HalfTrack) -> HalfBuffers:
+def half_buffers(connection: Connection, direction: Role, track: HalfTrack) -> HalfBuffers:
     """What a receiver of a half connection had to hold. The report must hold FPDUs."""
     count = BufferCount(track)
     for turn in turns(connection, direction):
@@ -241,9 +241,7 @@ def _held(track: HalfTrack, series: Sequence[int]) -> Held:
     return Held(peak, peak_frame, weighted, total)
 
 
-def buffers_of(
-    report: Report, directions: Sequence[Direction] = DIRECTIONS
-) -> dict[tuple[int, Direction], HalfBuffers]:
+def buffers_of(report: Report, directions: Sequence[Role] = ROLES) -> dict[tuple[int, Role], HalfBuffers]:
     """What receivers had to hold, by connection and direction; half connections without FPDUs are left out.
 
     The report must hold FPDUs; the captures are read once more. Raises :class:`~scapy_mpa.errors.CaptureError` if that
@@ -262,12 +260,12 @@ def buffers_of(
     return found
 
 
-def add_buffers(values: dict[str, Any], found: dict[tuple[int, Direction], HalfBuffers]) -> dict[str, Any]:
+def add_buffers(values: dict[str, Any], found: dict[tuple[int, Role], HalfBuffers]) -> dict[str, Any]:
     """The JSON of a report, its connections one by one, with ``buffers`` in each half, null in one without FPDUs."""
     return {**values, "connections": (_with_buffers(one, found) for one in values["connections"])}
 
 
-def _with_buffers(connection: dict[str, Any], found: dict[tuple[int, Direction], HalfBuffers]) -> dict[str, Any]:
+def _with_buffers(connection: dict[str, Any], found: dict[tuple[int, Role], HalfBuffers]) -> dict[str, Any]:
     for direction, half in connection["halves"].items():
         one = found.get((connection["connection"], direction))
         half["buffers"] = one.as_dict() if one is not None else None
@@ -275,7 +273,7 @@ def _with_buffers(connection: dict[str, Any], found: dict[tuple[int, Direction],
 
 
 def buffer_lines(
-    connection: Connection, found: dict[tuple[int, Direction], HalfBuffers], directions: Sequence[Direction]
+    connection: Connection, found: dict[tuple[int, Role], HalfBuffers], directions: Sequence[Role]
 ) -> Iterator[str]:
     """Yield what a receiver of the connection had to hold, for people."""
     for direction in directions:

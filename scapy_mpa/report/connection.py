@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection, inferred_as_dict
+from scapy_mpa.report.half import HalfConnection, inferred_as_dict
 from scapy_mpa.report.lifecycle import lifecycle_as_dict
 from scapy_mpa.report.upper import stated_limits, upper_as_dict, upper_layer
 from scapy_mpa.report.verdict import verdict
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import RULES
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
 from scapy_mpa.values.startup import startup_fields
@@ -83,7 +83,7 @@ class Connection:
         return f"<{connection_line(self)}>"
 
     def _inference(self) -> dict[str, Any] | None:
-        halves: dict[str, Any] = {direction: inferred_as_dict(self.half(direction)) for direction in DIRECTIONS}
+        halves: dict[str, Any] = {direction: inferred_as_dict(self.half(direction)) for direction in ROLES}
         return halves if any(halves.values()) else None
 
     @property
@@ -157,7 +157,7 @@ class Connection:
         where = rule.clause_in(self.profile.name)
         return {"id": found.id, "by": found.by, "clause": where, "code": rule.code, "text": found.text}
 
-    def half(self, direction: Direction) -> HalfConnection:
+    def half(self, direction: Role) -> HalfConnection:
         """The half connection that ``direction`` sent."""
         return self.initiator if direction == "initiator" else self.responder
 
@@ -165,7 +165,7 @@ class Connection:
         self,
         kind: str = "lanes",
         *,
-        directions: Sequence[Direction] = DIRECTIONS,
+        directions: Sequence[Role] = ROLES,
         frames: tuple[int, int | None] | None = None,
         since: int | None = None,
         until: int | None = None,
@@ -191,7 +191,7 @@ class Connection:
         figure: Figure = draw(self, kind, directions, frames, (since, until), axis, dark)
         return figure
 
-    def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
+    def as_dict(self, directions: Sequence[Role] = ROLES) -> dict[str, Any]:
         """The connection with the keys of the report's JSON, with these half connections."""
         return {
             "connection": self.number,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from scapy_mpa.capture.extract import ConnectionFrames
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames
 
@@ -18,13 +18,13 @@ def extent(report: Report, connection: Connection, conversation: ConnectionFrame
     before it; it ends before the next one begins, or with its last FPDU if that comes later. The report must hold
     FPDUs.
     """
-    key = {connection.half(direction).key for direction in DIRECTIONS}
+    key = {connection.half(direction).key for direction in ROLES}
     same = [other for other in report.connections if other.initiator.key in key]
     place = next(number for number, other in enumerate(same) if other is connection)
     first = _begin(same, place, conversation)
     if place + 1 == len(same):
         return first, None
-    brought = (max(record.frames) for direction in DIRECTIONS for record in connection.half(direction).fpdus)
+    brought = (max(record.frames) for direction in ROLES for record in connection.half(direction).fpdus)
     return first, max(_begin(same, place + 1, conversation) - 1, max(brought, default=0))
 
 
@@ -37,7 +37,7 @@ def _begin(same: list[Connection], place: int, conversation: ConnectionFrames) -
 
 def _first_known(connection: Connection) -> int:
     """The first frame that is known to be of a connection."""
-    frames = {frame for direction in DIRECTIONS for frame in startup_frames(connection, direction)}
-    for direction in DIRECTIONS:
+    frames = {frame for direction in ROLES for frame in startup_frames(connection, direction)}
+    for direction in ROLES:
         frames.update(record.frames[0] for record in islice(connection.half(direction).fpdus, 1))
     return min(frames, default=1)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.items import Frame, Item, ItemPart, Shown
 from scapy_mpa.report.labels import StreamReading, fpdu_fields, unknown_fields
 from scapy_mpa.report.model import Report
@@ -25,7 +26,6 @@ from scapy_mpa.report.show import (
 )
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name
 from scapy_mpa.report.words import plural
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import (
     SYN,
@@ -98,12 +98,12 @@ def _distance(record: FPDURecord, frame: int) -> int:
 # --- frames ---
 
 
-def _half_of(report: Report, seg: Segment) -> tuple[Connection, Direction] | None:
+def _half_of(report: Report, seg: Segment) -> tuple[Connection, Role] | None:
     """The half connection of a segment: of several on the same addresses and ports the one of its time."""
     there = [
         (connection, direction)
         for connection in report.connections
-        for direction in DIRECTIONS
+        for direction in ROLES
         if connection.half(direction).key == seg.key
     ]
     begun = [found for found in there if _first_frame(found[0]) <= seg.frame]
@@ -136,7 +136,7 @@ def _in_frame(item: Item, seg: Segment) -> Item:
 
 
 def _unlocated(
-    connection: Connection, direction: Direction, seg: Segment, items: list[Item], before: NumberedFPDU | None
+    connection: Connection, direction: Role, seg: Segment, items: list[Item], before: NumberedFPDU | None
 ) -> Iterator[Item]:
     """What of a segment belongs to no FPDU and no startup frame that was located."""
     begin, size = seg.seq + bool(seg.flags & SYN), seg.end - seg.start
@@ -152,7 +152,7 @@ def _unlocated(
 
 def _octets(
     connection: Connection,
-    direction: Direction,
+    direction: Role,
     seg: Segment,
     seq: int,
     octets: bytes,

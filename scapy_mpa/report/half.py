@@ -7,14 +7,12 @@ from typing import Any, overload
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
+from scapy_mpa.framing.role import Role
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of
 from scapy_mpa.watch.fpdus import FirstSend
-
-DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 
 #: The counts of a half connection in the report's JSON, in its order.
 COUNT_KEYS = (
@@ -88,7 +86,7 @@ class FPDURecords(Sequence[FPDURecord]):
         log: FPDULog | None,
         count: int,
         connection: int,
-        direction: Direction,
+        direction: Role,
         context: HalfContext | None = None,
         deviation: str | None = None,
     ) -> None:
@@ -98,7 +96,7 @@ class FPDURecords(Sequence[FPDURecord]):
         self.log = log
         self._count = count if log is not None else 0
         self.connection = connection
-        self.direction: Direction = direction
+        self.direction: Role = direction
         self._records: list[FPDURecord] | None = None
 
     def take_number(self, number: int, index: FrameIndex) -> None:
@@ -174,7 +172,7 @@ class HalfConnection:
     counted, ``fpdus`` its FPDUs (empty if the analysis kept none).
     """
 
-    def __init__(self, mpa: CapturedConnection, direction: Direction, index: FrameIndex) -> None:
+    def __init__(self, mpa: CapturedConnection, direction: Role, index: FrameIndex) -> None:
         operation = mpa.operations.get(direction)
         self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
         #: What its segments have for a key: addresses and ports of sender and receiver.

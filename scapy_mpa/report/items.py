@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from scapy_mpa.capture.index import FramePiece
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.connection import Connection
@@ -14,7 +15,6 @@ from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Why, fpdu_name
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 from scapy_mpa.values.segment import (
     Segment,
@@ -49,7 +49,7 @@ class Item:
 
     kind: Literal["fpdu", "startup", "octets"]
     connection: Connection
-    direction: Direction
+    direction: Role
     seq: int
     octets: bytes
     pieces: tuple[FramePiece, ...]
@@ -162,7 +162,7 @@ class Frame:
 
     segment: Segment
     connection: Connection
-    direction: Direction
+    direction: Role
 
     @property
     def checksum_is_wrong(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.verdict import JudgedConnection
 from scapy_mpa.report.words import plural
 from scapy_mpa.values.segment import is_stream
@@ -19,7 +19,7 @@ def lifecycle_as_dict(connection: JudgedConnection, verdict: str) -> dict[str, A
     """
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
-    ends = {role: life.half(role) for role in DIRECTIONS}
+    ends = {role: life.half(role) for role in ROLES}
     return {
         "first_frame": first_frame,
         "first_time": first_time / _NANOSECONDS,
@@ -37,7 +37,7 @@ def lifecycle_as_dict(connection: JudgedConnection, verdict: str) -> dict[str, A
         "reset_by": life.reset_by,
         "reset_frame": life.reset_frame,
         "resets": {role: end.resets for role, end in ends.items()},
-        "retransmissions": {role: connection.half(role).counts.retransmitted_segments for role in DIRECTIONS},
+        "retransmissions": {role: connection.half(role).counts.retransmitted_segments for role in ROLES},
         "verdict": verdict,
     }
 
@@ -50,9 +50,9 @@ def lifecycle_line(connection: JudgedConnection, protocol: str | None = None) ->
     life = connection.lifecycle
     (first_frame, first_time), (last_frame, last_time) = life.first, life.last
     if is_stream(connection.half("initiator").key):
-        octets = (f"{plural(connection.half(role).counts.stream_octets, 'octet')} of the {role}" for role in DIRECTIONS)
+        octets = (f"{plural(connection.half(role).counts.stream_octets, 'octet')} of the {role}" for role in ROLES)
         return ", ".join(octets) + (f", {protocol}" if protocol is not None else "")
-    again = sum(connection.half(role).counts.retransmitted_segments for role in DIRECTIONS)
+    again = sum(connection.half(role).counts.retransmitted_segments for role in ROLES)
     said = f"frames {first_frame} to {last_frame}, {(last_time - first_time) / _NANOSECONDS:.6f} s"
     said += f", {plural(again, 'retransmission')}" if again else ""
     return said + (f", {protocol}" if protocol is not None else "")

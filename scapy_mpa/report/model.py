@@ -7,14 +7,13 @@ from typing import Any
 
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.tally import Summary, Tally
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.rules.table import SEVERITIES, Severity
-from scapy_mpa.tcp.half import Direction
 
 SCHEMA_VERSION = 1
 
@@ -65,7 +64,7 @@ class Report:
     def select(
         self,
         connections: int | Collection[int] = (),
-        directions: Sequence[Direction] = DIRECTIONS,
+        directions: Sequence[Role] = ROLES,
         since: int | None = None,
         until: int | None = None,
         protocols: Collection[str] = (),
@@ -161,12 +160,12 @@ class Report:
         grave = SEVERITIES[: SEVERITIES.index(severity) + 1]
         return any(found.severity in grave for found in self.all_findings())
 
-    def as_dict(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
+    def as_dict(self, directions: Sequence[Role] = ROLES) -> dict[str, Any]:
         """The report as ``scapy-mpa analyze --format json`` prints it."""
         values = self.as_iterators(directions)
         return values | {"connections": [*values["connections"]]}
 
-    def as_iterators(self, directions: Sequence[Direction] = DIRECTIONS) -> dict[str, Any]:
+    def as_iterators(self, directions: Sequence[Role] = ROLES) -> dict[str, Any]:
         """The same, with an iterator in place of the list of connections."""
         return {
             "schema": SCHEMA_VERSION,
@@ -180,7 +179,7 @@ class Report:
             "findings": [self._with_file(found.as_dict(), found.frame) for found in self.findings],
         }
 
-    def _connection(self, connection: Connection, directions: Sequence[Direction]) -> dict[str, Any]:
+    def _connection(self, connection: Connection, directions: Sequence[Role]) -> dict[str, Any]:
         values = self._with_file(connection.as_dict(directions), connection.lifecycle.first[0])
         findings = [self._with_file(found.as_dict(), found.frame) for found in connection.findings]
         return values | {"findings": findings}

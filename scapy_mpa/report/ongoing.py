@@ -13,13 +13,13 @@ from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.ongoing import OngoingCaptures
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.receive.mpa import CapturedConnection, Observer
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
@@ -130,7 +130,7 @@ class OngoingAnalysis:
     def open_connections(self) -> Iterator[OpenConnection]:
         """Yield the MPA connections that go on."""
         for mpa in self._receiver.connections:
-            counts = [mpa.operations[side].counts if side in mpa.operations else None for side in DIRECTIONS]
+            counts = [mpa.operations[side].counts if side in mpa.operations else None for side in ROLES]
             first, second = ((one.fpdus, one.ulpdu_octets) if one is not None else (0, 0) for one in counts)
             yield OpenConnection(
                 mpa.number,

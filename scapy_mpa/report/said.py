@@ -14,9 +14,9 @@ from typing import NamedTuple
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.dialect import read_fpdu, ulpdu_of
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu, pad_length
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.report.half import HalfConnection, marker_phase
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 
 
@@ -26,7 +26,7 @@ class Said(NamedTuple):
     ``time_ns`` is when it was placed (found bad), in nanoseconds since the epoch.
     """
 
-    role: Direction
+    role: Role
     ulpdu: bytes
     pad: bytes | None = None
     crc: int | None = None

@@ -11,20 +11,20 @@ from typing import NamedTuple
 from scapy_mpa.capture.index import FramePiece
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame, startup_frame_problems
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import is_right
 from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.records import FPDURecord
 
 #: Frames before the one that completed a startup frame in which the rest of it is looked for.
@@ -48,7 +48,7 @@ class NotFound(MPAError):
 # --- what was asked for ---
 
 
-def show_fpdu(report: Report, connection: int, direction: Direction, number: int) -> Shown:
+def show_fpdu(report: Report, connection: int, direction: Role, number: int) -> Shown:
     """The FPDU with this number, from 0, in the stream of a half connection.
 
     Raises :class:`NotFound` if there is none, and :class:`~scapy_mpa.errors.CaptureError` as
@@ -65,7 +65,7 @@ def show_fpdu(report: Report, connection: int, direction: Direction, number: int
     raise NotFound(f"there is no FPDU {connection}/{direction}/{number}: {there}")
 
 
-def show_seq(report: Report, seq: int, directions: Sequence[Direction] = DIRECTIONS) -> Shown:
+def show_seq(report: Report, seq: int, directions: Sequence[Role] = ROLES) -> Shown:
     """The FPDUs and startup frames that hold a TCP sequence number. Raises as :func:`show_fpdu` does."""
     items: list[Item] = []
     nearest: tuple[int, str] | None = None
@@ -111,7 +111,7 @@ def places(half: HalfConnection) -> Iterator[NumberedFPDU]:
         previous = Neighbour(number, record)
 
 
-def fpdu_item(connection: Connection, direction: Direction, place: NumberedFPDU) -> Item:
+def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> Item:
     """An FPDU with all that is said of it. Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
@@ -145,7 +145,7 @@ def stream_of(connection: Connection, half: HalfConnection) -> StreamReading:
 
 def findings_in(
     connection: Connection,
-    direction: Direction,
+    direction: Role,
     seq: int,
     length: int,
     frames: set[int],
@@ -169,7 +169,7 @@ def findings_in(
 # --- startup frames ---
 
 
-def startup_of(connection: Connection, direction: Direction) -> tuple[StartupFrame, int, int] | None:
+def startup_of(connection: Connection, direction: Role) -> tuple[StartupFrame, int, int] | None:
     """The startup frame of a direction, its sequence number, and the frame that completed it."""
     startup, seq, frame = (
         (connection.request, connection.request_seq, connection.request_frame)
@@ -179,7 +179,7 @@ def startup_of(connection: Connection, direction: Direction) -> tuple[StartupFra
     return None if startup is None or seq is None or frame is None else (startup, seq, frame)
 
 
-def startup_item(connection: Connection, direction: Direction) -> Item:
+def startup_item(connection: Connection, direction: Role) -> Item:
     """The startup frame of a direction, which must be there, with all that is said of it."""
     found = startup_of(connection, direction)
     assert found is not None
@@ -197,7 +197,7 @@ def startup_item(connection: Connection, direction: Direction) -> Item:
     return Item("startup", connection, direction, seq, octets, pieces, fields, why, findings, startup=startup)
 
 
-def startup_frames(connection: Connection, direction: Direction) -> list[int]:
+def startup_frames(connection: Connection, direction: Role) -> list[int]:
     """The frames that brought the startup frame of a direction, as far as they are found; none if there is none."""
     found = startup_of(connection, direction)
     if found is None:
@@ -207,8 +207,6 @@ def startup_frames(connection: Connection, direction: Direction) -> list[int]:
     return sorted({frame, *(piece.frame for piece in pieces)})
 
 
-def _startup_pieces(
-    connection: Connection, direction: Direction, seq: int, length: int, frame: int
-) -> list[FramePiece]:
+def _startup_pieces(connection: Connection, direction: Role, seq: int, length: int, frame: int) -> list[FramePiece]:
     """Which frames brought a startup frame: the one that completed it, and others before it as far as it takes."""
     return connection.index.latest_pieces(frame, _STARTUP_FRAMES, connection.half(direction).key, seq, length)

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.capture.index import take_out
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.sequence import SEQ_MASK, unwrap
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
-from scapy_mpa.tcp.half import Direction, Half
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.tcp.half import Half
 from scapy_mpa.values.options import window_of
 from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment
 
@@ -115,17 +116,17 @@ class _Follower:
         self._startup = {connection.request_frame, connection.reply_frame}
         self._wants_acks = wants_acks
         #: What each side acknowledged last, its window as it stands in the header, and SYN.
-        self._said: dict[Direction, tuple[int, int | None, int]] = {}
-        self.tracks = {direction: HalfTrack(connection.half(direction)) for direction in DIRECTIONS}
-        self._halves = {direction: Half(connection.half(direction).key) for direction in DIRECTIONS}
+        self._said: dict[Role, tuple[int, int | None, int]] = {}
+        self.tracks = {direction: HalfTrack(connection.half(direction)) for direction in ROLES}
+        self._halves = {direction: Half(connection.half(direction).key) for direction in ROLES}
         self._halves["initiator"].meet(self._halves["responder"])
         self._halves["responder"].meet(self._halves["initiator"])
 
-    def take(self, direction: Direction, seg: Segment) -> None:
+    def take(self, direction: Role, seg: Segment) -> None:
         """A segment, which may be of another connection on the same addresses and ports."""
         if not self._first <= seg.frame <= self._last:
             return
-        other: Direction = "responder" if direction == "initiator" else "initiator"
+        other: Role = "responder" if direction == "initiator" else "initiator"
         if seg.end > seg.start:
             self.tracks[direction].take(seg)
         elif seg.frame in self._startup:
@@ -149,16 +150,16 @@ class _Follower:
             self._halves[direction].announce(seg)
 
 
-def tracks(connections: Iterable[Connection], *, acks: bool = False) -> dict[tuple[int, Direction], HalfTrack]:
+def tracks(connections: Iterable[Connection], *, acks: bool = False) -> dict[tuple[int, Role], HalfTrack]:
     """The segments of connections of one report, by number and direction.
 
     ``acks`` says whether acknowledgements are kept as well. Raises :class:`~scapy_mpa.errors.CaptureError` if the
     captures cannot be read again.
     """
     followers = {connection.number: (connection, _Follower(connection, acks)) for connection in connections}
-    takers: dict[bytes, list[tuple[Direction, _Follower]]] = {}
+    takers: dict[bytes, list[tuple[Role, _Follower]]] = {}
     for connection, follower in followers.values():
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             takers.setdefault(connection.half(direction).key, []).append((direction, follower))
     for connection, _ in followers.values():
         for segments in connection.index.batches():
@@ -169,5 +170,5 @@ def tracks(connections: Iterable[Connection], *, acks: bool = False) -> dict[tup
     return {
         (number, direction): follower.tracks[direction]
         for number, (_, follower) in followers.items()
-        for direction in DIRECTIONS
+        for direction in ROLES
     }

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, UNTAGGED_HEADER_LENGTH, UntaggedHeader, decode_ddp
 from scapy_mpa.framing.requests import read_requests
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
-from scapy_mpa.report.verdict import StatedLimit, peer_of
-from scapy_mpa.tcp.half import Direction
+from scapy_mpa.report.half import HalfConnection
+from scapy_mpa.report.verdict import StatedLimit
 from scapy_mpa.ulp.identify import UpperLayer
 
 
@@ -32,14 +32,14 @@ class BegunConnection(Protocol):
     def responder_port(self) -> int:
         """The TCP port of the Responder."""
 
-    def half(self, direction: Direction) -> HalfConnection:
+    def half(self, direction: Role) -> HalfConnection:
         """The half connection that ``direction`` sent."""
 
 
 def upper_layer(connection: BegunConnection) -> UpperLayer:
     """What runs above RDMAP on a connection."""
     upper = UpperLayer(connection.request, connection.reply, connection.responder_port)
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         send = connection.half(direction).first_send
         if send is not None:
             upper.see_send(send.beginning, send.octets, direction == "initiator")
@@ -61,6 +61,6 @@ def stated_limits(upper: UpperLayer) -> dict[str, StatedLimit]:
     """The longest Send that each side said it takes, by who receives it."""
     return {
         peer_of(direction): StatedLimit(upper.name, octets)
-        for direction in DIRECTIONS
+        for direction in ROLES
         if (octets := upper.most_octets(direction)) is not None
     }

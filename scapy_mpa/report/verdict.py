@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from scapy_mpa.framing.ddp import OPCODE_NAMES, TaggedHeader, Terminate, UntaggedHeader
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.words import plural
 from scapy_mpa.rules.findings import Finding
-from scapy_mpa.tcp.half import DIRECTIONS, Direction
 from scapy_mpa.values.lifecycle import HalfEnd, Lifecycle, Quoted, Terminated
 from scapy_mpa.values.segment import is_stream
 from scapy_mpa.values.startup import PartOfFrame
@@ -83,7 +83,7 @@ class JudgedConnection(Protocol):
     def reply(self) -> StartupFrame | None:
         """The Reply, None if it was not captured."""
 
-    def half(self, direction: Direction) -> HalfConnection:
+    def half(self, direction: Role) -> HalfConnection:
         """The half connection that ``direction`` sent."""
 
 
@@ -106,7 +106,7 @@ class Circumstances(NamedTuple):
     @property
     def has_fpdus(self) -> bool:
         """Whether an FPDU was captured."""
-        return any(self.connection.half(direction).counts.fpdus for direction in DIRECTIONS)
+        return any(self.connection.half(direction).counts.fpdus for direction in ROLES)
 
 
 def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
@@ -119,11 +119,6 @@ def verdict(connection: JudgedConnection, limits: StatedLimits) -> str:
 def who(direction: str | None) -> str:
     """A side, in a sentence."""
     return f"the {direction.capitalize()}" if direction is not None else "somebody"
-
-
-def peer_of(direction: str) -> Direction:
-    """The other side."""
-    return "responder" if direction == "initiator" else "initiator"
 
 
 # --- a Terminate ---
@@ -294,9 +289,9 @@ def _is_lost(known: Circumstances) -> bool:
     return known.life.ended == "lost"
 
 
-def _in_vain(known: Circumstances) -> tuple[Direction, HalfEnd]:
+def _in_vain(known: Circumstances) -> tuple[Role, HalfEnd]:
     """Whose octets were sent again in vain, and how that half connection ended."""
-    return next((one, known.end(one)) for one in DIRECTIONS if known.end(one).in_vain)
+    return next((one, known.end(one)) for one in ROLES if known.end(one).in_vain)
 
 
 def _says_lost(known: Circumstances) -> str:
@@ -366,7 +361,7 @@ def _idle(known: Circumstances) -> str:
 
 def _unacknowledged(known: Circumstances) -> str:
     """What either side sent that was not acknowledged."""
-    left = [(side, known.end(side)) for side in DIRECTIONS if known.end(side).unacknowledged_octets]
+    left = [(side, known.end(side)) for side in ROLES if known.end(side).unacknowledged_octets]
     if not left:
         return ""
     return ", " + " and ".join(f"{_left(end)} of {who(side)} unacknowledged" for side, end in left)
@@ -400,7 +395,7 @@ def _says_open(known: Circumstances) -> str:
 
 def _close(known: Circumstances) -> str:
     """How the TCP connection of a rejected connection ended."""
-    closed = [(end.closed_frame, role, end.closed) for role in DIRECTIONS if (end := known.end(role)).closed]
+    closed = [(end.closed_frame, role, end.closed) for role in ROLES if (end := known.end(role)).closed]
     if not closed:
         return ""
     frame, role, how = min(closed, key=lambda one: one[0] or 0)
@@ -412,7 +407,7 @@ def _close(known: Circumstances) -> str:
 def _after(known: Circumstances, frame: int) -> str:
     """What followed the end at a frame: FIN, RST, and what was not acknowledged."""
     then = []
-    for role in DIRECTIONS:
+    for role in ROLES:
         end = known.end(role)
         if end.closed == "fin" and end.closed_frame is not None and end.closed_frame > frame:
             then.append((end.closed_frame, f"FIN by {who(role)} at frame {end.closed_frame}"))

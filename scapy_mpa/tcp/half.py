@@ -6,7 +6,7 @@ It knows nothing of MPA.  Whoever follows the connection hands it what changes; 
 from __future__ import annotations
 
 from array import array
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.tcp.ending import Ending
@@ -14,11 +14,9 @@ from scapy_mpa.values.options import LARGEST_SHIFT, Announced, announced, emss_o
 from scapy_mpa.values.pathmtu import PathMTUMessage, PathMTUMessages
 from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment
 
-Direction: TypeAlias = Literal["initiator", "responder"]
 #: A frame and its time in nanoseconds since the epoch.
 Moment: TypeAlias = tuple[int, int]
 
-DIRECTIONS: tuple[Direction, Direction] = ("initiator", "responder")
 #: No TCP window is larger (RFC 7323 §2.3), so nothing farther ahead can belong to the connection.
 MAX_WINDOW = 1 << 30
 #: Acknowledgement numbers that are remembered, because a RST answers one of them; ranges acknowledged selectively.

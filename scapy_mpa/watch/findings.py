@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.receive.located import Breach
 from scapy_mpa.receive.reassembly import Reassembly
 from scapy_mpa.rules.findings import Findings
-from scapy_mpa.tcp.half import Direction
 
 
 class HalfFindings:

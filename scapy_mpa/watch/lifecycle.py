@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scapy_mpa.framing.role import ROLES as DIRECTIONS
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.tcp.acceptance import Range
-from scapy_mpa.tcp.half import DIRECTIONS, Direction, Half, Moment
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.tcp.intake import Intake
 from scapy_mpa.values.lifecycle import Ended, HalfEnd, Lifecycle
 from scapy_mpa.values.segment import Segment, endpoints

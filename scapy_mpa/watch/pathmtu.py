@@ -8,12 +8,13 @@ reported, and explains nothing (:meth:`~scapy_mpa.watch.segments.SegmentWatches.
 
 from __future__ import annotations
 
+from scapy_mpa.framing.role import ROLES as DIRECTIONS
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.infer.midstream import AwaitingInference
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.startup import StartupPhase
-from scapy_mpa.tcp.half import DIRECTIONS, Half
+from scapy_mpa.tcp.half import Half
 from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.segment import Segment
 

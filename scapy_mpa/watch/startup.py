@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH, plain_length, wire_length
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.infer.evidence import HEADER_OCTETS
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.tcp.half import Direction, Half, Moment
+from scapy_mpa.tcp.half import Half, Moment
 from scapy_mpa.values.segment import ACK_FLAG, Segment, small_copy
 from scapy_mpa.watch.fpdus import begins_with_header, is_fpdu
 

@@ -8,9 +8,9 @@ sees an answer before, or with, the side that asked: what is under way by its co
 from __future__ import annotations
 
 from scapy_mpa.framing.agreement import agreed
+from scapy_mpa.framing.role import Role as Direction
 from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.watch.pathmtu import find_path_mtu
 
 PEER: dict[Direction, Direction] = {"initiator": "responder", "responder": "initiator"}

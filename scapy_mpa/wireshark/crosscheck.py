@@ -17,13 +17,12 @@ from scapy_mpa.capture.index import is_pipe
 from scapy_mpa.capture.named import STANDARD_INPUT, Sources
 from scapy_mpa.capture.source import EXPANSION
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.show import startup_frames, startup_of
 from scapy_mpa.system.names import encodable, printable
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.wireshark.dissected import DissectedFPDU, DissectedStartup, Dissection
@@ -87,7 +86,7 @@ class Difference(NamedTuple):
 
     kind: Kind
     connection: int | None
-    direction: Direction | None
+    direction: Role | None
     frame: int
     seq: int | None
     ours: str | None
@@ -206,10 +205,10 @@ class _Comparison:
         self._has = {name for name in OPTIONAL if name in tshark.fields}
         self._connections: dict[bytes, list[Connection]] = {}
         #: Our startup frames that Wireshark has not shown yet.
-        self._startup: dict[tuple[int, Direction], tuple[Connection, StartupFrame, int, int]] = {}
+        self._startup: dict[tuple[int, Role], tuple[Connection, StartupFrame, int, int]] = {}
         self._requests: set[int] = set()
         for connection in result.report.connections:
-            for direction in DIRECTIONS:
+            for direction in ROLES:
                 self._connections.setdefault(connection.half(direction).key, []).append(connection)
                 startup = startup_of(connection, direction)
                 if startup is not None:
@@ -230,7 +229,7 @@ class _Comparison:
                 self._compare(theirs)
         result.failure = dissection.failure
         for connection, startup, seq, frame in self._startup.values():
-            direction: Direction = "initiator" if startup.kind == "request" else "responder"
+            direction: Role = "initiator" if startup.kind == "request" else "responder"
             in_pieces = len(startup_frames(connection, direction)) > 1
             limit = "startup-in-pieces" if in_pieces else None
             self._add("startup-only-ours", connection, direction, frame, seq, startup.kind, None, limit)
@@ -287,7 +286,7 @@ class _Comparison:
     # --- startup frames ---
 
     def _compare_startup(self, theirs: DissectedStartup) -> None:
-        direction: Direction = "initiator" if theirs.kind == "request" else "responder"
+        direction: Role = "initiator" if theirs.kind == "request" else "responder"
         there = [
             one
             for connection in self._connections.get(theirs.key, ())
@@ -314,7 +313,7 @@ class _Comparison:
         self,
         kind: Kind,
         connection: Connection | None,
-        direction: Direction | None,
+        direction: Role | None,
         frame: int,
         seq: int | None,
         ours: str | None,

@@ -15,11 +15,11 @@ from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection, marker_phase
-from scapy_mpa.tcp.half import Direction
+from scapy_mpa.report.half import HalfConnection, marker_phase
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
@@ -105,7 +105,7 @@ class FoundFPDUs(Listener):
         capture: CaptureSource | Sequence[CaptureSource],
         order: Order = "delivered",
         *,
-        directions: Sequence[Direction] = DIRECTIONS,
+        directions: Sequence[Role] = ROLES,
         selection: Selection = EVERYTHING,
         assumptions: Assumptions = NOTHING,
         limits: Limits = DEFAULT_LIMITS,
@@ -151,7 +151,7 @@ class FoundFPDUs(Listener):
         """Yield the FPDUs in the order asked for."""
         shown = {id(connection) for connection in self.report.connections}
         for turn, serial, side, offset, row, frames, place, length, number in self._turns:
-            connection, direction = self.connections[serial], DIRECTIONS[side]
+            connection, direction = self.connections[serial], ROLES[side]
             if connection is None or id(connection) not in shown or direction not in self._directions:
                 continue
             half = connection.half(direction)

@@ -14,16 +14,15 @@ from typing import Final
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.receive.located import Deviations
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import Selection, analyze, read_into
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Findings, Quota
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.records import FPDURow
@@ -127,7 +126,7 @@ class Listener:
         """Take the frames of what :meth:`placed` is handed next, in the same order."""
         self._frames.append(frames)
 
-    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete; the report has it too."""
 
     def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
@@ -144,7 +143,7 @@ class Listener:
 
     def where(self, operation: FullOperation, row: FPDURow) -> tuple[int, int, int]:
         """Connection, direction and stream offset of an FPDU."""
-        side = DIRECTIONS.index(operation.direction)
+        side = ROLES.index(operation.direction)
         return self.serial(operation.mpa), side, operation.reassembly.offset_of(row.seq)
 
     def serial(self, mpa: object) -> int:

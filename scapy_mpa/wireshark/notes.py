@@ -15,15 +15,14 @@ from typing import NamedTuple, Protocol
 
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.dialect import Dialect, read_fpdu
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.rules.rule import Rule
 from scapy_mpa.rules.table import RULES, SEVERITIES
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
@@ -52,7 +51,7 @@ class Dated(NamedTuple):
     """A rule broken at a frame, so many times; ``detail`` is of one of them."""
 
     rule: Rule
-    direction: Direction | None
+    direction: Role | None
     detail: str
     times: int
 
@@ -73,7 +72,7 @@ class HalfNotes(NamedTuple):
     """
 
     connection: Connection
-    direction: Direction
+    direction: Role
     startup: bool
     fpdus: list[NotedFPDU]
     fpdu_count: int
@@ -202,9 +201,9 @@ class CaptureNotes(Listener):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: CapturedConnection, direction: Direction, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete."""
-        self._notes.add((found.frame, _STARTUP, self.serial(mpa), DIRECTIONS.index(direction), 0))
+        self._notes.add((found.frame, _STARTUP, self.serial(mpa), ROLES.index(direction), 0))
 
     def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
@@ -252,7 +251,7 @@ class _Gathering:
             rule_id, detail = map(str, note[5:])
             dated = self._findings.get((rule_id, side))
             if dated is None:
-                dated = Dated(RULES[rule_id], None if side < 0 else DIRECTIONS[side], detail, 0)
+                dated = Dated(RULES[rule_id], None if side < 0 else ROLES[side], detail, 0)
             self._findings[rule_id, side] = dated._replace(times=dated.times + 1)
             return
         connection = self._connections[serial]
@@ -263,15 +262,15 @@ class _Gathering:
             return
         half = self._halves.get((serial, side))
         if half is None:
-            half = HalfNotes(connection, DIRECTIONS[side], False, [], 0, [], 0)
+            half = HalfNotes(connection, ROLES[side], False, [], 0, [], 0)
         if kind == _STARTUP:
             half = half._replace(startup=True)
         elif kind == _FPDU:
             row, markers = note[5:]
             assert isinstance(row, tuple) and (markers is None or isinstance(markers, tuple))
             if len(half.fpdus) < MOST_TOLD:
-                deviation = connection.half(DIRECTIONS[side]).deviation
-                record = record_of(FPDURow._make(row), (), connection.number, DIRECTIONS[side], None, deviation)
+                deviation = connection.half(ROLES[side]).deviation
+                record = record_of(FPDURow._make(row), (), connection.number, ROLES[side], None, deviation)
                 half.fpdus.append(NotedFPDU(record, markers))
             half = half._replace(fpdu_count=half.fpdu_count + 1)
         else:

@@ -24,12 +24,12 @@ from scapy_mpa.capture.link import RAW
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
 from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.show import startup_of
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -95,7 +95,7 @@ def _segments(
 class _Half:
     """One direction of a connection, as it is sent anew."""
 
-    def __init__(self, connection: Connection, direction: Direction, fpdus: int) -> None:
+    def __init__(self, connection: Connection, direction: Role, fpdus: int) -> None:
         self.direction = direction
         half = connection.half(direction)
         self.numbers = Unmarked(half)

@@ -18,10 +18,10 @@ from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.streams import STREAM_BLOCK, Streams
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.fpdu import encode_fpdu
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.report.analysis import analyze, iter_fpdus
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.text import report_lines
 from scapy_mpa.rules.octets import NEED_BOTH, NEED_PACKETS
 from scapy_mpa.rules.table import RULES
@@ -37,7 +37,7 @@ def octets_of(capture: Path, connection: Connection) -> dict[str, bytes] | None:
     """What each side sent, by the sequence numbers of the packets; None if some octets were not captured."""
     first, last = connection.lifecycle.first[0], connection.lifecycle.last[0]
     found: dict[str, bytes] = {}
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         pieces: dict[int, bytes] = {}
         base: int | None = None
         with Captures(capture) as read:
@@ -64,7 +64,7 @@ def fpdus(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
             (one.ulpdu_length, one.wire_length, one.markers, one.crc, one.opcode)
             for one in connection.half(direction).fpdus
         ]
-        for direction in DIRECTIONS
+        for direction in ROLES
     }
 
 
@@ -97,7 +97,7 @@ def test_every_shipped_capture(capture: Path) -> None:
         (found,) = report.connections
         assert fpdus(found) == fpdus(connection)
         assert (found.request, found.reply, found.crc) == (connection.request, connection.reply, connection.crc)
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             for here, there in zip(found.half(direction).fpdus, connection.half(direction).fpdus, strict=True):
                 assert here.octets() == there.octets()
                 # A sequence number is a place in the file.
@@ -117,7 +117,7 @@ def test_shipped_captures_are_compared() -> None:
     assert sum(compared for compared, _ in counts) >= 20 and sum(count for compared, count in counts if compared) > 1500
 
 
-@pytest.mark.parametrize("side", DIRECTIONS)
+@pytest.mark.parametrize("side", ROLES)
 @pytest.mark.parametrize("capture", [CRC, ALIGNED], ids=lambda path: path.stem)
 def test_one_side_alone(capture: Path, side: str) -> None:
     (connection, *_) = analyze(capture).connections
@@ -130,7 +130,7 @@ def test_one_side_alone(capture: Path, side: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 21, 300])
-@pytest.mark.parametrize("side", [*DIRECTIONS, None])
+@pytest.mark.parametrize("side", [*ROLES, None])
 def test_from_the_middle_on(cut: int, side: str | None) -> None:
     """Who sent what is told, whoever of both has more."""
     octets = {one: found[cut:] for one, found in taken(CRC).items()}
@@ -295,7 +295,7 @@ def test_hostile_octets(
     """Whatever the octets are, there is a report, and each frame can be read again."""
     if is_mutated:
         sides = []
-        for side, begin in zip(DIRECTIONS, cut, strict=True):
+        for side, begin in zip(ROLES, cut, strict=True):
             octets = bytearray(BASE[side])
             for place, value in places:
                 octets[place % len(octets)] = value
@@ -309,7 +309,7 @@ def test_hostile_octets(
     assert "\n".join(report_lines(report)) and values
     assert not {one.rule.id for one in report.all_findings()} & NEED_PACKETS
     for connection in report.connections:
-        for side in DIRECTIONS:
+        for side in ROLES:
             for record in connection.half(side).fpdus:
                 octets_there = given_[connection.half(side).endpoint]
                 assert record.octets() == octets_there[record.seq : record.seq + record.wire_length]

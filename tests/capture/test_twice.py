@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.joining import sources_of
 from scapy_mpa.capture.twice import PacketsTwice
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.analysis import analyze
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from tests.capture.convert import FORMATS, LINKS, Record, Recorded, recorded
 from tests.capture.test_files import ethernet_frames
@@ -43,7 +43,7 @@ def counted(report: Report, *but: str) -> list[Any]:
     for one in report.connections:
         values = one.as_dict()
         found.append([values[key] for key in ("initiator", "responder", "profile", "crc", "halves")])
-        found.append([[(f.seq, f.wire_length, f.crc, f.opcode) for f in one.half(side).fpdus] for side in DIRECTIONS])
+        found.append([[(f.seq, f.wire_length, f.crc, f.opcode) for f in one.half(side).fpdus] for side in ROLES])
         found.append(sorted((f.rule.id, f.count, f.direction or "", f.seq, f.detail) for f in one.findings))
     found.append(sorted((f.rule.id, f.count, f.detail) for f in report.findings if f.rule.id not in but))
     return found
@@ -54,7 +54,7 @@ def notes(report: Report) -> dict[str, str]:
 
 
 def again(report: Report) -> int:
-    return sum(one.half(side).counts.retransmitted_segments for one in report.connections for side in DIRECTIONS)
+    return sum(one.half(side).counts.retransmitted_segments for one in report.connections for side in ROLES)
 
 
 @pytest.mark.parametrize("capture", [REORDERED, CRC, IPV6], ids=lambda path: path.stem)

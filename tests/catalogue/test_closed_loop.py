@@ -13,7 +13,7 @@ from scapy_mpa.catalogue.baseline import BASELINES
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.catalogue.sent import Repairable
 from scapy_mpa.catalogue.table import CASES
-from scapy_mpa.craft.tcppacket import ROLES, Role
+from scapy_mpa.framing.role import ROLES, Role
 
 ALL = [(name, left) for name, case in CASES.items() for left in (None, *case.left)]
 

@@ -21,10 +21,10 @@ from scapy_mpa import analyze
 from scapy_mpa.capture.copying import copy_frames
 from scapy_mpa.capture.extract import conversation
 from scapy_mpa.cli import cli
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.extent import extent
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.segment import SYN
 from tests.capture.blocks import OBSOLETE, SIMPLE, block, capture_ng, interface, option, packet, section
@@ -55,7 +55,7 @@ def extracted(report: Report, connection: Connection, source: Any) -> tuple[list
 def told(connection: Connection, numbers: dict[int, int] | None = None) -> list[dict[str, Any]]:
     """The FPDUs of a connection, with frames by their number in the extract."""
     found: list[dict[str, Any]] = []
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         for record in connection.half(direction).fpdus:
             row = record.as_dict() | {"connection": 0}
             if numbers is not None:

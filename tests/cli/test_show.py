@@ -26,9 +26,10 @@ from jsonschema import Draft202012Validator
 from scapy_mpa import analyze
 from scapy_mpa.cli import cli
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.report.frame import show_frame
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.hexdump import shown_lines
 from scapy_mpa.report.items import Item, Shown
 from scapy_mpa.report.model import Report
@@ -80,7 +81,7 @@ def dumped(lines: list[str]) -> bytes:
 def test_an_fpdu_is_shown_as_it_is_recorded(path: Path) -> None:
     report = analyze(path)
     for connection in report.connections[:3]:
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             for number, record in enumerate(islice(connection.half(direction).fpdus, 25)):
                 (item,) = show_fpdu(report, connection.number, direction, number).items
                 assert (item.record, item.number) == (record, number)

@@ -23,10 +23,10 @@ from scapy_mpa.cluster.reading import read_unit
 from scapy_mpa.cluster.receiving import receive_share
 from scapy_mpa.cluster.run import Cluster, analyze_on_cluster, messages_on_cluster
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.messages.assembly import DEFAULT_HELD
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.report.analysis import EVERYTHING, analyze
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.assumptions import NOTHING
 from scapy_mpa.values.limits import DEFAULT_LIMITS
@@ -195,7 +195,7 @@ def test_a_worker_that_is_killed_over_messages(
         Cluster(two, shared=str(tmp_path)),
         payload=False,
         held=DEFAULT_HELD,
-        directions=DIRECTIONS,
+        directions=ROLES,
         protocols=(),
         selection=EVERYTHING,
         assumptions=NOTHING,

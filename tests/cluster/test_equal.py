@@ -20,6 +20,7 @@ from scapy_mpa.cluster import messages as cluster_messages
 from scapy_mpa.cluster import partition, reading, run
 from scapy_mpa.cluster.reading import ReadingTask, joined, units_of
 from scapy_mpa.errors import CaptureError, MPAError
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.messages.assembly import DEFAULT_HELD
 from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import CapturedMessages
@@ -27,7 +28,6 @@ from scapy_mpa.messages.row import MessageRow
 from scapy_mpa.messages.summary import summaries
 from scapy_mpa.report.analysis import EVERYTHING, Selection, analyze
 from scapy_mpa.report.fpdus import STYLES, log_lines
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.report.model import Report
 from scapy_mpa.values.assumptions import NOTHING
 from scapy_mpa.values.limits import DEFAULT_LIMITS
@@ -78,7 +78,7 @@ def messages(found: FoundMessages) -> tuple[list[MessageRow], list[dict[str, Any
 
 def messages_of_many(sources: Sources, **chosen: Any) -> FoundMessages:
     """Those that the cluster finds."""
-    given: dict[str, Any] = {"directions": DIRECTIONS, "protocols": (), "selection": EVERYTHING, **chosen}
+    given: dict[str, Any] = {"directions": ROLES, "protocols": (), "selection": EVERYTHING, **chosen}
     given |= {"assumptions": NOTHING, "limits": DEFAULT_LIMITS, "held": DEFAULT_HELD}
     return run.messages_on_cluster(sources, run.Cluster(), payload=True, **given)
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.impairments import Pipeline
 from scapy_mpa.craft.pcapfile import PcapWriter
-from scapy_mpa.craft.tcppacket import ROLES, Role, TcpPacket, octets_of
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
+from scapy_mpa.framing.role import ROLES, Role
 
 #: Nanoseconds that each packet takes, and that the clock of the second tap is ahead.
 WAY, AHEAD = 1_000_000, 5_000_000_000

@@ -17,7 +17,8 @@ from scapy_mpa.cli import cli
 from scapy_mpa.compare.comparison import Comparison, compare
 from scapy_mpa.compare.half import ComparedHalf, Kind
 from scapy_mpa.craft.pcapfile import PcapWriter
-from scapy_mpa.craft.tcppacket import ROLES, TcpPacket, octets_of
+from scapy_mpa.craft.tcppacket import TcpPacket, octets_of
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.plot.taps import taps_figure
 from tests.compare.pairs import AHEAD, WAY, Taps, conversation, taps
 from tests.conftest import REPO

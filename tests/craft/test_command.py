@@ -20,8 +20,8 @@ from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.scenario import load, parse, shipped, toml_value
 from scapy_mpa.craft.segmentation import SEGMENTATIONS
 from scapy_mpa.craft.steps import READERS, VERBS, say
-from scapy_mpa.craft.tcppacket import Role
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import Role
 from tests.conftest import REPO
 
 

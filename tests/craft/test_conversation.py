@@ -14,7 +14,7 @@ from scapy_mpa.craft.messages import Message, Queues, segments
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.stream import LaidFPDU
-from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.craft.turns import Say
 from scapy_mpa.craft.ulpdus import ATOMIC_RESPONSE, RDMA_WRITE, READ_REQUEST, SEND_INVALIDATE
 from scapy_mpa.errors import MPAError
@@ -28,6 +28,7 @@ from scapy_mpa.framing import (
     decode_terminate,
     mulpdu,
 )
+from scapy_mpa.framing.role import ROLES
 
 
 def made(conversation: Conversation) -> tuple[list[TcpPacket], dict[str, SentHalf]]:

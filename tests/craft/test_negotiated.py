@@ -7,10 +7,10 @@ import re
 import pytest
 
 from scapy_mpa.craft.scenario import load, shipped
-from scapy_mpa.craft.tcppacket import ROLES
 from scapy_mpa.craft.turns import Say
 from scapy_mpa.framing.agreement import RnicKind, agreed
 from scapy_mpa.framing.negotiation import Side, negotiate
+from scapy_mpa.framing.role import ROLES
 
 KINDS: dict[str, RnicKind] = {"RDMAC": "rdmac", "IETF non-permissive": "ietf", "IETF permissive": "ietf-permissive"}
 CELL = re.compile(r"(.*) M=(\d), (.*) M=(\d): (?:close|V=(\d) M=(\d)/(\d))")

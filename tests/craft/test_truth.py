@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.segmentation import SEGMENTATIONS
-from scapy_mpa.craft.tcppacket import ROLES, SentHalf, TcpPacket
+from scapy_mpa.craft.tcppacket import SentHalf, TcpPacket
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
+from scapy_mpa.framing.role import ROLES
 from tests.receive.reference import OPCODES, Captured, Sent, first_frames, tell
 from tests.sampling import examples
 

@@ -17,9 +17,10 @@ import pytest
 
 from scapy_mpa.craft.conversation import Conversation
 from scapy_mpa.craft.scenario import load, shipped
-from scapy_mpa.craft.tcppacket import ROLES, TcpPacket
+from scapy_mpa.craft.tcppacket import TcpPacket
 from scapy_mpa.craft.traffic import Traffic
 from scapy_mpa.craft.truth import Truth
+from scapy_mpa.framing.role import ROLES
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is missing")
 

@@ -11,20 +11,11 @@ from hypothesis import strategies as st
 
 from scapy_mpa.errors import FramingError
 from scapy_mpa.framing import NOT_NEGOTIATED, PROFILES, EnhancedData, StartupFrame, startup_frame
-from scapy_mpa.framing.agreement import (
-    RNIC_KINDS,
-    RTR_TYPES,
-    Close,
-    Endpoint,
-    ReadDepths,
-    RnicKind,
-    RtrType,
-    agreed,
-    rtr_types,
-)
+from scapy_mpa.framing.agreement import RNIC_KINDS, RTR_TYPES, Close, ReadDepths, RnicKind, RtrType, agreed, rtr_types
 from scapy_mpa.framing.deviations import Seen, rtr_type
 from scapy_mpa.framing.judgement import Judgement, judge
 from scapy_mpa.framing.negotiation import NegotiationOutcome, Side, initiator_closes, negotiate, request_of
+from scapy_mpa.framing.role import Role
 from scapy_mpa.rules.table import RULES
 from tests.conftest import captures
 
@@ -431,7 +422,7 @@ def pair(asked: str, answered: str, **fields: Any) -> tuple[StartupFrame, Startu
 
 ALL_ONES = NOT_NEGOTIATED
 # What was captured; ids of violations; who is at fault.
-VIOLATIONS: list[tuple[str, StartupFrame | None, StartupFrame | None, list[str], Endpoint]] = [
+VIOLATIONS: list[tuple[str, StartupFrame | None, StartupFrame | None, list[str], Role]] = [
     ("reserved bits", frame("request", res=8), REPLY, ["startup-reserved-bits"], "initiator"),
     ("S with Rev 1", frame("request", s=1, rev=1), REPLY, ["startup-enhanced-revision"], "initiator"),
     ("S with Rev 0", frame("request", s=1, rev=0), None, ["startup-enhanced-revision"], "initiator"),
@@ -466,7 +457,7 @@ VIOLATIONS: list[tuple[str, StartupFrame | None, StartupFrame | None, list[str],
 @pytest.mark.parametrize(
     ("request_", "reply", "found", "by"), [pytest.param(*row[1:], id=row[0]) for row in VIOLATIONS]
 )
-def test_violations(request_: StartupFrame | None, reply: StartupFrame | None, found: list[str], by: Endpoint) -> None:
+def test_violations(request_: StartupFrame | None, reply: StartupFrame | None, found: list[str], by: Role) -> None:
     judgement = judge(request_, reply)
     assert ids_of(judgement.violations) == found
     assert {deviation.by for deviation in judgement.violations} <= {by}

@@ -10,7 +10,7 @@ from scapy_mpa import analyze
 from scapy_mpa.craft.packets import Endpoint as Address
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.talk import Side, TcpTalk
-from scapy_mpa.craft.tcppacket import ROLES, Role, other
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.live.endpoint import MPAEndpoint
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import Event, ULPDUReceived
@@ -75,7 +75,7 @@ class Pair:
     def hand(self, role: Role, octets: bytes) -> None:
         """Hand octets to the peer of ``role``, in the pieces that ``cut`` makes."""
         self.wire.append((role, octets))
-        peer = other(role)
+        peer = peer_of(role)
         for piece in self.cut(octets):
             try:
                 self.events[peer] += self.endpoints[peer].receive(piece, self.now)
@@ -99,7 +99,7 @@ class Pair:
         packets = [*talk.open()]
         for role, octets in self.wire:
             packets += talk.transfer(SIDES[role], octets, [(0, len(octets))])
-            packets += talk.acknowledge(SIDES[other(role)])
+            packets += talk.acknowledge(SIDES[peer_of(role)])
         packets += talk.close()
         file = io.BytesIO()
         PcapWriter(file).write(packets)

@@ -18,7 +18,7 @@ from scapy.layers.inet import TCP
 from scapy.utils import rdpcap
 
 from scapy_mpa import analyze
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.framing.role import ROLES
 from tests.live.pairs import said
 from tests.live.relay import HOSTS, Host, Network, Weather, needs_network, stop
 
@@ -107,7 +107,7 @@ def test_what_tcpdump_captures_is_what_the_log_says(
         assert (found.crc, found.profile.name) == (agreed["crc"], agreed["profile"])
         recorded = said(tmp_path / f"{host}.pcapng")
         captured = said(capture)
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             half = found.half(direction)
             logged = [event for event in log if event["event"] == "fpdu" and event["direction"] == direction]
             assert [(one.ulpdu_length, one.wire_length, one.opcode) for one in half.fpdus] == [
@@ -119,7 +119,7 @@ def test_what_tcpdump_captures_is_what_the_log_says(
             assert by(direction, captured) == by(direction, recorded)
         # What this host sent was captured before anything could happen to it: its segments begin with FPDUs (§5.1),
         # where TCP had not to make room for SACK blocks.
-        sent = found.half(DIRECTIONS[HOSTS.index(host)]).as_dict()
+        sent = found.half(ROLES[HOSTS.index(host)]).as_dict()
         short = 0 if "--emss" in TALKS[name].connect else with_sack(capture, network.address(host, version))
         assert sent["segments"] - sent["header_aligned_segments"] <= short
     tally = network.relay.tally

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scapy_mpa.compare.comparison import compare
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.framing.role import ROLES
 from tests.live.relay import HOSTS, Network, Weather, needs_network
 from tests.live.test_bad_network import BAD, TALKS, converse
 
@@ -29,7 +29,7 @@ def test_both_taps_of_the_relay(weather: Weather, version: int, tmp_path: Path) 
     assert found.clock is not None
     # Both are captured by one clock; what a packet takes differs by what the machine had to do.
     assert abs(found.clock.offset) <= found.clock.error + 1_000_000
-    for direction, host in zip(DIRECTIONS, HOSTS, strict=True):
+    for direction, host in zip(ROLES, HOSTS, strict=True):
         half = one.halves[direction]
         counts = half.counts
         assert half.sender_tap == HOSTS.index(host)
@@ -43,6 +43,6 @@ def test_both_taps_of_the_relay(weather: Weather, version: int, tmp_path: Path) 
         assert received == sent - counts["lost"] - counts["not-captured"] + counts["repeated"]
         assert half.delays is not None
         assert half.delays[0] >= 0
-    total = {kind: sum(one.halves[direction].counts[kind] for direction in DIRECTIONS) for kind in ("lost", "repeated")}
+    total = {kind: sum(one.halves[direction].counts[kind] for direction in ROLES) for kind in ("lost", "repeated")}
     assert bool(total["repeated"]) == bool(weather.repeat) or weather == BAD
     assert not (total["lost"] and not weather.loss)

@@ -9,10 +9,10 @@ import pytest
 
 from scapy_mpa import EndpointSettings, LocalProtocolError, MPAEndpoint, RemoteProtocolError
 from scapy_mpa.craft import ulpdus
-from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.framing import EnhancedData, decode_fpdu, decode_terminate, encode_fpdu, startup_frame
 from scapy_mpa.framing.agreement import RnicKind
 from scapy_mpa.framing.negotiation import NegotiationOutcome, negotiate
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.live.events import (
     Established,
     Event,
@@ -172,14 +172,14 @@ def _operates(pair: Pair, outcome: NegotiationOutcome) -> None:
         assert (error.value.rule, error.value.requirement) == ("startup-responder-first", "MUST")
     said = converse(pair)
     for role in ROLES:
-        assert pair.ulpdus(other(role)) == said[role]
+        assert pair.ulpdus(peer_of(role)) == said[role]
     connection = pair.analyzed()
     assert connection.judgement is not None
     assert connection.judgement.operation == outcome.operation
     assert connection.judgement.permitted
     assert [one.rule.id for one in connection.findings if one.rule.severity in ("error", "warning")] == []
     for half, role in ((connection.initiator, "initiator"), (connection.responder, "responder")):
-        received = pair.events[other(role)]
+        received = pair.events[peer_of(role)]
         fpdus = [event for event in received if isinstance(event, ULPDUReceived)]
         assert half.counts.fpdus == len(fpdus)
         assert half.counts.ulpdu_octets == sum(len(event.ulpdu) for event in fpdus)
@@ -272,8 +272,8 @@ def test_without_startup_frames(first: Role) -> None:
     pair.endpoints[first].send(bytes(1000))
     pair.exchange()
     said = converse(pair, (500, 20))
-    assert pair.ulpdus(other(first))[0] == bytes(1000)
-    assert pair.ulpdus(first) == said[other(first)]
+    assert pair.ulpdus(peer_of(first))[0] == bytes(1000)
+    assert pair.ulpdus(first) == said[peer_of(first)]
     # In the second Marker of an FPDU that begins with one, FPDUPTR counts from the first of both (§6.1 of the draft).
     assert pair.wire[0][1][512:516] == bytes((0, 0, 2, 0))
 

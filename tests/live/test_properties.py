@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scapy_mpa import EndpointSettings, LocalProtocolError, MPAEndpoint, RemoteProtocolError
 from scapy_mpa.craft import ulpdus
-from scapy_mpa.craft.tcppacket import ROLES, Role, other
 from scapy_mpa.framing import EnhancedData, encode_fpdu, startup_frame
 from scapy_mpa.framing.agreement import RNIC_KINDS, RnicKind
 from scapy_mpa.framing.markers import LONGEST_FPDU
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.live.events import Established, Event, Rejected, StreamDataReceived, ULPDUReceived
 from tests.live.pair import Pair
 
@@ -110,7 +110,7 @@ class Endpoints(RuleBasedStateMachine):
     @rule(role=roles, size=st.integers(1, 40) | st.integers(1, 4000))
     def deliver(self, role: Role, size: int) -> None:
         """The next octets of a pipe reach the other endpoint."""
-        pipe, peer = self.pipes[role], other(role)
+        pipe, peer = self.pipes[role], peer_of(role)
         if role in self.ended:
             return
         piece = bytes(pipe[:size])
@@ -155,7 +155,7 @@ class Endpoints(RuleBasedStateMachine):
     @rule(role=roles)
     def finish(self, role: Role) -> None:
         """A side has said all that it wants to, and its peer has it all."""
-        peer = other(role)
+        peer = peer_of(role)
         if role in self.ended or self.pipes[role] or self.endpoints[peer].state != "operating":
             return
         self.ended.add(role)
@@ -164,7 +164,7 @@ class Endpoints(RuleBasedStateMachine):
     @invariant()
     def what_arrives_was_said(self) -> None:
         for role in ROLES:
-            peer = other(role)
+            peer = peer_of(role)
             got = [event.ulpdu for event in self.heard[peer] if isinstance(event, ULPDUReceived) and not event.rtr]
             terminates = [ulpdu for ulpdu in got if ulpdu[1] & 0x0F == ulpdus.TERMINATE]
             assert len(terminates) <= 1
@@ -189,7 +189,7 @@ class Endpoints(RuleBasedStateMachine):
             assert endpoint.error is error
             assert error.clause
             assert endpoint.state == "failed"
-            assert endpoint.receive(b"more", 9) == [] if other(role) not in self.ended else True
+            assert endpoint.receive(b"more", 9) == [] if peer_of(role) not in self.ended else True
 
     def teardown(self) -> None:
         """All that was said arrives, unless it was damaged or the endpoints could not agree."""
@@ -202,7 +202,7 @@ class Endpoints(RuleBasedStateMachine):
         self.what_arrives_was_said()
         self.both_agree()
         for role in ROLES:
-            peer = other(role)
+            peer = peer_of(role)
             if self.endpoints[peer].state == "operating" and role not in self.damaged | self.ended:
                 got = [event.ulpdu for event in self.heard[peer] if isinstance(event, ULPDUReceived) and not event.rtr]
                 assert got[: len(self.said[role])] == self.said[role]

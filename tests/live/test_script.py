@@ -9,14 +9,14 @@ import pytest
 from scapy_mpa.craft.messages import RAW, Message
 from scapy_mpa.craft.ulpdus import ATOMIC_REQUEST, READ_REQUEST, SEND, rdma_write, send
 from scapy_mpa.errors import MPAError
+from scapy_mpa.framing.role import Role
 from scapy_mpa.live.rdmap import ImmediateDelivered, ReadCompleted, RequestTaken, SendDelivered, ULPDUTaken, WritePlaced
 from scapy_mpa.live.script import At, Script, Timed, Wait, line_items, speech, step_items
 from scapy_mpa.live.speaker import Listening
-from scapy_mpa.tcp.half import Direction
 from tests.live.pairs import drain, endpoint
 
 
-def meant(step: str, role: Direction = "initiator") -> list[Any]:
+def meant(step: str, role: Role = "initiator") -> list[Any]:
     return [item.opcode if isinstance(item, Message) else item for item in step_items(step, role, speech())]
 
 

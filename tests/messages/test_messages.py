@@ -15,12 +15,11 @@ from click.testing import CliRunner, Result
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.errors import CaptureError
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow, row_of
 from scapy_mpa.messages.store import MessageStore
-from scapy_mpa.report.half import DIRECTIONS
-from scapy_mpa.tcp.half import Direction
 from scapy_mpa.wireshark.found import FoundFPDUs
 from scapy_mpa.wireshark.spill import OctetStore
 from tests.conftest import PCAPS, captures, truth
@@ -49,13 +48,13 @@ def messages(*found: Found, held: int = 1 << 20, wants_octets: bool = True) -> l
     assembly = Assembly(store, octets if wants_octets else None, held)
     connection = ConnectionMessages(0, None, None, 7471, (None, None))
     for one in found:
-        half = connection.halves[DIRECTIONS.index(cast(Direction, one.direction))]
+        half = connection.halves[ROLES.index(cast(Role, one.direction))]
         time, delivered = one.frame * 10**9, one.frame if one.delivered else 0
         frames = one.frame, one.frame, one.frame, delivered
         assembly.take(half, DDPSegment(one.ulpdu, len(one.ulpdu), *frames, time, time, False))
     assembly.finish()
     rows = [
-        row_of(values, 0, DIRECTIONS[values.half & 1], None, octets.at(*values.payload) if values.payload else None)
+        row_of(values, 0, ROLES[values.half & 1], None, octets.at(*values.payload) if values.payload else None)
         for values in store.in_order({0: 0})
     ]
     store.close()

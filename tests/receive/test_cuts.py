@@ -15,7 +15,7 @@ import pytest
 
 from scapy_mpa import Report, Selection, analyze, iter_fpdus
 from scapy_mpa.capture.files import Captures
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.framing.role import ROLES
 from tests.conftest import named, truth
 from tests.receive import midstream
 from tests.receive.cases import follow
@@ -82,7 +82,7 @@ def claimed(report: Report) -> dict[tuple[str, str], list[Row]]:
     found: dict[tuple[str, str], list[Row]] = {}
     for n, connection in enumerate(report.connections):
         assert connection.number == n
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             half = connection.half(direction)
             other = connection.responder if direction == "initiator" else connection.initiator
             flow = without_brackets(half.endpoint), without_brackets(other.endpoint)
@@ -242,11 +242,11 @@ def test_the_same_ports_again_are_another_connection(name: str) -> None:
     both = analyze(io.BytesIO(capture.after(cut).octets + b"".join(capture.records)))
     begun, alone = analyze(path), analyze(io.BytesIO(capture.after(cut).octets))
     assert [connection.inferred for connection in both.connections] == [True] * len(alone.connections) + [False]
-    halves = [connection.half(direction) for connection in both.connections for direction in DIRECTIONS]
-    wanted = [connection.half(direction) for connection in alone.connections for direction in DIRECTIONS]
+    halves = [connection.half(direction) for connection in both.connections for direction in ROLES]
+    wanted = [connection.half(direction) for connection in alone.connections for direction in ROLES]
     for got, half in zip(halves, wanted, strict=False):
         assert [record.as_dict() for record in got.fpdus] == [record.as_dict() for record in half.fpdus]
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         rows = [record.as_dict() for record in both.connections[-1].half(direction).fpdus]
         for row, record in zip(rows, begun.connections[0].half(direction).fpdus, strict=True):
             shifted = record.as_dict() | {"connection": row["connection"]}

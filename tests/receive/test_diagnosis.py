@@ -19,11 +19,12 @@ from scapy_mpa.craft.packets import Endpoint
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.truth import Truth
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import BY_NAME
 from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.limits import DEFAULT_LIMITS
@@ -78,7 +79,7 @@ def report_of(octets: bytes, **options: Any) -> Report:
 
 def halves(report: Report) -> Iterator[tuple[Connection, str, HalfConnection]]:
     for connection in report.connections:
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             yield connection, direction, connection.half(direction)
 
 
@@ -212,7 +213,7 @@ def test_out_of_order(scenario: str, deviation: str, impair: tuple[str, ...]) ->
     assert [fpdu._replace(delivered_frame=None) for fpdu in streamed] == kept
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", ROLES)
 @pytest.mark.parametrize(
     ("scenario", "deviation"),
     [
@@ -288,7 +289,7 @@ def test_a_wrong_tcp_checksum_alone_means_nothing() -> None:
     assert talk is not None
     octets = _with_checksums(_with_checksums(talk.octets), b"\x12\x34", len(talk.octets) // 2)
     (connection,) = report_of(octets).connections
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         assert connection.half(direction).deviation == "no-crc-field"
         assert rows(connection.half(direction)) == talk.of(direction), direction
     assert not [found for found in connection.findings if found.rule.id == "tcp-checksum"]

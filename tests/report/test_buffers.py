@@ -20,11 +20,11 @@ from scapy_mpa import analyze
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.cli import cli
 from scapy_mpa.craft.scenario import load
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.report.buffers import HalfBuffers, buffers_of, half_buffers
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.track import tracks
-from scapy_mpa.tcp.half import Direction
 from tests.conftest import PCAPS, named
 from tests.report.test_formats import SCHEMAS, _closed
 
@@ -66,7 +66,7 @@ def brought(source: Any, half: HalfConnection) -> dict[int, tuple[int, int, byte
     return found
 
 
-def directly(source: Any, report: Report, direction: Direction) -> dict[str, tuple[int, float]]:
+def directly(source: Any, report: Report, direction: Role) -> dict[str, tuple[int, float]]:
     """Peak and integral by each way, octet by octet; of a capture without gaps and bad CRCs."""
     connection = report.connections[0]
     half = connection.half(direction)
@@ -114,7 +114,7 @@ def directly(source: Any, report: Report, direction: Direction) -> dict[str, tup
 
 def check_directly(source: Any, report: Report) -> None:
     buffers = buffers_of(report)
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         if hasattr(source, "seek"):
             source.seek(0)
         for way, (peak, integral) in directly(source, report, direction).items():
@@ -145,7 +145,7 @@ def every_half(report: Report) -> list[HalfBuffers]:
     return [
         half_buffers(connection, direction, read[connection.number, direction])
         for connection in report.connections
-        for direction in DIRECTIONS
+        for direction in ROLES
         if len(connection.half(direction).fpdus)
     ]
 
@@ -163,7 +163,7 @@ def check_order(report: Report) -> None:
 @given(st.sampled_from(PLAIN), st.integers(0, 1 << 16), st.sampled_from(IMPAIRED))
 def test_without_markers_length_is_all_that_there_is(name: str, seed: int, impairments: tuple[str, ...]) -> None:
     report, _ = crafted(name, impairments, seed)
-    assert not any(connection.half(direction).markers for connection in report.connections for direction in DIRECTIONS)
+    assert not any(connection.half(direction).markers for connection in report.connections for direction in ROLES)
     check_order(report)
     for found in every_half(report):
         assert found.series["length"] == found.series["marker"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scapy_mpa import analyze
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.framing.role import ROLES
 from tests.conftest import captures
 
 
@@ -16,7 +16,7 @@ from tests.conftest import captures
 def test_some_records(path: Path) -> None:
     rng = random.Random(path.stem)
     for connection in analyze(path).connections:
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             fpdus = connection.half(direction).fpdus
             every = list(fpdus)
             numbers = {int(rng.random() * (len(every) + 2)) for _ in range(12)}

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.watches.counts import COUNT_KEYS
 from tests.conftest import PCAPS, captures
@@ -35,7 +35,7 @@ def known(connection: Connection) -> dict[str, Any]:
         "findings": sorted(told(one) for one in connection.findings if is_watched(one.rule.id)),
         "lifecycle": connection.lifecycle,
     }
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         half = connection.half(direction)
         counts = half.as_dict()
         if counts["segments"]:

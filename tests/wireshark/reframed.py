@@ -12,8 +12,8 @@ from pathlib import Path
 from scapy_mpa.craft.packets import ACK, PSH, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.stream import HalfStream
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS
 from scapy_mpa.wireshark.found import FoundFPDUs
 
 _EMSS = 1448
@@ -49,7 +49,7 @@ def with_markers(capture: Path, out: Path) -> int:
     """Write the only MPA connection (IPv4) of a capture with Markers in both directions; returns how many FPDUs."""
     with FoundFPDUs(str(capture)) as found, out.open("wb") as file:
         (connection,) = found.report.connections
-        sides = {direction: _Side(connection, direction, number) for number, direction in enumerate(DIRECTIONS)}
+        sides = {direction: _Side(connection, direction, number) for number, direction in enumerate(ROLES)}
         initiator, responder = sides["initiator"], sides["responder"]
         count = 0
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from scapy_mpa import analyze
 from scapy_mpa.capture.passthrough import blocks
 from scapy_mpa.cli import cli
-from scapy_mpa.report.half import DIRECTIONS
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.wireshark import spill
 from scapy_mpa.wireshark.annotate import annotate
 from scapy_mpa.wireshark.notes import CaptureNotes
@@ -66,7 +66,7 @@ def test_every_fpdu_is_told_of_where_it_belongs(capture: Path, tmp_path: Path) -
     _, comments = without_our_comments(annotated(capture, tmp_path))
     report = analyze(capture)
     for connection in report.connections:
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             who = f"#{connection.number} {direction}"
             half = connection.half(direction)
             for record in half.fpdus:

@@ -15,8 +15,9 @@ from scapy_mpa import analyze
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.cli import cli
 from scapy_mpa.errors import FramingError
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.connection import Connection
-from scapy_mpa.report.half import DIRECTIONS, HalfConnection
+from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.values.segment import endpoints
 from scapy_mpa.wireshark.export import export_ulpdus
 from scapy_mpa.wireshark.found import FoundFPDUs
@@ -173,7 +174,7 @@ def told(connection: Connection) -> list[tuple[object, ...]]:
     """What stays of a connection's FPDUs when Markers go."""
     return [
         (direction, record.ulpdu_length, record.crc, record.opcode, record.wire_length - 4 * record.markers)
-        for direction in DIRECTIONS
+        for direction in ROLES
         for record in connection.half(direction).fpdus
     ]
 
@@ -198,7 +199,7 @@ def test_the_same_connections_without_markers(capture: Path, tmp_path: Path) -> 
         if old.inferred:
             continue
         assert told(new) == told(old)
-        for direction in DIRECTIONS:
+        for direction in ROLES:
             half = new.half(direction)
             assert not half.markers and half.counts.out_of_order_segments == half.counts.retransmitted_segments == 0
             if old.half(direction).counts.missing_octets == 0 and not old.half(direction).counts.unlocated_octets:
@@ -262,7 +263,7 @@ def test_a_gap_stays_a_gap(tmp_path: Path) -> None:
     capture.write_bytes(FORMATS["pcapng"](recorded(REORDERED)._replace(records=records[:300] + records[310:])))
     before, after = analyze(capture).connections[0], analyze(stripped(capture, tmp_path)).connections[0]
     assert told(after) == told(before)
-    for direction in DIRECTIONS:
+    for direction in ROLES:
         old, new = before.half(direction).counts, after.half(direction).counts
         assert (new.missing_octets > 0) == (old.missing_octets + old.unlocated_octets > 0)
         assert old.missing_octets + old.unlocated_octets + 3000 - new.missing_octets >= 0

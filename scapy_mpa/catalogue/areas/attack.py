@@ -13,8 +13,8 @@ from scapy_mpa.catalogue.frame import answers, says, setup
 from scapy_mpa.catalogue.injected import injected, late_of_earlier, octets_in_syn, overlapping, syn_again
 from scapy_mpa.catalogue.packet import late
 from scapy_mpa.catalogue.peer import DISCARD, peer
-from scapy_mpa.craft.tcppacket import ROLES
 from scapy_mpa.craft.ulpdus import send
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import seq_add
 
 _EVIL = b"evil"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from scapy_mpa.craft.segments import below
-from scapy_mpa.craft.tcppacket import ROLES
 from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,
     REQUEST_QUEUE,
@@ -18,6 +17,7 @@ from scapy_mpa.craft.ulpdus import (
     untagged,
 )
 from scapy_mpa.framing.ddp import opcode_of
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.startup import ENHANCED_DATA_LENGTH, NOT_NEGOTIATED, C, EnhancedData, M, R, S
 from scapy_mpa.fuzz.draft import Draft, Turn
 from scapy_mpa.fuzz.draw import edge, octets, pick

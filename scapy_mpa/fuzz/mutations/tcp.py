@@ -7,7 +7,8 @@ import random
 from scapy_mpa.craft.impairments import impairment
 from scapy_mpa.craft.packets import ACK, PSH, RST, SYN
 from scapy_mpa.craft.segments import below
-from scapy_mpa.craft.tcppacket import ROLES, SentHalf
+from scapy_mpa.craft.tcppacket import SentHalf
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import seq_add
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import octets, pick

@@ -7,7 +7,7 @@ import random
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.segments import below
 from scapy_mpa.craft.setup import CLOSES
-from scapy_mpa.craft.tcppacket import ROLES
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.fuzz.draft import Draft
 from scapy_mpa.fuzz.draw import pick
 from scapy_mpa.fuzz.mutations.common import Function
