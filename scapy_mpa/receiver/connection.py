@@ -18,7 +18,7 @@ from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBu
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, markers_at
 from scapy_mpa.receiver.startup import FoundFrame, KeySearch
-from scapy_mpa.receiver.values import Moment
+from scapy_mpa.receiver.values import LimitMet, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
@@ -56,12 +56,14 @@ class ConnectionReader:
         rejected: True if the Reply rejects the connection.
         inferred: True if something that a startup frame tells had to be inferred.
         diagnoses: what the sender of each direction does wrong, None if it does nothing.
+        limits_met: the limits that bit, for the owner to take.
+        has_doubt: whether a sender may deviate that was not looked into.
     """
 
     __slots__ = (
         "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent",
         "_searches", "arrivals",
-        "connection", "diagnoses", "frames", "inferred", "initiator", "readers", "rejected",
+        "connection", "diagnoses", "frames", "has_doubt", "inferred", "initiator", "limits_met", "readers", "rejected",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +81,8 @@ class ConnectionReader:
         self._diagnosis_budget = diagnosis_budget
         self._deviations: list[DeviationSearch | None] = [None, None]
         self.diagnoses: list[Diagnosis | None] = [None, None]
+        self.limits_met: list[LimitMet] = []
+        self.has_doubt = False
         #: The direction in which an RDMAC RNIC sends: maybe Markers that nobody asked for (RFC 5044, figure 14).
         self._adapting = -1
         self._recent: deque[int] = deque(maxlen=PATIENCE)
@@ -135,6 +139,11 @@ class ConnectionReader:
             if search is not None:
                 search.close()
             else:
+                limit = "octets held back for a gap (held_octets)"
+                most = self._limits.held_octets
+                if half.copies.held <= most:
+                    limit, most = "segments held back for a gap (held_segments)", self._limits.held_segments
+                self._meet_limit(half, reader.main.edge, f"more than {most} {limit}", now)
                 reader.relieve()
             return
         if half.copies.end <= reader.main.edge and not reader.main.waits:
@@ -147,6 +156,44 @@ class ConnectionReader:
                 reader.give_up(now, lambda frame, when: frame <= old_frame or when <= since)
         else:
             reader.give_up(now, lambda frame, when: frame <= old_frame and when <= since)
+
+    def _meet_limit(self, half: TCPHalf, offset: int, detail: str, now: Moment) -> None:
+        self.limits_met.append(LimitMet(self.connection.halves.index(half), offset, *now, detail))
+
+    def relieve(self, detail: str, now: Moment) -> None:
+        """Give up what is waited for, in both directions: all connections together hold too much."""
+        for half, reader, search in zip(self.connection.halves, self.readers, self._deviations, strict=True):
+            if not half.copies.held:
+                continue
+            if search is not None:
+                search.close()
+            if half.copies.held:
+                self._meet_limit(half, half.copies.start, detail, now)
+                before = half.copies.held + 1
+                while half.copies.held < before:
+                    before = half.copies.held
+                    if reader is not None:
+                        reader.relieve()
+                    elif before:
+                        half.forget(half.copies.middle)
+
+    def know_sender(self, d: int, diagnosis: Diagnosis | None) -> None:
+        """Read the FPDUs of a direction as the sender is known to lay them, None if that is as was agreed.
+
+        Nothing is found out about it any more: for who receives octets once.
+        """
+        search = self._deviations[d]
+        if search is not None and diagnosis is not None:
+            self._replace_reader(d, diagnosis)
+        elif search is not None:
+            search.close()
+            self._deviations[d] = None
+
+    @property
+    def is_examined(self) -> tuple[bool, bool]:
+        """Of each direction, True if its sender may still turn out to deviate, so that it is read anew."""
+        first, second = self._deviations
+        return first is not None, second is not None
 
     # --- startup ---
 
@@ -173,6 +220,11 @@ class ConnectionReader:
             # Only a startup frame at its beginning can still make it MPA's.
             half.forget(end)
         while self.readers[d] is None and (copies.held > limits.held_octets or len(copies) > limits.held_segments):
+            if self.frames != [None, None]:
+                most = f"more than {limits.held_octets} octets wait for a startup frame (held_octets)"
+                arrival = self.connection.arrival
+                assert arrival is not None
+                self._meet_limit(half, copies.start, most, (arrival.frame, arrival.time))
             half.forget(copies.middle)
 
     def _agree(self) -> None:
@@ -334,9 +386,12 @@ class ConnectionReader:
         for d, reader in enumerate(self.readers):
             if reader is None and self.readers[1 - d] is not None and len(halves[d].copies):
                 self._infer_other(d, is_over=True)
-        for reader in self.readers:
+        for reader, search in zip(self.readers, self._deviations, strict=True):
             if reader is not None:
+                if search is None:
+                    reader.judge_part(is_over=True)
                 reader.finish()
+                self.has_doubt |= search is None and reader.anomaly is not None and reader.layout.dialect is None
         for d, search in enumerate(self._deviations):
             if search is not None:
                 before = self.readers[d]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
-from scapy_mpa.stream.connection import Flows, TCPConnection
+from scapy_mpa.stream.connection import Flows, TCPConnection, is_stray
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 
@@ -25,10 +25,21 @@ class Receiver:
         self._limits = limits
         self._budget = Budget()
         self._diagnosis_budget = DiagnosisBudget()
-        self._flows = Flows(self._make_user)
+        self._flows = Flows(self._make_user, self._end)
+        self._ended: list[tuple[bytes, ConnectionReader]] = []
 
     def _make_user(self, connection: TCPConnection) -> ConnectionReader:
         return ConnectionReader(connection, self._limits, self._budget, self._diagnosis_budget)
+
+    def _end(self, connection: TCPConnection) -> None:
+        """Decide all that a connection holds; keep it if it is MPA's."""
+        flow, mpa = connection.flow, connection.user
+        assert flow is not None
+        if not is_stray(connection, flow):
+            mpa.finish()
+            if mpa.is_mpa:
+                self._ended.append((flow.key, mpa))
+        self._flows.remove(connection)
 
     def receive(self, seg: Segment) -> ConnectionReader | None:
         """Receive one segment; return the connection that it belongs to, None if it is left out."""
@@ -46,13 +57,9 @@ class Receiver:
 
     def finish(self) -> list[tuple[bytes, ConnectionReader]]:
         """Decide all that is held; return the MPA connections in their order, each with the key of its direction 0."""
-        found = []
-        strays = {id(connection) for _, connection in self._flows.strays()}
-        for key, connection in self._flows:
-            if id(connection) in strays:
-                continue
-            mpa: ConnectionReader = connection.user
-            mpa.finish()
-            if mpa.is_mpa:
-                found.append((key, mpa))
-        return sorted(found, key=lambda one: one[1].first_frame)
+        strays = [one for _, one in self._flows if one.flow is not None and is_stray(one, one.flow)]
+        for connection in strays:
+            self._flows.remove(connection)
+        for _, connection in self._flows:
+            self._end(connection)
+        return sorted(self._ended, key=lambda one: one[1].first_frame)

@@ -75,6 +75,16 @@ class Contradiction(NamedTuple):
     moment: Moment
 
 
+class LimitMet(NamedTuple):
+    """A limit bit in a direction of the TCP connection: at an offset, at a moment, and which one, in words."""
+
+    side: int
+    offset: int
+    frame: int
+    time: int
+    detail: str
+
+
 class Anomaly(NamedTuple):
     """The first thing in a direction that does not fit: its offset, the moment at which it shows.
 

@@ -413,14 +413,16 @@ class TCPConnection:
         has_syn: whether a SYN of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
+        flow: the connections on the same addresses and ports, None once this one is none of them any more.
     """
 
     __slots__ = (
-        "advanced", "arrival", "beside", "first_frame", "first_time", "halves", "has_syn", "last_frame", "late",
+        "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_syn", "last_frame", "late",
         "stray", "user",
     )  # fmt: skip
 
-    def __init__(self, budget: RecentBudget | None = None) -> None:
+    def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
+        self.flow = flow
         self.halves = TCPHalf(budget), TCPHalf(budget)
         self.user: Any = None
         self.stray: Stray | None = None
@@ -443,6 +445,23 @@ class TCPConnection:
     def is_closed(self) -> bool:
         """True if both directions ended by a FIN that was acknowledged (RFC 9293 §3.6)."""
         return all(half.fin is not None for half in self.halves)
+
+    @property
+    def is_answered(self) -> bool:
+        """True once segments of both directions were captured."""
+        first, second = self.halves
+        return bool(first.last_frame and second.last_frame)
+
+    @property
+    def is_over(self) -> bool:
+        """True if it is closed, or one side accepted a RST of the other (RFC 9293 §3.10.7.4)."""
+        resets = (reset for half in self.halves for reset in half.resets)
+        return self.is_closed or any(reset.place in ("next", "acknowledged") for reset in resets)
+
+    @property
+    def last_time(self) -> int:
+        """The time of its last segment, RSTs left out, in nanoseconds since the epoch."""
+        return max(half.last_time for half in self.halves)
 
     def is_amid(self, other: TCPConnection) -> bool:
         """Return True if all its frames lie between those of another connection, whose SYN was captured."""
@@ -563,19 +582,14 @@ class Flow:
     Attributes:
         key: of the segments that are sent in direction 0.
         connections: those to which a segment may belong.
-        ended: connections that were read and to which none does any longer.
     """
 
-    __slots__ = ("_budget", "_make_user", "connections", "ended", "key")
+    __slots__ = ("_flows", "connections", "key")
 
-    def __init__(
-        self, key: bytes, make_user: Callable[[TCPConnection], Any], budget: RecentBudget | None = None
-    ) -> None:
+    def __init__(self, key: bytes, flows: Flows) -> None:
         self.key = key
-        self._budget = budget
         self.connections: list[TCPConnection] = []
-        self.ended: list[TCPConnection] = []
-        self._make_user = make_user
+        self._flows = flows
 
     def receive(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a segment; return the connection that it belongs to, None if it is left out."""
@@ -657,56 +671,81 @@ class Flow:
         unread = [connection for connection in self.connections if not connection.user.is_mpa]
         read = [connection for connection in self.connections if connection.user.is_mpa]
         if len(unread) >= MOST_UNREAD:
-            oldest = min(unread, key=lambda connection: connection.last_frame)
-            self.connections.remove(oldest)
-            # Else each would hold all before it, and its reader.
-            oldest.beside = oldest.user = None
+            self._flows.end(min(unread, key=lambda connection: connection.last_frame))
         if len(read) >= MOST_READ:
-            oldest = min(read, key=lambda connection: connection.last_frame)
-            self.connections.remove(oldest)
-            self.ended.append(oldest)
-        connection = TCPConnection(self._budget)
-        connection.user = self._make_user(connection)
+            self._flows.end(min(read, key=lambda connection: connection.last_frame))
+        connection = TCPConnection(self._flows.budget, self)
+        connection.user = self._flows.make_user(connection)
         if self.connections:
             connection.beside, connection.stray = self.connections[-1], stray_of(seg, d)
         self.connections.append(connection)
+        self._flows.add(self)
         return connection
 
 
 class Flows:
-    """All pairs of addresses and ports of a capture."""
+    """All pairs of addresses and ports of a capture.
 
-    def __init__(self, make_user: Callable[[TCPConnection], Any]) -> None:
-        self._make_user = make_user
-        self._budget = RecentBudget()
+    Args:
+        make_user: returns who reads the octets of a connection that begins.
+        end: is handed a connection to which no segment will belong any longer, since there are too many beside it; it
+            calls :meth:`remove`.
+    """
+
+    def __init__(
+        self, make_user: Callable[[TCPConnection], Any], end: Callable[[TCPConnection], None] | None = None
+    ) -> None:
+        self.make_user = make_user
+        self.end = end or self.remove
+        self.budget = RecentBudget()
         self._directions: dict[bytes, tuple[Flow, int]] = {}
-        self._flows: list[Flow] = []
 
     def receive(self, seg: Segment) -> tuple[TCPConnection | None, int]:
         """Receive a segment; return its connection and the direction in which it was sent."""
         found = self._directions.get(seg.key)
         if found is None:
-            flow = Flow(seg.key, self._make_user, self._budget)
-            found = self._directions[seg.key] = flow, 0
-            self._directions.setdefault(reverse_key(seg.key), (flow, 1))
-            self._flows.append(flow)
+            found = Flow(seg.key, self), 0
+            if not seg.flags & PATH_MTU:
+                self.add(found[0])
         return found[0].receive(seg, found[1]), found[1]
+
+    def add(self, flow: Flow) -> None:
+        """Hand segments to a flow: another connection may have given way for its first one."""
+        self._directions.setdefault(flow.key, (flow, 0))
+        self._directions.setdefault(reverse_key(flow.key), (flow, 1))
+
+    def find(self, key: bytes) -> tuple[Flow | None, int]:
+        """Return the connections on addresses and ports, and the direction of segments with them."""
+        return self._directions.get(key, (None, 0))
 
     def __iter__(self) -> Iterator[tuple[bytes, TCPConnection]]:
         """Yield all connections, with the key of their direction 0."""
-        for flow in self._flows:
-            for connection in (*flow.ended, *flow.connections):
-                yield flow.key, connection
+        for flow, d in list(self._directions.values()):
+            if d == 0:
+                for connection in list(flow.connections):
+                    yield flow.key, connection
 
-    def strays(self) -> Iterator[tuple[bytes, TCPConnection]]:
-        """Yield the connections that are none: segments without SYN in the midst of another connection.
-
-        They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).
-        """
-        for flow in self._flows:
+    def remove(self, connection: TCPConnection) -> None:
+        """Let no segment belong to a connection any more."""
+        flow, connection.flow = connection.flow, None
+        if flow is not None:
+            flow.connections.remove(connection)
             for one in flow.connections:
-                if not one.has_syn and any(one.is_amid(other) for other in flow.connections):
-                    yield flow.key, one
+                if one.beside is connection:
+                    one.beside = connection.beside
+            # Else each would hold all before it.
+            connection.beside = None
+            if not flow.connections:
+                del self._directions[flow.key]
+                self._directions.pop(reverse_key(flow.key), None)
+
+
+def is_stray(connection: TCPConnection, flow: Flow) -> bool:
+    """Return True if a connection is none: segments without SYN in the midst of another one.
+
+    They are late duplicates of an earlier connection on the same addresses and ports (RFC 9293 §3.4.3).
+    """
+    return not connection.has_syn and any(connection.is_amid(other) for other in flow.connections)
 
 
 def stray_of(seg: Segment, d: int) -> Stray:

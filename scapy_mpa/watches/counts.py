@@ -54,11 +54,33 @@ class Counts:
     """
 
     __slots__ = (
-        "_brought", "_brought_by", "_brought_end", "_ends", "_left_out_ends", "_left_out_starts", "_located",
-        "_next", "_seen", "_starts", "_time", "_undelivered", "_unjudged", "crc_errors", "cut_fpdus",
-        "fpdu_aligned_segments", "fpdus", "header_aligned_segments", "marker_count", "missing_octets",
-        "out_of_order_segments", "placed_late", "retransmitted_segments", "segments", "stream_octets",
-        "ulpdu_octets", "unlocated_octets",
+        "_brought",
+        "_brought_by",
+        "_brought_end",
+        "_ends",
+        "_left_out_ends",
+        "_left_out_starts",
+        "_located",
+        "_next",
+        "_seen",
+        "_starts",
+        "_time",
+        "_unjudged",
+        "crc_errors",
+        "cut_fpdus",
+        "delivered_late",
+        "fpdu_aligned_segments",
+        "fpdus",
+        "header_aligned_segments",
+        "marker_count",
+        "missing_octets",
+        "out_of_order_segments",
+        "retransmitted_segments",
+        "segments",
+        "stream_octets",
+        "ulpdu_octets",
+        "undelivered",
+        "unlocated_octets",
     )  # fmt: skip
 
     def __init__(self, begins_at: int | None = 0) -> None:
@@ -67,7 +89,7 @@ class Counts:
         self.header_aligned_segments = self.fpdu_aligned_segments = 0
         self.stream_octets = self.missing_octets = self.unlocated_octets = 0
         #: FPDUs placed before they were delivered, and never delivered.
-        self.placed_late = self._undelivered = 0
+        self.delivered_late = self.undelivered = 0
         #: Octets that FPDUs hold, the end of the last one, and where the next one begins, None if that is not known.
         self._located, self._seen, self._next = 0, 0, begins_at
         #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
@@ -88,12 +110,12 @@ class Counts:
     @property
     def delivered(self) -> int:
         """FPDUs delivered: placed, with nothing missing before them."""
-        return self.placed - self._undelivered
+        return self.placed - self.undelivered
 
     @property
     def placed_out_of_order(self) -> int:
         """FPDUs placed before they were delivered, or never delivered."""
-        return self.placed_late + self._undelivered
+        return self.delivered_late + self.undelivered
 
     def as_dict(self) -> dict[str, int]:
         """Return the counts with the keys of the report."""
@@ -141,9 +163,9 @@ class Counts:
             return
         self._next = end
         if not delivered:
-            self._undelivered += 1
+            self.undelivered += 1
         elif delivered > fpdu.known[0]:
-            self.placed_late += 1
+            self.delivered_late += 1
 
     def lost(self, gap: Gap) -> None:
         """Count octets that no frame brought."""

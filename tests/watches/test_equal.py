@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import pytest
 
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.watches.counts import COUNT_KEYS
 from tests.conftest import PCAPS, captures
-from tests.watches.driver import Watched, is_watched, watch_capture
+from tests.watches.driver import is_watched, watch_capture
 
 #: Captures that are told otherwise, and why.
 OTHERWISE: Final = {
@@ -45,26 +46,26 @@ def known(connection: Connection) -> dict[str, Any]:
     return found
 
 
-def watched(connection: Watched) -> dict[str, Any]:
+def watched(connection: CapturedConnection) -> dict[str, Any]:
     found: dict[str, Any] = {
         "findings": sorted(map(told, connection.findings.sorted())),
         "lifecycle": connection.lifecycle,
     }
-    for half in connection.halves:
-        if half is not None and half.counts.segments:
+    for half in connection.operations.values():
+        if half.counts.segments:
             fpdu = half.fpdus.first
             first = (None, None) if fpdu is None else (fpdu.ulpdu, fpdu.known)
-            found[str(half.name)] = half.counts.as_dict(), (*first, half.fpdus.first_send), half.terminated
+            found[half.direction] = half.counts.as_dict(), (*first, half.fpdus.first_send), half.terminated
     return found
 
 
 @pytest.mark.parametrize("path", captures(), ids=lambda path: path.stem)
 def test_a_capture(path: Path) -> None:
     report = analyze(str(path))
-    connections, others = watch_capture(path)
-    before, now = [*map(known, report.connections)], [*map(watched, connections)]
+    analyzer = watch_capture(path)
+    before, now = [*map(known, report.connections)], [*map(watched, analyzer.connections)]
     before.append({"findings": sorted(told(one) for one in report.findings if is_watched(one.rule.id))})
-    now.append({"findings": sorted(map(told, others.sorted()))})
+    now.append({"findings": sorted(map(told, analyzer.findings.sorted()))})
     assert len(before) == len(now)
     assert path.stem in OTHERWISE or now == before
     assert path.stem not in OTHERWISE or now != before

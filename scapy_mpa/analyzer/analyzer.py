@@ -1,0 +1,308 @@
+"""Segments of a capture in, MPA connections with their counts and findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Observer
+from scapy_mpa.analyzer.followed import Followed
+from scapy_mpa.analyzer.operation import PlacedSink, direction_end
+from scapy_mpa.framing.sequence import SEQ_MASK
+from scapy_mpa.infer.inference import Budget
+from scapy_mpa.receiver.connection import ConnectionReader
+from scapy_mpa.receiver.deviation import DiagnosisBudget
+from scapy_mpa.receiver.values import Moment
+from scapy_mpa.rules.findings import Findings, Quota
+from scapy_mpa.stream.connection import MOST_RESETS, Flow, Flows, Stray, TCPConnection, is_stray
+from scapy_mpa.stream.copies import UNKNOWN
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
+from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
+from scapy_mpa.values.options import Announced, announced
+from scapy_mpa.values.segment import PATH_MTU, SYN, Segment, endpoints, reverse_key
+from scapy_mpa.watches.lifecycle import refused
+
+
+class FollowedConnection:
+    """A TCP connection with who reads it, and the MPA connection that it turned out to carry.
+
+    Attributes:
+        reader: reads its octets.
+        mpa: the MPA connection, None if there is none as far as is known.
+        syns: what the SYN of each direction announced.
+        strays: segments beside it that belong to no connection, the first MOST_RESETS.
+        is_stray: whether it is none: its segments lie in the midst of another one.
+        is_reported: whether its segments are reported with the MPA connection beside it.
+        is_left_out: whether the report has no room for it.
+    """
+
+    __slots__ = ("is_left_out", "is_reported", "is_stray", "mpa", "reader", "strays", "syns")
+
+    def __init__(self, reader: ConnectionReader) -> None:
+        self.reader = reader
+        self.mpa: CapturedConnection | None = None
+        self.syns: list[Announced | None] = [None, None]
+        self.strays: list[Stray] = []
+        self.is_stray = self.is_reported = self.is_left_out = False
+
+    @property
+    def is_mpa(self) -> bool:
+        """True once a startup frame was found or FPDUs were inferred."""
+        return self.reader.is_mpa
+
+    def is_begun_anew_by(self, seg: Segment) -> bool:
+        """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
+        return self.reader.is_begun_anew_by(seg)
+
+
+class Analyzer:
+    """Analyses the TCP connections of a capture.
+
+    Feed it segments in the order of capture, a list at a time; call :meth:`finish` at the end.
+
+    Args:
+        records: whether a row is kept of each FPDU.
+        sink: is handed each FPDU as it is placed.
+        observer: is handed startup frames, and FPDUs with their octets.
+        assumptions: what the user told because no startup frame does.
+        limits: how much is held back and followed at most.
+        make_findings: makes the findings of a connection, which share a quota, or those of none, without one.
+        deviations: what is known of senders by an analysis of the same capture: who receives octets only once, as an
+            observer does, reads them by that from the first one on.
+
+    Attributes:
+        connections: the MPA connections; they are numbered when all is known.
+        findings: those of no connection.
+        tcp_connections: how many TCP connections were met and are over, MPA or not.
+        has_doubt: whether a sender may deviate that was not looked into, as an observer receives octets only once.
+    """
+
+    def __init__(
+        self,
+        *,
+        records: bool = False,
+        sink: PlacedSink | None = None,
+        observer: Observer | None = None,
+        assumptions: Assumptions = NOTHING,
+        limits: Limits = DEFAULT_LIMITS,
+        make_findings: Callable[[Quota | None], Findings] = Findings,
+        deviations: Deviations | None = None,
+    ) -> None:
+        self.connections: list[CapturedConnection] = []
+        self.findings = make_findings(None)
+        self.limits = limits
+        self.assumptions = assumptions
+        self.tcp_connections = 0
+        self.has_doubt = False
+        self._make_findings = make_findings
+        self._quota = Quota(limits.findings)
+        self._records = records
+        self._sink = sink
+        self._observer = observer
+        self._deviations = deviations or {}
+        self._numbered = 0
+        self._budget = Budget()
+        self._diagnosis_budget = DiagnosisBudget()
+        self._flows = Flows(self._follow, self._end)
+        self._followed = Followed(limits.connections)
+        #: Connections that hold octets, as far as was looked at.
+        self._holding: dict[int, TCPConnection] = {}
+        self._now: Moment = (0, 0)
+
+    # --- segments ---
+
+    def feed(self, segments: Iterable[Segment]) -> None:
+        """Take segments in the order of capture."""
+        for seg in segments:
+            self._now = seg.frame, seg.time
+            if seg.flags & PATH_MTU:
+                self._receive_path_mtu(seg)
+                continue
+            connection, d = self._flows.receive(seg)
+            if connection is not None:
+                self._receive(connection, connection.user, d, seg)
+
+    def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
+        flags, reader = seg.flags, followed.reader
+        if flags & SYN:
+            followed.syns[d] = announced(seg)
+        if followed.is_left_out:
+            for half in connection.halves:
+                half.forget(half.copies.end)
+            return
+        reader.receive(d, seg.frame, seg.time)
+        mpa = followed.mpa
+        if mpa is None:
+            if reader.is_mpa:
+                mpa = self._begin_mpa(connection, followed)
+            elif connection.is_answered:
+                self._followed.move(connection, has_mpa=False)
+        if mpa is not None:
+            mpa.take(d)
+        if len(connection.halves[d].copies):
+            self._holding[id(connection)] = connection
+        if flags & 5 and connection.is_over:
+            self._followed.end(connection)
+
+    def _begin_mpa(self, connection: TCPConnection, followed: FollowedConnection) -> CapturedConnection | None:
+        """There is MPA on a connection; None if the report has no room for it."""
+        most = self.limits.mpa_connections
+        if len(self.connections) >= most:
+            followed.is_left_out = True
+            detail = f"more than {most} MPA connections (mpa_connections)"
+            self.findings.add("limit", None, *self._now, 0, detail)
+            return None
+        assert connection.flow is not None
+        mpa = followed.mpa = CapturedConnection(
+            followed.reader, connection.flow.key, self.assumptions, self._make_findings(self._quota), followed.syns,
+            self._records, self._sink, self._observer, self._deviations,
+        )  # fmt: skip
+        mpa.number = self._numbered
+        self._numbered += 1
+        self.connections.append(mpa)
+        self._followed.move(connection, has_mpa=True)
+        return mpa
+
+    def _receive_path_mtu(self, seg: Segment) -> None:
+        flow, d = self._flows.find(seg.key)
+        if flow is not None:
+            followed: FollowedConnection = flow.connections[-1].user
+            if followed.mpa is not None:
+                followed.mpa.receive_path_mtu(d, seg)
+
+    def pass_time(self, segments: Iterable[Segment]) -> None:
+        """The capture is past these segments, all of which need not have been fed."""
+        for seg in segments:
+            self._now = seg.frame, seg.time
+
+    def speaks_mpa(self, seg: Segment) -> bool:
+        """Return True if there is MPA, as far as is known, on the addresses and ports of a segment."""
+        flow, _ = self._flows.find(seg.key)
+        return flow is not None and any(one.user.mpa is not None for one in flow.connections)
+
+    def release(self) -> None:
+        """Give up what is held longest-for where all connections together hold too much; call it now and then."""
+        weights = {key: _weight(one) for key, one in self._holding.items()}
+        self._holding = {key: one for key, one in self._holding.items() if weights[key]}
+        held, most = sum(weights.values()), self.limits.total_octets
+        if held <= most:
+            return
+        for key in sorted(self._holding, key=lambda key: -weights[key]):
+            if held <= most // 4 * 3:
+                break
+            connection = self._holding[key]
+            connection.user.reader.relieve(f"more than {most} octets held back in all (total_octets)", self._now)
+            if connection.user.mpa is not None:
+                connection.user.mpa.take(0)
+            held -= weights[key] - _weight(connection)
+
+    # --- connections ---
+
+    def _follow(self, connection: TCPConnection) -> FollowedConnection:
+        """A TCP connection begins."""
+        if self._followed.is_full:
+            detail = f"more than {self.limits.connections} TCP connections at a time (connections)"
+            self.findings.add("limit", None, *self._now, 0, detail)
+            self._end(self._followed.give_way())
+        self._followed.add(connection)
+        return FollowedConnection(ConnectionReader(connection, self.limits, self._budget, self._diagnosis_budget))
+
+    def _end(self, connection: TCPConnection) -> None:
+        """Nothing more comes for a TCP connection."""
+        flow, followed = connection.flow, connection.user
+        assert flow is not None
+        for one in flow.connections:
+            one.user.is_stray |= is_stray(one, flow)
+        if not followed.is_stray:
+            self._finish(connection, followed, flow)
+        self._followed.remove(connection)
+        self._holding.pop(id(connection), None)
+        self._flows.remove(connection)
+
+    def _finish(self, connection: TCPConnection, followed: FollowedConnection, flow: Flow) -> None:
+        is_met = connection.has_syn or any(half.last_frame for half in connection.halves)
+        self.tcp_connections += is_met
+        mpa = followed.mpa
+        if not followed.is_left_out:
+            followed.reader.finish()
+            if mpa is None and followed.reader.is_mpa:
+                mpa = self._begin_mpa(connection, followed)
+        if mpa is not None:
+            for one in flow.connections:
+                if one.beside is connection and one.user.mpa is None:
+                    _report_with(one, connection)
+            mpa.finish(self._now, followed.strays)
+            self.has_doubt |= self._observer is not None and followed.reader.has_doubt
+        elif connection.beside is not None and connection.beside.user.mpa is not None:
+            _report_with(connection, connection.beside)
+        elif not followed.is_reported:
+            self._report_refused(connection, flow.key)
+
+    def _report_refused(self, connection: TCPConnection, key: bytes) -> None:
+        ends = [direction_end(half) for half in connection.halves]
+        for d, half in enumerate(connection.halves):
+            found = refused(ends[d], ends[1 - d], " > ".join(endpoints(key if d == 0 else reverse_key(key))))
+            if found is not None:
+                breach, count = found
+                seq = ((half.space.base or 0) + breach.offset) & SEQ_MASK
+                self.findings.add(breach.rule, None, breach.frame, breach.time, seq, breach.detail, count=count)
+
+    def let_go(self, since: int) -> list[CapturedConnection]:
+        """Follow no longer the TCP connections that have been over since a time (nanoseconds since the epoch).
+
+        Returns the MPA connections that are over with that, which are not kept any more.
+        """
+        for connection in self._followed.over():
+            if connection.last_time <= since:
+                self._end(connection)
+        over = [mpa for mpa in self.connections if mpa.lifecycle is not None]
+        if over:
+            self.connections[:] = [mpa for mpa in self.connections if mpa.lifecycle is None]
+        return over
+
+    def finish(self, *, numbers_anew: bool = True) -> None:
+        """The capture is over; connections get their final numbers, or keep those that they have."""
+        # Those with MPA first: others may have disturbed them.
+        for connection in self._followed:
+            if connection.flow is not None:
+                self._end(connection)
+        if self._quota.refused:
+            detail = f"{self._quota.refused} findings beyond the limit of {self.limits.findings} (findings)"
+            self.findings.add("limit", None, *self._now, 0, detail)
+        self.connections.sort(key=lambda mpa: mpa.order)
+        if numbers_anew:
+            for number, mpa in enumerate(self.connections):
+                mpa.number = number
+
+
+def _weight(connection: TCPConnection) -> int:
+    return sum(half.copies.held for half in connection.halves)
+
+
+def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
+    """Return True if segments in the midst of a connection are remarkable: not if they recover from a half-open one."""
+    is_answered = one.has_syn and all(half.last_frame for half in one.halves)
+    has_reset = any(half.reset_count for half in one.halves)
+    return one.first_frame < other.last_frame and not is_answered and not has_reset
+
+
+def _report_with(one: TCPConnection, other: TCPConnection) -> None:
+    """Let segments in the midst of an MPA connection be reported with it."""
+    strays: list[Stray] = other.user.strays
+    if not one.user.is_reported and _disturbs(one, other):
+        strays.extend(islice(_strays(one), MOST_RESETS - len(strays)))
+    one.user.is_reported = True
+
+
+def _strays(one: TCPConnection) -> Iterator[Stray]:
+    """Yield the segments of a connection that is none: the first one, and those with octets."""
+    first, reader = one.stray, one.user.reader
+    assert first is not None
+    yield first
+    for d, half in enumerate(one.halves):
+        for seg in reader.arrivals[d]:
+            if seg.frame != first.frame:
+                found = reader.frames[d]
+                key = found.startup.encode() if found is not None and found.start == seg.start else b""
+                seq, length = half.space.seq_of(seg.start), seg.end - seg.start
+                yield Stray(seg.frame, seg.time, d, seq, 0, length, key, UNKNOWN)

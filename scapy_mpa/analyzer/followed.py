@@ -1,0 +1,117 @@
+"""Which TCP connections are followed, and which one gives way when there are more than may be.
+
+What is over goes first.  Connections of which one side alone was captured (SYNs that nobody answered) go if they are
+more than their share; so do those without MPA; else the one goes that has been idle for longest.  Which that is, is
+found in the time that the packets took that came meanwhile: a heap has the last frame of each connection as it was when
+that was looked at last, and one that turns out to have gone on goes back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final
+
+from scapy_mpa.stream.connection import TCPConnection
+
+#: Connections that nobody answered give way first beyond one in so many, connections without MPA beyond one in so many:
+#: a flood of SYNs, or other traffic, must not push out those that are looked for.
+SHARE_UNANSWERED: Final = 4
+SHARE_PLAIN: Final = 2
+#: A heap has so many entries of what is gone, and twice its members, before it is rebuilt: a bound of memory.
+MOST_GONE: Final = 64
+
+
+class _ByIdleness:
+    """Connections, and which of them has been idle for longest; ``members`` has them by their id."""
+
+    __slots__ = ("_heap", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[int, TCPConnection] = {}
+        #: (last frame as far as it was looked at, id), also of connections that are gone.
+        self._heap: list[tuple[int, int]] = []
+
+    def add(self, connection: TCPConnection) -> None:
+        self.members[id(connection)] = connection
+        heappush(self._heap, (connection.last_frame, id(connection)))
+        if len(self._heap) > 2 * len(self.members) + MOST_GONE:
+            self._heap = [(one.last_frame, key) for key, one in self.members.items()]
+            heapify(self._heap)
+
+    def longest_idle(self) -> tuple[int, TCPConnection] | None:
+        """Return the one whose last frame is the earliest, and that frame; None if there is none."""
+        heap = self._heap
+        while heap:
+            frame, key = heap[0]
+            connection = self.members.get(key)
+            if connection is None:
+                heappop(heap)
+            elif connection.last_frame == frame:
+                return frame, connection
+            else:
+                heapreplace(heap, (connection.last_frame, key))
+        return None
+
+
+class Followed:
+    """The TCP connections that are followed; ``most`` is how many are at most."""
+
+    __slots__ = ("_groups", "_most", "_over")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        #: Those that nobody answered, those without MPA, those with MPA.
+        self._groups = _ByIdleness(), _ByIdleness(), _ByIdleness()
+        #: Those that seemed to be over when that was looked at; the oldest first.
+        self._over: OrderedDict[int, TCPConnection] = OrderedDict()
+
+    def __iter__(self) -> Iterator[TCPConnection]:
+        """Those with MPA first, each group in the order in which they came to it."""
+        unanswered, plain, with_mpa = (group.members.values() for group in self._groups)
+        return iter((*with_mpa, *plain, *unanswered))
+
+    @property
+    def is_full(self) -> bool:
+        """True if another one makes one give way."""
+        return sum(len(group.members) for group in self._groups) >= self._most
+
+    def add(self, connection: TCPConnection) -> None:
+        """Follow a connection that nobody answered, as far as is known."""
+        self._groups[0].add(connection)
+
+    def move(self, connection: TCPConnection, has_mpa: bool) -> None:
+        """A connection was answered, or there is MPA on it."""
+        target = self._groups[1 + has_mpa]
+        if id(connection) not in target.members:
+            for group in self._groups:
+                group.members.pop(id(connection), None)
+            target.add(connection)
+
+    def end(self, connection: TCPConnection) -> None:
+        """A connection seems to be over."""
+        self._over[id(connection)] = connection
+
+    def over(self) -> list[TCPConnection]:
+        """Return those that are over; the one that has been so for longest first."""
+        return [one for one in self._over.values() if one.is_over]
+
+    def remove(self, connection: TCPConnection) -> None:
+        """Follow a connection no longer."""
+        self._over.pop(id(connection), None)
+        for group in self._groups:
+            group.members.pop(id(connection), None)
+
+    def give_way(self) -> TCPConnection:
+        """Return which one gives way to another."""
+        while self._over:
+            _, ended = self._over.popitem(last=False)
+            if ended.is_over:
+                return ended
+        idle = [group.longest_idle() for group in self._groups]
+        unanswered, plain, _ = self._groups
+        for one, group, share in ((idle[0], unanswered, SHARE_UNANSWERED), (idle[1], plain, SHARE_PLAIN)):
+            if one is not None and len(group.members) > self._most // share:
+                return one[1]
+        return min((one for one in idle if one is not None), key=lambda one: one[0])[1]
