@@ -16,6 +16,7 @@ from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import SIW_GSO, StartupFrame
+from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.startup import FoundFrame
@@ -198,6 +199,11 @@ class CapturedConnection:
             is_culley = any(one is not None and not one.half.start for one in self.reader.readers)
             named = PROFILES["culley-02" if is_culley else "rfc5044"]
         return self._assumptions.profile_instead_of(named)
+
+    @property
+    def inferences(self) -> dict[Role, Inferred | None]:
+        """What each direction was found to be where there was no startup frame at all."""
+        return {self.role_of(side): found for side, found in enumerate(self.reader.inferences)}
 
     def side_of(self, direction: Role) -> int:
         """Return the direction of the TCP connection in which a role sends."""

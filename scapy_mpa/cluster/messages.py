@@ -13,6 +13,8 @@ from heapq import merge
 from operator import itemgetter
 from typing import IO, NamedTuple, TypeAlias
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import Deviations
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.cluster.receiving import ReceivingTask, feed
@@ -24,8 +26,6 @@ from scapy_mpa.messages.found import FoundMessages
 from scapy_mpa.messages.reading import MessageReading
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import Key, key_of
-from scapy_mpa.receive.located import Deviations
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import part_of
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report, deviations_of
@@ -84,14 +84,14 @@ def _received(task: MessageTask) -> ShareMessages:
     index = FrameIndex(Sources(()), limits=share.limits)
     part: ReportPart
 
-    def fed(receiver: Receiver) -> Sequence[Connection]:
+    def fed(receiver: Analyzer) -> Sequence[Connection]:
         nonlocal part
         feed(share, receiver, reading.see)
         part = part_of(receiver, index)
         return [connection for _, connection in part.connections]
 
     def look() -> Deviations:
-        receiver = Receiver(records=False, assumptions=share.assumptions, limits=share.limits)
+        receiver = Analyzer(records=False, assumptions=share.assumptions, limits=share.limits)
         feed(share, receiver)
         return deviations_of([connection for _, connection in part_of(receiver, index).connections])
 

@@ -10,13 +10,13 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.named import Sources
 from scapy_mpa.capture.reader import BLOCK_SIZE
 from scapy_mpa.cluster.partition import Chunk, read_partition
 from scapy_mpa.cluster.shared import SharedFolder, said
 from scapy_mpa.errors import MPAError
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import part_of
 from scapy_mpa.system.names import printable
 from scapy_mpa.values.assumptions import Assumptions
@@ -44,7 +44,7 @@ def receive_share(task: ReceivingTask) -> str:
     Raises :class:`~scapy_mpa.errors.MPAError` if the folder cannot be read or written.
     """
     try:
-        receiver = Receiver(records=task.fpdus, assumptions=task.assumptions, limits=task.limits)
+        receiver = Analyzer(records=task.fpdus, assumptions=task.assumptions, limits=task.limits)
         feed(task, receiver)
         part = part_of(receiver, FrameIndex(Sources(()), limits=task.limits))
         name, file = task.folder.create("part")
@@ -64,7 +64,7 @@ def read_found(folder: SharedFolder, name: str) -> Any:
         raise MPAError(f"{printable(folder.name)}: {said(error)}") from error
 
 
-def feed(task: ReceivingTask, receiver: Receiver, see: Callable[[Sequence[Segment]], None] | None = None) -> None:
+def feed(task: ReceivingTask, receiver: Analyzer, see: Callable[[Sequence[Segment]], None] | None = None) -> None:
     """Hand a receiver all segments of a share; ``see`` is shown those of each block before.
 
     Raises MPAError, or OSError, if the folder cannot be read.

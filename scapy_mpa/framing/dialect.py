@@ -402,3 +402,9 @@ class DialectWriter:
             taken += run
             at = marker + MARKER_LENGTH
         return b"".join((*pieces, plain[taken:]))
+
+
+def marker_agrees(dialect: Dialect, fpdu: SpokenFPDU, octets: Octets, marker: int) -> bool:
+    """Return True if a Marker of an FPDU names its start, counted from either origin."""
+    found = fpduptr_at(dialect, fpdu, octets, marker)
+    return found in (right_fpduptr(fpdu, marker, "header") & ~3, right_fpduptr(fpdu, marker, "first-octet") & ~3)

@@ -17,16 +17,15 @@ from scapy.sessions import DefaultSession
 from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import CapturedConnection, CapturedFrame, Deviations
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
-from scapy_mpa.receive.located import Deviations
-from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import FIN, RST, SYN, Segment
@@ -108,7 +107,7 @@ class MPASession(DefaultSession):
         self.order = order
         self.passthrough = passthrough
         limits = DEFAULT_LIMITS._replace(held_octets=held_limit)
-        self.receiver = Receiver(sink=self._take_frames, observer=self, limits=limits, deviations=deviations)
+        self.receiver = Analyzer(sink=self._take_frames, observer=self, limits=limits, deviations=deviations)
         #: The frames of the FPDU that comes next.
         self._frames: tuple[int, ...] = ()
         self.fragments = PacketFragments()
@@ -196,9 +195,9 @@ class MPASession(DefaultSession):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: CapturedFrame) -> None:
         """A startup frame is complete."""
-        frame = self._frame_of(mpa.halves[direction].key, found.time)
+        frame = self._frame_of(mpa.keys[direction], found.time)
         octets = found.startup.encode()
         packet = startup_packet(octets)
         _tell(packet, FoundPacket(found.frame, None, None))
@@ -215,10 +214,10 @@ class MPASession(DefaultSession):
             self._deviating[operation] += 1
         if self.order == "delivered" and not delivered:
             if placed and not operation.gapped:
-                frame = self._frame_of(operation.half.key, time) or self._present()
+                frame = self._frame_of(operation.key, time) or self._present()
                 self._undelivered.setdefault(operation, {})[row.seq] = _Later(frame, octets, self._frames)
             return
-        self._find(operation, row, self._frame_of(operation.half.key, time), octets, self._frames)
+        self._find(operation, row, self._frame_of(operation.key, time), octets, self._frames)
 
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
@@ -229,7 +228,7 @@ class MPASession(DefaultSession):
     def _find(
         self, operation: FullOperation, row: FPDURow, frame: _Frame | None, octets: bytes, frames: tuple[int, ...]
     ) -> None:
-        offset, dialect = operation.reassembly.offset_of(row.seq), operation.dialect
+        offset, dialect = operation.offset_of(row.seq), operation.dialect
         upper: Packet
         if dialect is not None:
             # They come in the order of the stream, and none is delivered later than it is placed.

@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from typing import cast
 
+from scapy_mpa.analyzer.connection import CapturedConnection
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.dialect import decode_spoken
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, decode_fpdu
@@ -20,8 +21,6 @@ from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.receive.mpa import CapturedConnection
-from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.values.records import AFTER_ERROR, FPDURow
 from scapy_mpa.values.segment import Segment
 from scapy_mpa.wireshark.listener import Listener
@@ -142,7 +141,7 @@ class MessageListener(Listener):
             reading.pass_fpdu(seq + wire_length & SEQ_MASK, reading.end + wire_length)
             self.assembly.take(reading.half, segment)
             return
-        offset = operation.reassembly.offset_of(seq)
+        offset = operation.offset_of(seq)
         connection = reading.half.connection
         if connection.serial in self._gapped:
             self._take_behind_gap(reading, offset, offset + wire_length, segment)
@@ -158,7 +157,7 @@ class MessageListener(Listener):
     def delivered(self, operation: FullOperation, row: FPDURow) -> None:
         """An FPDU that was placed at an earlier frame is delivered now."""
         reading = self.readings[operation]
-        offset = operation.reassembly.offset_of(row.seq)
+        offset = operation.offset_of(row.seq)
         half = reading.half
         if half.connection.serial in self._gapped:
             self._deliver_behind_gap(half, offset, row.delivered)
@@ -170,7 +169,7 @@ class MessageListener(Listener):
         serial = self.serial(operation.mpa)
         connection = self._connections.get(serial)
         if connection is None:
-            connection = self._connections[serial] = _connection(serial, cast(CapturedConnection, operation.mpa))
+            connection = self._connections[serial] = _connection(serial, operation.mpa)
         half = connection.halves[ROLES.index(operation.direction)]
         reading = self.readings[operation] = HalfReading(half, not operation.markers and operation.dialect is None)
         return reading
@@ -204,7 +203,7 @@ def _connection(serial: int, mpa: CapturedConnection) -> ConnectionMessages:
 
 def _ulpdu_of(operation: FullOperation, row: FPDURow, octets: bytes, number: int) -> bytes:
     """The ULPDU of an FPDU with Markers, or of a sender that deviates."""
-    offset = operation.reassembly.offset_of(row.seq)
+    offset = operation.offset_of(row.seq)
     dialect = operation.dialect
     if dialect is not None:
         found = decode_spoken(dialect, octets, offset, dialect.due_behind(offset, number))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.messages.assembly import (
     DEFAULT_HELD,
@@ -21,7 +22,6 @@ from scapy_mpa.messages.assembly import (
 from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import AnswerValues, MessageRow, MessageValues, row_of
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.receive.mpa import CapturedConnection
 
 
 class OngoingMessages(MessageListener):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.messages.assembly import DEFAULT_HELD, Assembly, ConnectionMessages, DDPSegment, MessageHalf
@@ -18,7 +19,6 @@ from scapy_mpa.messages.hearing import HalfReading, MessageListener
 from scapy_mpa.messages.row import MessageRow, MessageValues, row_of
 from scapy_mpa.messages.store import MessageStore
 from scapy_mpa.messages.times import FrameTimes
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
@@ -75,7 +75,7 @@ class MessageReading(MessageListener):
         for one in (self._store, self._octets, self.times, self._spilled_octets, self._events):
             one.close()
 
-    def connect(self, receiver: Receiver, connections: Sequence[Connection]) -> None:
+    def connect(self, receiver: Analyzer, connections: Sequence[Connection]) -> None:
         """All was read."""
         super().connect(receiver, connections)
         for operation, reading in self.readings.items():

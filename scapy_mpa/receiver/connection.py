@@ -13,7 +13,7 @@ from scapy_mpa.framing.agreement import is_rdmac
 from scapy_mpa.framing.markers import LONGEST_FPDU
 from scapy_mpa.framing.senders import Bases
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
-from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget
+from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, markers_at
@@ -56,6 +56,7 @@ class ConnectionReader:
         rejected: True if the Reply rejects the connection.
         inferred: True if something that a startup frame tells had to be inferred.
         diagnoses: what the sender of each direction does wrong, None if it does nothing.
+        inferences: what each direction was found to be where no startup frame says it.
         limits_met: the limits that bit, for the owner to take.
         has_doubt: whether a sender may deviate that was not looked into.
     """
@@ -63,7 +64,8 @@ class ConnectionReader:
     __slots__ = (
         "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent",
         "_searches", "arrivals",
-        "connection", "diagnoses", "frames", "has_doubt", "inferred", "initiator", "limits_met", "readers", "rejected",
+        "connection", "diagnoses", "frames", "has_doubt", "inferences", "inferred", "initiator", "limits_met",
+        "readers", "rejected",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +84,7 @@ class ConnectionReader:
         self._deviations: list[DeviationSearch | None] = [None, None]
         self.diagnoses: list[Diagnosis | None] = [None, None]
         self.limits_met: list[LimitMet] = []
+        self.inferences: list[Inferred | None] = [None, None]
         self.has_doubt = False
         #: The direction in which an RDMAC RNIC sends: maybe Markers that nobody asked for (RFC 5044, figure 14).
         self._adapting = -1

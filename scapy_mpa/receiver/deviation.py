@@ -21,8 +21,8 @@ from scapy_mpa.framing.dialect import (
     SpokenFPDU,
     crc_agrees,
     fpduptr_at,
+    marker_agrees,
     read_fpdu,
-    right_fpduptr,
     ulpdu_of,
 )
 from scapy_mpa.framing.fpdu import MAX_ULPDU_LENGTH
@@ -229,14 +229,8 @@ class Hypothesis:
 
 def _markers_agree(dialect: Dialect, fpdu: SpokenFPDU, octets: memoryview) -> bool:
     """Return True if the Markers of an FPDU, as far as they are there, name its start, counted from either origin."""
-    for marker in fpdu.markers:
-        if marker + MARKER_LENGTH <= fpdu.offset + len(octets):
-            found = fpduptr_at(dialect, fpdu, octets, marker)
-            if found != right_fpduptr(fpdu, marker, "header") & ~3 and (
-                found != right_fpduptr(fpdu, marker, "first-octet") & ~3
-            ):
-                return False
-    return True
+    end = fpdu.offset + len(octets)
+    return all(marker_agrees(dialect, fpdu, octets, one) for one in fpdu.markers if one + MARKER_LENGTH <= end)
 
 
 class DeviationSearch:

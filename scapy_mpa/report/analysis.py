@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, is_pipe
 from scapy_mpa.capture.joining import Joining, sources_of
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.capture.notes import Note
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.report.model import Report
@@ -127,11 +127,11 @@ def _part(
     share: Share | None,
 ) -> ReportPart:
     """What is found of a share of the TCP connections, or of all of them; the rest is as :func:`analyze` has it."""
-    return _read(Receiver(records=fpdus, assumptions=assumptions, limits=limits), capture, selection, share)
+    return _read(Analyzer(records=fpdus, assumptions=assumptions, limits=limits), capture, selection, share)
 
 
 def read_into(
-    receiver: Receiver,
+    receiver: Analyzer,
     capture: CaptureSource | Sequence[CaptureSource],
     selection: Selection = EVERYTHING,
     see: Callable[[Sequence[Segment]], None] | None = None,
@@ -147,7 +147,7 @@ def read_into(
 
 
 def _read(
-    receiver: Receiver,
+    receiver: Analyzer,
     capture: CaptureSource | Sequence[CaptureSource],
     selection: Selection,
     share: Share | None,
@@ -181,9 +181,9 @@ def _read(
     )
 
 
-def part_of(receiver: Receiver, index: FrameIndex) -> ReportPart:
+def part_of(receiver: Analyzer, index: FrameIndex) -> ReportPart:
     """What a receiver found that has come to its end; of the captures nothing is said yet."""
-    connections = [(mpa.order, Connection(mpa, index, receiver.context.assumptions)) for mpa in receiver.connections]
+    connections = [(mpa.order, Connection(mpa, index, receiver.assumptions)) for mpa in receiver.connections]
     return ReportPart([], 0, receiver.tcp_connections, connections, receiver.findings.sorted(), [], [])
 
 
@@ -260,7 +260,7 @@ class PlacedFPDUs:
 
     def __iter__(self) -> Iterator[FPDURecord]:
         """Read the capture; raises :class:`~scapy_mpa.errors.CaptureError` if no packet of it can be read."""
-        receiver = Receiver(sink=self._sink, assumptions=self._assumptions, limits=self._limits)
+        receiver = Analyzer(sink=self._sink, assumptions=self._assumptions, limits=self._limits)
         # What must be looked for is found late: as long as it is not too late, it still comes in its turn.
         lag: deque[tuple[int, int]] = deque()
         # Who listens to a pipe wants each FPDU now.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, remove_markers
-from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.values.records import FPDURecord
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class HalfContext:
 
     def __init__(self, index: FrameIndex, operation: FullOperation) -> None:
         self.index = index
-        self._seq_start = operation.reassembly.origin
+        self._seq_start = operation.seq_start
         self._markers = operation.markers
         self._crc = operation.crc
         self._origin = operation.mpa.profile.fpduptr_origin

@@ -14,6 +14,7 @@ from scapy_mpa.framing.dialect import (
     crc_agrees,
     crc_of,
     fpduptr_at,
+    marker_agrees,
     read_fpdu,
     right_fpduptr,
     ulpdu_of,
@@ -22,7 +23,6 @@ from scapy_mpa.framing.dialect import (
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.senders import BY_NAME
-from scapy_mpa.infer.diagnosis import marker_agrees
 from scapy_mpa.report.fields import Field, FieldValue, one
 from scapy_mpa.report.ulpdu import ulpdu_fields
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count, plain_length
 from scapy_mpa.framing.role import Role
-from scapy_mpa.receive.mpa import CapturedConnection
-from scapy_mpa.receive.settlement import Counts
 from scapy_mpa.report.context import HalfContext
 from scapy_mpa.values.records import FPDULog, FPDURecord, FPDURow, record_of, rows_of
-from scapy_mpa.watch.fpdus import FirstSend
+from scapy_mpa.watches.counts import Counts
+from scapy_mpa.watches.fpdus import FirstSend
 
 #: The counts of a half connection in the report's JSON, in its order.
 COUNT_KEYS = (
@@ -176,18 +176,18 @@ class HalfConnection:
         operation = mpa.operations.get(direction)
         self.endpoint = mpa.initiator if direction == "initiator" else mpa.responder
         #: What its segments have for a key: addresses and ports of sender and receiver.
-        self.key = mpa.halves[direction].key
+        self.key = mpa.keys[direction]
         #: Sequence number from which Markers count, None if Full Operation was not entered.
-        self.seq_start = operation.reassembly.origin if operation is not None else None
+        self.seq_start = operation.seq_start if operation is not None else None
         #: None if neither the startup frame that asks for them was captured nor Full Operation was entered.
         self.markers = mpa.markers(direction)
         #: What it was inferred to be, None if a startup frame says it or nothing does.
         self.inferred = mpa.inferences.get(direction)
         self.counts = operation.counts if operation is not None else Counts()
         #: The first octets of the first ULPDU of Full Operation, None if that FPDU was not captured.
-        self.first_ulpdu = operation.opening.ulpdu if operation is not None else None
+        self.first_ulpdu = operation.first.ulpdu if operation is not None and operation.first is not None else None
         #: The frame and the time (nanoseconds) at which that FPDU was complete, None if it was not captured.
-        self.opened = operation.opening.opened if operation is not None else None
+        self.opened = operation.first.known if operation is not None and operation.first is not None else None
         #: Its first Send with payload, None if there is none, or nobody knows which was the first.
         self.first_send: FirstSend | None = operation.first_send if operation is not None else None
         log = operation.log if operation is not None else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from typing import Any
 
+from scapy_mpa.analyzer.connection import Deviations
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.receive.located import Deviations
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.tally import Summary, Tally
 from scapy_mpa.report.words import plural

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import CapturedConnection, Observer
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.ongoing import OngoingCaptures
 from scapy_mpa.framing.role import ROLES
-from scapy_mpa.receive.mpa import CapturedConnection, Observer
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.context import HalfContext
@@ -97,7 +97,7 @@ class OngoingAnalysis:
         self._index = FrameIndex(cast(BinaryIO, _Gone(captures.name)))
         self._listener = listener
         sink = self._sink if lists_fpdus else listener.sink if listener is not None else None
-        self._receiver = Receiver(sink=sink, observer=listener, assumptions=assumptions, limits=limits)
+        self._receiver = Analyzer(sink=sink, observer=listener, assumptions=assumptions, limits=limits)
         #: What was placed since the last batch: the frame, and what its record is made of.
         self._placed: list[tuple[int, FullOperation, FPDURow, tuple[int, ...]]] = []
         #: Where the octets of each half connection's FPDUs would be, by connection.
@@ -119,7 +119,7 @@ class OngoingAnalysis:
     @property
     def has_doubt(self) -> bool:
         """Whether a sender may deviate that was not looked into, because its octets are read once."""
-        return self._receiver.context.has_doubt
+        return self._receiver.has_doubt
 
     @property
     def findings(self) -> list[Finding]:
@@ -212,7 +212,7 @@ class OngoingAnalysis:
         for _, operation, row, frames in placed:
             if operation.is_replaced:
                 continue  # it was misread
-            mpa = cast(CapturedConnection, operation.mpa)
+            mpa = operation.mpa
             contexts = self._contexts.setdefault(mpa, {})
             context = contexts.get(operation)
             if context is None:

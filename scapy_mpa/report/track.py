@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from scapy_mpa.capture.index import take_out
-from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.framing.sequence import SEQ_MASK, unwrap
+from scapy_mpa.framing.role import ROLES, Role, peer_of
+from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff, unwrap
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
-from scapy_mpa.tcp.half import Half
-from scapy_mpa.values.options import window_of
+from scapy_mpa.values.options import Announced, announced, window_of
 from scapy_mpa.values.segment import ACK_FLAG, SYN, Segment
 
 
@@ -106,6 +105,34 @@ class HalfTrack:
                 yield Part(frame, sum(end - first for first, end in taken))
 
 
+class _Acknowledging:
+    """What one side acknowledges, and up to where it lets its peer send (RFC 9293 §3.8.6, RFC 7323 §2.2).
+
+    ``ack`` is the highest acknowledgement number, ``edge`` the highest end of a window; -1 if not known.
+    """
+
+    def __init__(self) -> None:
+        self.announced: Announced | None = None
+        self.ack = self.edge = -1
+
+    def receive(self, seg: Segment, peer: Announced | None) -> None:
+        """Take a segment that it sent; ``peer`` is what the SYN of the other side announced."""
+        if seg.flags & SYN:
+            self.announced = announced(seg) or self.announced
+        if not seg.flags & ACK_FLAG:
+            return
+        if seg.ack and (self.ack <= 0 or seq_diff(seg.ack, self.ack) > 0):
+            self.ack = seg.ack
+        window, mine = window_of(seg), self.announced
+        if window is None or (not window and self.edge < 0):
+            return
+        if not seg.flags & SYN and mine is not None and peer is not None and peer.shift is not None:
+            window <<= mine.shift or 0
+        edge = (seg.ack + window) & SEQ_MASK
+        if self.edge < 0 or seq_diff(edge, self.edge) > 0:
+            self.edge = edge
+
+
 class _Follower:
     """A connection while its segments are read once more."""
 
@@ -118,15 +145,13 @@ class _Follower:
         #: What each side acknowledged last, its window as it stands in the header, and SYN.
         self._said: dict[Role, tuple[int, int | None, int]] = {}
         self.tracks = {direction: HalfTrack(connection.half(direction)) for direction in ROLES}
-        self._halves = {direction: Half(connection.half(direction).key) for direction in ROLES}
-        self._halves["initiator"].meet(self._halves["responder"])
-        self._halves["responder"].meet(self._halves["initiator"])
+        self._halves = {direction: _Acknowledging() for direction in ROLES}
 
     def take(self, direction: Role, seg: Segment) -> None:
         """A segment, which may be of another connection on the same addresses and ports."""
         if not self._first <= seg.frame <= self._last:
             return
-        other: Role = "responder" if direction == "initiator" else "initiator"
+        other = peer_of(direction)
         if seg.end > seg.start:
             self.tracks[direction].take(seg)
         elif seg.frame in self._startup:
@@ -140,14 +165,11 @@ class _Follower:
             if said == self._said.get(direction):
                 return
             self._said[direction] = said
-            if seg.flags & SYN:
-                half.announce(seg)
-            half.acknowledge(seg.ack)
-            half.advertise(seg)
+            half.receive(seg, self._halves[other].announced)
             edge = half.edge if half.announced is not None else -1
             self.tracks[other].acknowledge(seg, half.ack, edge)
         elif self._wants_acks and seg.flags & SYN:
-            self._halves[direction].announce(seg)
+            self._halves[direction].receive(seg, None)
 
 
 def tracks(connections: Iterable[Connection], *, acks: bool = False) -> dict[tuple[int, Role], HalfTrack]:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.receive.operation import FullOperation
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection, marker_phase
@@ -180,7 +180,7 @@ class FoundFPDUs(Listener):
     def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
         """An FPDU was placed, or found bad."""
         frames = self.next_frames()
-        complete = max(frames[-1], operation.floor[0])
+        complete = max(frames[-1], operation.reader.startup[0])
         where = self.where(operation, row)
         self._events.add(
             (*where, 0, tuple(row), frames, complete, self._octets.keep(octets), len(octets)), _weight(frames)

@@ -11,14 +11,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import CapturedConnection, CapturedFrame, Deviations
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.receive.located import Deviations
-from scapy_mpa.receive.mpa import CapturedConnection, FoundFrame
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.analysis import Selection, analyze, read_into
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
@@ -62,13 +61,13 @@ class Listener:
         assumptions: Assumptions,
         limits: Limits,
         make_findings: Callable[[Quota | None], Findings] = Findings,
-    ) -> Receiver:
+    ) -> Analyzer:
         """Read a capture, or several merged by time, and anew if it takes what an analysis finds out of senders.
 
         Raises as :func:`scapy_mpa.analyze` does.
         """
 
-        def feed(receiver: Receiver) -> Sequence[Connection]:
+        def feed(receiver: Analyzer) -> Sequence[Connection]:
             self.report = read_into(receiver, capture, selection, self.see)
             return self.report.connections
 
@@ -87,20 +86,20 @@ class Listener:
 
     def hear(
         self,
-        feed: Callable[[Receiver], Sequence[Connection]],
+        feed: Callable[[Analyzer], Sequence[Connection]],
         look: Callable[[], Deviations],
         assumptions: Assumptions,
         limits: Limits,
         make_findings: Callable[[Quota | None], Findings] = Findings,
-    ) -> Receiver:
+    ) -> Analyzer:
         """Hear of what a receiver is fed, and hear it anew if it takes what an analysis finds out of senders.
 
         ``feed`` hands all segments to a receiver, and returns its connections as a report has them, in its order;
         ``look`` finds out, by reading the same segments, in what the senders deviate.
         """
 
-        def read(deviations: Deviations) -> Receiver:
-            receiver = Receiver(
+        def read(deviations: Deviations) -> Analyzer:
+            receiver = Analyzer(
                 sink=self.sink,
                 observer=self,
                 assumptions=assumptions,
@@ -112,7 +111,7 @@ class Listener:
             return receiver
 
         receiver = read({})
-        if receiver.context.has_doubt:
+        if receiver.has_doubt:
             deviations = look()
             if deviations:
                 self.begin()
@@ -126,7 +125,7 @@ class Listener:
         """Take the frames of what :meth:`placed` is handed next, in the same order."""
         self._frames.append(frames)
 
-    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: CapturedFrame) -> None:
         """A startup frame is complete; the report has it too."""
 
     def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:
@@ -144,7 +143,7 @@ class Listener:
     def where(self, operation: FullOperation, row: FPDURow) -> tuple[int, int, int]:
         """Connection, direction and stream offset of an FPDU."""
         side = ROLES.index(operation.direction)
-        return self.serial(operation.mpa), side, operation.reassembly.offset_of(row.seq)
+        return self.serial(operation.mpa), side, operation.offset_of(row.seq)
 
     def serial(self, mpa: object) -> int:
         """The number of a connection here."""
@@ -154,7 +153,7 @@ class Listener:
             self._mpas.append(mpa)
         return serial
 
-    def connect(self, receiver: Receiver, connections: Sequence[Connection]) -> None:
+    def connect(self, receiver: Analyzer, connections: Sequence[Connection]) -> None:
         """All was read; ``connections`` are those of the receiver as a report has them."""
         there = dict(zip(map(id, receiver.connections), connections, strict=True))
         self.connections = [there.get(id(mpa)) for mpa in self._mpas]
