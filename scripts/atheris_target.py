@@ -21,7 +21,10 @@ os.environ["SCAPY_MPA_PURE"] = "1"  # before the package is imported: coverage i
 import atheris
 
 with atheris.instrument_imports(
-    include=["scapy_mpa.capture", "scapy_mpa.framing", "scapy_mpa.infer", "scapy_mpa.receive", "scapy_mpa.watch"]
+    include=[
+        f"scapy_mpa.{room}"
+        for room in ("capture", "framing", "infer", "receive", "receiver", "stream", "watch", "watches")
+    ]
 ):
     import scapy_mpa.report.analysis  # noqa: F401
 

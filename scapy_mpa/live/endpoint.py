@@ -55,7 +55,7 @@ from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.outgoing import OutgoingHalf
 from scapy_mpa.live.settings import EndpointSettings, unnegotiated
 from scapy_mpa.live.startup import InitiatorStartup, ResponderStartup
-from scapy_mpa.receive.scan import Layout
+from scapy_mpa.receiver.window import Layout
 from scapy_mpa.rules.table import RULES
 
 State: TypeAlias = Literal["streaming", "waiting", "deciding", "operating", "rejected", "failed"]
@@ -326,8 +326,7 @@ class MPAEndpoint:
         """Enter Full Operation."""
         self._outgoing = self._outgoing_half(operation)
         markers = operation.markers_from_responder if self.role == "initiator" else operation.markers_from_initiator
-        layout = Layout(bool(markers), bool(operation.crc), operation.profile.fpduptr_origin)
-        self._incoming = IncomingHalf(layout, operation.profile.name, self.peer)
+        self._incoming = IncomingHalf(Layout(bool(markers), bool(operation.crc)), operation.profile, self.peer)
         self.agreement = operation
         self.state = "operating"
 

@@ -1,9 +1,8 @@
 """The incoming half connection of an endpoint: octets in, validated ULPDUs out (RFC 5044 §3, §4, §6, §8).
 
-TCP hands over octets in order, so each FPDU begins where the one before it ends.  :class:`~scapy_mpa.receive.scan.Scan`
-reads them, as it does for a capture.  Where something does not fit, the one FPDU at which it stopped is *judged*, by
-the receiver's :class:`~scapy_mpa.receive.scan.FPDUReader` and with the receiver's words: what a receiver tolerates
-becomes an event, anything else is raised, once.
+TCP hands over octets in order, so each FPDU begins where the one before it ends.  What octets say about FPDUs is read
+by the receiver's :class:`~scapy_mpa.receiver.window.FPDUWindow`, what of an FPDU is wrong is told by the functions of
+:mod:`scapy_mpa.watches.fpdus`: what a receiver tolerates becomes an event, anything else is raised, once.
 
 Never more is held than one FPDU that is not complete: 65,535 octets of ULPDU, its Markers, PAD and CRC.
 """
@@ -12,29 +11,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import LONGEST_FPDU, Octets, plain_length, remove_markers
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, decode_marker, remove_markers
+from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import Role
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import Event, PeerDeviated, ULPDUReceived
-from scapy_mpa.receive.reassembly import Reassembly
-from scapy_mpa.receive.scan import Extent, FPDUReader, Layout, Scan, Unusual, Usual
+from scapy_mpa.receiver.window import Extent, FPDUWindow, Layout
 from scapy_mpa.rules.table import RULES
-from scapy_mpa.values.segment import segment
-from scapy_mpa.watch.fpdus import LOOKED_AT, odd_pad, oddities, wrong_beginning
+from scapy_mpa.watches.fpdus import disagreement, oddities, usual_octets, wrong_beginning
 
-#: Nothing is usual: scan hands over every FPDU, and says that it ``fits`` only if its PAD is zero.
-_NOTHING_USUAL: Final = Usual(longest=MAX_ULPDU_LENGTH)
-#: So many first octets of an FPDU tell how long it is: a Marker, ULPDU_Length, and the control octets that scan reads.
-_HEAD: Final = 8
+#: Octets of the shortest FPDU (RFC 5044 §4.1): no Marker is judged before so many of one have arrived.
+_SHORTEST_FPDU: Final = 8
 
 
 class IncomingHalf:
     """What the peer sends in Full Operation.
 
     Args:
-        layout: how its FPDUs lie.
-        profile: the name of the specification whose clauses count.
+        layout: how its FPDUs lie, without a dialect.
+        profile: the specification whose clauses count.
         by: which endpoint the peer is.
 
     Attributes:
@@ -42,11 +39,10 @@ class IncomingHalf:
         fpdus: how many were passed on.
     """
 
-    def __init__(self, layout: Layout, profile: str, by: Role) -> None:
+    def __init__(self, layout: Layout, profile: Profile, by: Role) -> None:
         self._layout = layout
         self._profile = profile
         self._by: Role = by
-        self._scan = Scan(layout)
         self._held = bytearray()
         #: The offset at which the FPDU ends of which a part is held; 0 if its length is not known yet.
         self._need = 0
@@ -66,128 +62,79 @@ class IncomingHalf:
         """
         held = self._held
         if held:
-            end = self.offset + len(held) + len(octets)
-            if end < self._need:
-                return self._hold_more(octets)
+            before = self.offset + len(held)
             held += octets
-            if len(held) < _HEAD:
+            if before + len(octets) < self._need:
+                with memoryview(held) as view:
+                    # The last Marker may have been cut.
+                    self._check_markers(FPDUWindow(view, self.offset, self._layout), before - MARKER_LENGTH + 1)
                 return []
             octets = bytes(held)
             held.clear()
         events: list[Event] = []
-        view = memoryview(octets)
+        window = FPDUWindow(memoryview(octets), self.offset, self._layout)
         try:
-            at = self._read(view, events)
+            while (extent := window.extent(self.offset)) is not None and extent.end <= window.end:
+                self._pass(window, extent, events)
+                self.offset = extent.end
+            self._need = 0
+            if extent is not None and window.end - self.offset >= _SHORTEST_FPDU:
+                self._need = extent.end
+                self._check_markers(window, self.offset)
         except RemoteProtocolError as error:
             raise error.carrying(events) from None
-        held += view[at:]
+        held += window.data[self.offset - window.start :]
         return events
 
-    def _hold_more(self, octets: Octets) -> list[Event]:
-        """More of an FPDU came, and not its end; without a CRC, its Markers alone tell that its length is wrong."""
-        held = self._held
-        start = len(held)
-        held += octets
-        first = max(start - 3, 0)  # of a Marker that was cut
-        with memoryview(held) as view:
-            if self._layout.crc or self._scan.part_agrees(view, first, len(view), self.offset, self.offset):
-                return []
-        self._judge_part(bytes(held))
-        return []
-
-    def _read(self, octets: memoryview, events: list[Event]) -> int:
-        """Read all FPDUs that are complete; the index of the first octet that belongs to none of them."""
-        at, size = 0, len(octets)
-        while True:
-            ends: list[int] = []
-            fpdus: list[Unusual] = []
-            begin = self.offset
-            shift = begin - at
-            found = self._scan.read(octets, at, size, shift, _NOTHING_USUAL, 0, ends, None, fpdus)
-            if fpdus:
-                self._pass(octets, fpdus, shift, events)
-                at = ends[-1] - shift
-                self.offset = ends[-1]
-            if found is not None:
-                self._need = found.need
-                return at
-            length = self._judge(octets[at : at + LONGEST_FPDU], events)
-            if not length:
-                return at
-            at += length
-            self.offset += length
-
-    def _pass(self, octets: memoryview, fpdus: list[Unusual], shift: int, events: list[Event]) -> None:
-        """Pass on the ULPDUs of FPDUs that scan found good; of those that do not ``fit``, PAD may be odd."""
-        self.fpdus += len(fpdus)
-        markers = self._layout.markers
-        for one in fpdus:
-            begin, header, length, end = one.begin, one.header, one.ulpdu_length, one.end
-            first = header + LENGTH_FIELD_LENGTH
-            if not one.fits and (detail := odd_pad(octets, end, length, shift, markers)):
-                events.append(self._odd("pad", detail, begin + shift))
-            if end - header == plain_length(length):
-                ulpdu = bytes(octets[first : first + length])
-            else:
-                ulpdu = remove_markers(octets[first:end], first + shift)[:length]
-            events.append(ULPDUReceived(ulpdu, begin + shift, end - begin))
-
-    def _judge(self, octets: Octets, events: list[Event]) -> int:
-        """Judge the FPDU at which scan stopped; its octets if it is passed on, 0 if it is not complete."""
-        reader, extent = self._reader(octets)
-        assert extent is not None
-        self._need = extent.end
-        if extent.end > reader.reassembly.next:
-            self._judge_part(octets)
-            return 0
-        if self._layout.crc and not reader.crc_is_good(extent):
-            detail = f"FPDU with a ULPDU of {extent.ulpdu_length} octets: CRC mismatch"
-            raise self._error("crc", detail, octets)
-        disagreement = reader.disagreement(extent, extent.end)
-        if disagreement is not None and RULES[disagreement.rule].severity == "error":
-            raise self._error(disagreement.rule, disagreement.detail(extent.offset), octets)
-        if extent.ulpdu_length > MAX_ULPDU_LENGTH:
-            raise self._error("ulpdu-length-limit", f"ULPDU_Length {extent.ulpdu_length}", octets)
-        odd = oddities(reader, extent)
-        if disagreement is not None:
-            odd.append((disagreement.rule, disagreement.detail(extent.offset)))
-        if not extent.ulpdu_length:
-            odd.append(("ulpdu-length-zero", "ULPDU_Length 0"))
-        events.extend(self._odd(rule, detail, self.offset) for rule, detail in odd)
-        ulpdu = reader.ulpdu(extent, extent.ulpdu_length)
-        events.append(ULPDUReceived(ulpdu, extent.offset, extent.end - extent.offset))
-        self.fpdus += 1
-        return extent.end - extent.offset
-
-    def _judge_part(self, octets: Octets) -> None:
-        """Judge an FPDU that is not complete: without a CRC its Markers decide, with one it has to be awaited."""
-        if self._layout.crc:
+    def _check_markers(self, window: FPDUWindow, first: int) -> None:
+        """Judge the Markers from ``first`` on of an FPDU that is not complete; with a CRC, that has to be awaited."""
+        if self._layout.crc or not self._layout.markers:
             return
-        reader, extent = self._reader(octets)
-        found = reader.disagreement(extent, reader.reassembly.next) if extent is not None else None
-        if found is not None and found.rule == "marker-length":
-            raise self._error(found.rule, found.detail(self.offset), octets)
+        for marker in self._layout.marker_positions(max(first, self.offset), window.end - MARKER_LENGTH + 1):
+            if not window.names(marker, self.offset):
+                _, fpduptr = decode_marker(window.data[marker - window.start :])
+                detail = disagreement(self.offset, marker, fpduptr & ~3, self._profile.fpduptr_origin)
+                raise self._error("marker-length", detail, window)
 
-    def _reader(self, octets: Octets) -> tuple[FPDUReader, Extent | None]:
-        """What reads the next FPDU, with which ``octets`` begin, and its extent, None if they lack ULPDU_Length."""
-        reassembly = Reassembly(0, True, self.offset)
-        reader = FPDUReader(reassembly, self._layout)
-        first = segment(0, b"", reassembly.seq_of(self.offset), octets)
-        reassembly.commit(first, self.offset, self.offset + len(octets))
-        return reader, reader.extent(self.offset, reassembly.next)
+    def _pass(self, window: FPDUWindow, extent: Extent, events: list[Event]) -> None:
+        """Pass on the ULPDU of a complete FPDU, and what is odd about it; in the order of §8, its CRC comes first."""
+        offset, header, length, end, markers, _ = extent
+        octets, origin = window.data[offset - window.start : end - window.start], self._profile.fpduptr_origin
+        if self._layout.crc and not window.is_valid(extent):
+            raise self._error("crc", f"FPDU with a ULPDU of {length} octets: CRC mismatch", window)
+        first = header + LENGTH_FIELD_LENGTH
+        if markers:
+            is_usual = usual_octets(offset % MARKER_INTERVAL, length, origin).are_in(octets, 0)
+        else:
+            is_usual = not any(octets[LENGTH_FIELD_LENGTH + length : -CRC_LENGTH])
+        if not is_usual or not 0 < length <= MAX_ULPDU_LENGTH:
+            odd = list(oddities(octets, offset, length, markers > 0, origin))
+            if odd and odd[-1][0] == "marker-length":
+                raise self._error(*odd[-1], window)
+            if length > MAX_ULPDU_LENGTH:
+                raise self._error("ulpdu-length-limit", f"ULPDU_Length {length}", window)
+            if not length:
+                odd.append(("ulpdu-length-zero", "ULPDU_Length 0"))
+            events.extend(self._odd(rule, detail) for rule, detail in odd)
+        if markers and -first % MARKER_INTERVAL < length:
+            ulpdu = remove_markers(octets[first - offset :], first)[:length]
+        else:
+            ulpdu = bytes(octets[first - offset : first - offset + length])
+        events.append(ULPDUReceived(ulpdu, offset, end - offset))
+        self.fpdus += 1
 
-    def _error(self, rule: str, detail: str, octets: Octets) -> RemoteProtocolError:
-        """An error of the FPDU with which ``octets`` begin; of the first one, the rule that its first octets break.
+    def _error(self, rule: str, detail: str, window: FPDUWindow) -> RemoteProtocolError:
+        """Return an error of the next FPDU; for the first one, the rule that its first octets break.
 
-        The code is what the receiver found, whatever led to it.
+        The code is that of ``rule``, whatever led to it.
         """
-        wrong = None
+        name, wrong = self._profile.name, None
         if not self.offset and rule != "ulpdu-length-limit":
-            wrong = wrong_beginning(bytes(octets[:LOOKED_AT]), self._layout.markers, self._layout.crc)
+            wrong = wrong_beginning(window.data, self._layout)
         if wrong is not None:
-            return RemoteProtocolError(f"{detail}; {wrong[1]}", wrong[0], profile=self._profile, code=RULES[rule].code)
-        return RemoteProtocolError(f"{detail}, at offset {self.offset}", rule, profile=self._profile)
+            return RemoteProtocolError(f"{detail}; {wrong[1]}", wrong[0], profile=name, code=RULES[rule].code)
+        return RemoteProtocolError(f"{detail}, at offset {self.offset}", rule, profile=name)
 
-    def _odd(self, rule: str, detail: str, offset: int) -> PeerDeviated:
-        clause = RULES[rule].clause_in(self._profile) or ""
-        return PeerDeviated(rule, clause, f"{detail}, at offset {offset}", self._by)
+    def _odd(self, rule: str, detail: str) -> PeerDeviated:
+        clause = RULES[rule].clause_in(self._profile.name) or ""
+        return PeerDeviated(rule, clause, f"{detail}, at offset {self.offset}", self._by)

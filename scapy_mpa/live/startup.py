@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from scapy_mpa.framing.agreement import Close, Operation, agreed
 from scapy_mpa.framing.deviations import Deviation, reply_remarks, reply_violations
-from scapy_mpa.framing.markers import MARKER_LENGTH, Octets
+from scapy_mpa.framing.markers import Octets
 from scapy_mpa.framing.negotiation import (
     initiator_closes,
     rejection_by,
@@ -31,8 +31,7 @@ from scapy_mpa.live.errors import LocalProtocolError, RemoteProtocolError
 from scapy_mpa.live.events import Established, Event, PeerDeviated, Rejected, RequestReceived
 from scapy_mpa.live.frames import FrameReader, error_of, is_error, tolerated
 from scapy_mpa.live.settings import EndpointSettings
-from scapy_mpa.watch.fpdus import LOOKED_AT, is_fpdu
-from scapy_mpa.watch.startup import may_begin_with_fpdu
+from scapy_mpa.watches.fpdus import begins_with_fpdu, begins_with_header
 
 _LONGER = "startup-pd-length"
 
@@ -153,10 +152,7 @@ class InitiatorStartup:
     def _look_behind(self, rest: Octets, operation: Operation, events: list[Event]) -> None:
         """Octets came with the Reply, before any FPDU of this side: an FPDU too early, or Private Data too long."""
         markers, crc = bool(operation.markers_from_responder), bool(operation.crc)
-        first = bytes(rest[:LOOKED_AT])
-        if crc and is_fpdu(first, 0 if markers else None, True):
-            return
-        if not may_begin_with_fpdu(first[MARKER_LENGTH if markers else 0 :]):
+        if begins_with_header(rest, markers) is False and not begins_with_fpdu(rest, markers, crc):
             detail = f"{len(rest)} octets after the Reply that are not an FPDU"
             raise RemoteProtocolError(detail, _LONGER, profile=operation.profile.name).carrying(events)
 
@@ -233,7 +229,7 @@ class ResponderStartup:
 
     def _refuse(self, octets: Octets) -> None:
         """Octets behind the Request, before the Reply: Private Data too long, or an FPDU too early (§7.1.2)."""
-        if may_begin_with_fpdu(bytes(octets[:LOOKED_AT])):
+        if begins_with_header(octets, markers=False) is not False:
             detail = f"{len(octets)} octets after the Request, before the Reply was sent"
             raise RemoteProtocolError(detail, "startup-fpdu-before-reply", profile=self._reader.profile)
         detail = f"{len(octets)} octets after the Request that are not an FPDU"

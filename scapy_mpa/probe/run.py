@@ -32,7 +32,7 @@ from scapy_mpa.probe.rawcarrier import RawTCP
 from scapy_mpa.probe.reach import Carriage
 from scapy_mpa.probe.seen import SeenPeer
 from scapy_mpa.probe.target import Target, brings_back
-from scapy_mpa.receive.scan import Layout
+from scapy_mpa.receiver.window import Layout
 
 _WRITE_OF_NOTHING = "{by} write '' stag=0"
 #: Times that a clean connection is tried before a peer is called gone, and seconds before it is tried so once more.
@@ -406,7 +406,7 @@ def said_by(case: ProbeCase, terms: Terms) -> Spoken:
 def _heard(plan: Plan, setup: Setup) -> list[bytes]:
     """The ULPDUs of a side up to its first FPDU that is not valid, as its receiver reads them."""
     markers = not setup.specification.markers_negotiated or bool(setup.m[1 - ROLES.index(plan.by)])
-    half = IncomingHalf(Layout(markers, setup.crc, setup.origin), "rfc5044", plan.by)
+    half = IncomingHalf(Layout(markers, setup.crc), setup.specification, plan.by)
     octets = b"".join(packet.payload for packet in plan.sent() if packet.half.role == plan.by and packet.in_operation)
     try:
         events = half.take(octets)

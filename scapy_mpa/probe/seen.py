@@ -15,7 +15,7 @@ from scapy_mpa.live.events import ULPDUReceived
 from scapy_mpa.live.frames import FrameReader
 from scapy_mpa.live.incoming import IncomingHalf
 from scapy_mpa.live.settings import unnegotiated
-from scapy_mpa.receive.scan import Layout
+from scapy_mpa.receiver.window import Layout
 
 #: Where the answer to the zero-length RDMA Read goes by which a peer shows that it is still in step.
 ECHO_STAG: Final = 0x5EED0000
@@ -150,9 +150,7 @@ class Watcher:
         if has_startup_frames:
             self._reader = FrameReader("reply" if by == "initiator" else "request")
         else:
-            operation = unnegotiated()
-            layout = Layout(True, True, operation.profile.fpduptr_origin)
-            self._incoming = IncomingHalf(layout, operation.profile.name, peer_of(by))
+            self._incoming = IncomingHalf(Layout(True, True), unnegotiated().profile, peer_of(by))
 
     def take(self, octets: bytes, seconds: float) -> None:
         """Octets that came so many seconds after the connection stood."""
@@ -210,5 +208,4 @@ class Watcher:
         request, reply = (self.own, frame) if self._by == "initiator" else (frame, self.own)
         operation = agreed(request, reply)
         markers = operation.markers_from_responder if self._by == "initiator" else operation.markers_from_initiator
-        layout = Layout(bool(markers), bool(operation.crc), operation.profile.fpduptr_origin)
-        return IncomingHalf(layout, operation.profile.name, peer_of(self._by))
+        return IncomingHalf(Layout(bool(markers), bool(operation.crc)), operation.profile, peer_of(self._by))

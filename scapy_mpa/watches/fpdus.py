@@ -28,10 +28,11 @@ from scapy_mpa.framing.markers import (
     Origin,
     check_markers,
     expected_fpduptr,
+    header_offset,
     marker_positions,
-    remove_markers,
     wire_length,
 )
+from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receiver.values import CUT, Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.octets import Fields
@@ -122,7 +123,7 @@ class FPDUWatch:
             return (*self._size(fpdu), *self._limit(fpdu))
         breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
         phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
-        if not _usual_octets(phase, ulpdu_length, self._origin).are_in(octets, 0):
+        if not usual_octets(phase, ulpdu_length, self._origin).are_in(octets, 0):
             breaches = (*breaches, *self._unusual(fpdu))
         ulpdu = ulpdu_of(fpdu)
         if self._awaits_send:
@@ -138,7 +139,8 @@ class FPDUWatch:
     def contradicted(self, found: Contradiction) -> Breach:
         """Report a Marker that, without CRC, contradicts the lengths."""
         self._note_error_at(found.moment[0], found.offset)
-        return _disagreement("marker-length", found.offset, found.marker, found.fpduptr, self._origin, found.moment)
+        detail = disagreement(found.offset, found.marker, found.fpduptr, self._origin)
+        return Breach("marker-length", found.offset, *found.moment, detail)
 
     def wrong_beginning(self, octets: Octets, moment: Moment) -> Sequence[Breach]:
         """Report what the first octets of Full Operation are, if the first FPDU is doubtful or there is none.
@@ -195,46 +197,12 @@ class FPDUWatch:
 
     def _unusual(self, fpdu: LocatedFPDU) -> Iterator[Breach]:
         """Yield what is not usual about PAD and Markers."""
-        place = fpdu.offset, *fpdu.known
-        pad = pad_of(fpdu, self._layout.markers)
-        if any(pad):
-            yield Breach("pad", *place, f"PAD of a ULPDU of {fpdu.ulpdu_length} octets: {pad.hex(' ')}")
-        if not fpdu.markers:
-            return
-        starts, origins = set(), set()
-        disagreements: dict[str, Breach] = {}
-        checks = check_markers(fpdu.octets, fpdu.offset, self._origin)
-        for check in checks:
-            distance = check.marker_offset - fpdu.offset
-            where = f"Marker {distance} octets into the FPDU"
-            if check.reserved:
-                yield Breach("marker-reserved", *place, f"{where}: RESERVED {check.reserved:#06x}")
-            if check.fpduptr & _LOW_BITS:
-                yield Breach("fpduptr-low-bits", *place, f"{where}: FPDUPTR {check.fpduptr:#06x}")
-            if check.verdict == "bad":
-                starts.add(check.marker_offset - (check.fpduptr & ~_LOW_BITS) - fpdu.header)
-                if not check.marker_offset:
-                    yield Breach("marker-first", *place, f"FPDUPTR of the first Marker is {check.fpduptr}")
-            else:
-                starts.add(0)
-                if distance:
-                    origins.add(check.verdict)
-            if check.verdict != "good":
-                rule = "marker-length" if check.verdict == "bad" else "fpduptr-origin"
-                found = _disagreement(
-                    rule, fpdu.offset, check.marker_offset, check.fpduptr & ~_LOW_BITS, self._origin, fpdu.known
-                )
-                disagreements.setdefault(rule, found)
-        if len(starts) > 1 or len(origins) > 1:
-            named = ", ".join(f"{start:+d}" for start in sorted(starts)) if len(starts) > 1 else "both origins"
-            detail = f"{len(checks)} Markers point to different starts: {named} from ULPDU_Length"
-            yield Breach("marker-agree", *place, detail)
-        if "marker-length" not in disagreements:
-            yield from disagreements.values()
-        elif fpdu.crc == GOOD:
-            # Without CRC it is the receiver that decides between Marker and length: see contradicted().
-            self._note_error(fpdu)
-            yield disagreements["marker-length"]
+        for rule, detail in oddities(fpdu.octets, fpdu.offset, fpdu.ulpdu_length, self._layout.markers, self._origin):
+            if rule == "marker-length":
+                if fpdu.crc != GOOD:
+                    continue  # Without CRC it is the receiver that decides between the two: see contradicted().
+                self._note_error(fpdu)
+            yield Breach(rule, fpdu.offset, *fpdu.known, detail)
 
     def _terminate(self, fpdu: LocatedFPDU) -> Iterator[Breach]:
         """Yield what a Terminate reports, and how."""
@@ -260,7 +228,7 @@ class FPDUWatch:
 @lru_cache(
     maxsize=1024
 )  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
-def _usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
+def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
     """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker."""
     pad = pad_length(ulpdu_length)
     if phase < 0:
@@ -276,20 +244,60 @@ def _usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
     return Fields(sorted(fields))
 
 
-def pad_of(fpdu: LocatedFPDU, markers: bool) -> bytes:
-    """Return PAD: it ends where the CRC begins, or at a Marker before that."""
-    end = fpdu.end - CRC_LENGTH
-    if markers and fpdu.markers and (end - MARKER_LENGTH) % MARKER_INTERVAL == 0:
+def oddities(
+    octets: Octets, offset: int, ulpdu_length: int, markers: bool, origin: Origin
+) -> Iterator[tuple[str, str]]:
+    """Yield the rules, with details, that PAD and Markers of an FPDU break; ``octets`` are all of it.
+
+    A Marker that does not name the FPDU's start from the profile's origin comes last: the first that names another
+    start ("marker-length"), else the first that counts from the other origin.
+    """
+    pad = pad_of(octets, offset, ulpdu_length, markers)
+    if any(pad):
+        yield "pad", f"PAD of a ULPDU of {ulpdu_length} octets: {pad.hex(' ')}"
+    if not markers:
+        return
+    starts, origins = set(), set()
+    disagreements: dict[str, str] = {}
+    checks = check_markers(octets, offset, origin)
+    for check in checks:
+        distance = check.marker_offset - offset
+        where = f"Marker {distance} octets into the FPDU"
+        if check.reserved:
+            yield "marker-reserved", f"{where}: RESERVED {check.reserved:#06x}"
+        if check.fpduptr & _LOW_BITS:
+            yield "fpduptr-low-bits", f"{where}: FPDUPTR {check.fpduptr:#06x}"
+        fpduptr = check.fpduptr & ~_LOW_BITS
+        if check.verdict == "bad":
+            starts.add(check.marker_offset - fpduptr - header_offset(offset))
+            if not check.marker_offset:
+                yield "marker-first", f"FPDUPTR of the first Marker is {check.fpduptr}"
+        else:
+            starts.add(0)
+            if distance:
+                origins.add(check.verdict)
+        if check.verdict != "good":
+            rule = "marker-length" if check.verdict == "bad" else "fpduptr-origin"
+            disagreements.setdefault(rule, disagreement(offset, check.marker_offset, fpduptr, origin))
+    if len(starts) > 1 or len(origins) > 1:
+        named = ", ".join(f"{start:+d}" for start in sorted(starts)) if len(starts) > 1 else "both origins"
+        yield "marker-agree", f"{len(checks)} Markers point to different starts: {named} from ULPDU_Length"
+    if disagreements:
+        yield max(disagreements.items())  # "marker-length" before "fpduptr-origin"
+
+
+def pad_of(octets: Octets, offset: int, ulpdu_length: int, markers: bool) -> bytes:
+    """Return PAD of an FPDU: it ends where the CRC begins, or at a Marker before that."""
+    end = len(octets) - CRC_LENGTH
+    if markers and (offset + end - MARKER_LENGTH) % MARKER_INTERVAL == 0:
         end -= MARKER_LENGTH
-    end -= fpdu.offset
-    return bytes(fpdu.octets[end - pad_length(fpdu.ulpdu_length) : end])
+    return bytes(octets[end - pad_length(ulpdu_length) : end])
 
 
-def _disagreement(rule: str, offset: int, marker: int, fpduptr: int, origin: Origin, moment: Moment) -> Breach:
-    """Return the breach by a Marker that does not name the FPDU at an offset from the profile's origin."""
+def disagreement(offset: int, marker: int, fpduptr: int, origin: Origin) -> str:
+    """Return in words that a Marker does not name the FPDU at an offset from the profile's origin."""
     expected = expected_fpduptr(marker, offset, origin)
-    detail = f"Marker {marker - offset} octets into the FPDU: FPDUPTR {fpduptr}, expected {expected}"
-    return Breach(rule, offset, *moment, detail)
+    return f"Marker {marker - offset} octets into the FPDU: FPDUPTR {fpduptr}, expected {expected}"
 
 
 def names_buffer(terminate: Terminate) -> bool:
@@ -306,21 +314,27 @@ def wrong_beginning(octets: Octets, layout: Layout) -> tuple[str, str] | None:
     """Return the rule that the first octets break, with details; None if they show nothing."""
     first = bytes(octets[:MARKER_LENGTH])
     begins = f"the first octets are {first.hex(' ')}"
-    if layout.markers and _begin_fpdu(octets, None, layout.crc):
+    if layout.markers and begins_with_fpdu(octets, False, layout.crc):
         return "marker-absent", f"the first FPDU is one without Markers: {begins}"
     if layout.markers and len(first) == MARKER_LENGTH and first[2:] != bytes(2):
         return "marker-first", f"no Marker with value zero: {begins}"
-    if not layout.markers and first == bytes(MARKER_LENGTH) and _begin_fpdu(octets, 0, layout.crc):
+    if not layout.markers and first == bytes(MARKER_LENGTH) and begins_with_fpdu(octets, True, layout.crc):
         return "marker-unasked", f"a Marker before the first FPDU: {begins}"
     return None
 
 
-def _begin_fpdu(octets: Octets, offset: int | None, crc: bool) -> bool:
-    """Return True if octets begin with an FPDU, without Markers where ``offset`` is None."""
-    fpdu = decode_fpdu(octets[:LONGEST_FPDU], offset)
-    if crc:
-        return fpdu is not None and bool(fpdu.crc_good)
-    header = 0 if offset is None else MARKER_LENGTH
-    with_markers = octets[header : header + 2 + UNTAGGED_HEADER_LENGTH]
-    plain = with_markers if offset is None else remove_markers(with_markers, header)
-    return len(plain) > 2 and is_plain_header(plain[2:], plain[0] << 8 | plain[1])
+def begins_with_fpdu(octets: Octets, markers: bool, crc: bool) -> bool:
+    """Return True if octets begin with an FPDU, by its CRC, without CRC by its DDP header."""
+    if not crc:
+        return begins_with_header(octets, markers) is True
+    fpdu = decode_fpdu(octets[:LONGEST_FPDU], 0 if markers else None)
+    return fpdu is not None and bool(fpdu.crc_good)
+
+
+def begins_with_header(octets: Octets, markers: bool) -> bool | None:
+    """Return True if DDP would send the header of the FPDU that octets begin with, None if there are too few."""
+    begin = MARKER_LENGTH if markers else 0
+    plain = bytes(octets[begin : begin + LENGTH_FIELD_LENGTH + HEADER_OCTETS])
+    if len(plain) < LENGTH_FIELD_LENGTH + HEADER_OCTETS:
+        return None
+    return header_at(plain, LENGTH_FIELD_LENGTH, plain[0] << 8 | plain[1]) is not None

@@ -146,10 +146,13 @@ def test_the_first_octets_are_not_as_agreed_on(sent: bool, asked: bool, rule: st
     assert [one.rule for one in found] == ([rule] if rule else [])
 
 
-def test_the_first_marker_is_not_zero() -> None:
+@pytest.mark.parametrize("crc", [False, True])
+@pytest.mark.parametrize("fpduptr", [4, 0x8000, 0x4143])
+def test_the_first_marker_is_not_zero(fpduptr: int, crc: bool) -> None:
+    """Also where it looks like a ULPDU_Length of 0 and control octets."""
     octets = bytearray(encode_fpdu(send(1, bytes(100)), 0))
-    octets[3] = 4
-    assert rules(FPDUWatch(Layout(True, True), True).wrong_beginning(octets, (1, 2))) == {"marker-first"}
+    octets[2:4] = fpduptr.to_bytes(2, "big")
+    assert rules(FPDUWatch(Layout(True, crc), True).wrong_beginning(octets, (1, 2))) == {"marker-first"}
 
 
 def test_the_first_send() -> None:
