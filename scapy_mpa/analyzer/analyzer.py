@@ -21,6 +21,7 @@ from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.segment import PATH_MTU, SYN, Segment, endpoints, reverse_key
 from scapy_mpa.watches.lifecycle import refused
+from scapy_mpa.watches.startup import garbled_key, start_not_found
 
 
 class FollowedConnection:
@@ -107,6 +108,7 @@ class Analyzer:
         self._followed = Followed(limits.connections)
         #: Connections that hold octets, as far as was looked at.
         self._holding: dict[int, TCPConnection] = {}
+        self._starts_found: set[int] = set()
         self._now: Moment = (0, 0)
 
     # --- segments ---
@@ -131,6 +133,10 @@ class Analyzer:
                 half.forget(half.copies.end)
             return
         reader.receive(d, seg.frame, seg.time)
+        if reader.rejected and reader.current is not reader:
+            # MPA was left, and begins once more on the same TCP connection.
+            self._finish_mpa(followed)
+            reader = followed.reader = reader.current
         mpa = followed.mpa
         if mpa is None:
             if reader.is_mpa:
@@ -154,8 +160,8 @@ class Analyzer:
             return None
         assert connection.flow is not None
         mpa = followed.mpa = CapturedConnection(
-            followed.reader, connection.flow.key, self.assumptions, self._make_findings(self._quota), followed.syns,
-            self._records, self._sink, self._observer, self._deviations,
+            followed.reader, connection.flow.key, self._make_findings(self._quota), followed.syns, self._records,
+            self._sink, self._observer, self._deviations,
         )  # fmt: skip
         mpa.number = self._numbered
         self._numbered += 1
@@ -205,7 +211,9 @@ class Analyzer:
             self.findings.add("limit", None, *self._now, 0, detail)
             self._end(self._followed.give_way())
         self._followed.add(connection)
-        return FollowedConnection(ConnectionReader(connection, self.limits, self._budget, self._diagnosis_budget))
+        return FollowedConnection(
+            ConnectionReader(connection, self.limits, self._budget, self._diagnosis_budget, self.assumptions)
+        )
 
     def _end(self, connection: TCPConnection) -> None:
         """Nothing more comes for a TCP connection."""
@@ -222,28 +230,44 @@ class Analyzer:
     def _finish(self, connection: TCPConnection, followed: FollowedConnection, flow: Flow) -> None:
         is_met = connection.has_syn or any(half.last_frame for half in connection.halves)
         self.tcp_connections += is_met
-        mpa = followed.mpa
         if not followed.is_left_out:
             followed.reader.finish()
-            if mpa is None and followed.reader.is_mpa:
-                mpa = self._begin_mpa(connection, followed)
-        if mpa is not None:
+            if followed.mpa is None and followed.reader.is_mpa:
+                self._begin_mpa(connection, followed)
+        if followed.mpa is not None:
             for one in flow.connections:
                 if one.beside is connection and one.user.mpa is None:
                     _report_with(one, connection)
-            mpa.finish(self._now, followed.strays)
-            self.has_doubt |= self._observer is not None and followed.reader.has_doubt
+            chain = followed.reader.current.chain
+            for reader in chain[chain.index(followed.reader) + 1 :]:
+                self._finish_mpa(followed)
+                followed.reader = reader
+                self._begin_mpa(connection, followed)
+            self._finish_mpa(followed)
         elif connection.beside is not None and connection.beside.user.mpa is not None:
             _report_with(connection, connection.beside)
         elif not followed.is_reported:
-            self._report_refused(connection, flow.key)
+            self._report_other(connection, followed, flow.key)
 
-    def _report_refused(self, connection: TCPConnection, key: bytes) -> None:
+    def _finish_mpa(self, followed: FollowedConnection) -> None:
+        """Nothing more comes for the MPA connection on a TCP connection."""
+        mpa, followed.mpa = followed.mpa, None
+        if mpa is not None:
+            mpa.finish(self._now, followed.strays)
+            self.has_doubt |= self._observer is not None and followed.reader.has_doubt
+            self._starts_found |= followed.reader.starts_found
+
+    def _report_other(self, connection: TCPConnection, followed: FollowedConnection, key: bytes) -> None:
+        """Report of a TCP connection without MPA that it was refused, or began with what is nearly a Key."""
         ends = [direction_end(half) for half in connection.halves]
         for d, half in enumerate(connection.halves):
-            found = refused(ends[d], ends[1 - d], " > ".join(endpoints(key if d == 0 else reverse_key(key))))
-            if found is not None:
-                breach, count = found
+            name = " > ".join(endpoints(key if d == 0 else reverse_key(key)))
+            found, garbled = refused(ends[d], ends[1 - d], name), followed.reader.garbled[d]
+            breaches = [found] if found is not None else []
+            if garbled is not None:
+                breach = garbled_key(garbled)
+                breaches.append((breach._replace(detail=f"{name}: {breach.detail}"), 1))
+            for breach, count in breaches:
                 seq = ((half.space.base or 0) + breach.offset) & SEQ_MASK
                 self.findings.add(breach.rule, None, breach.frame, breach.time, seq, breach.detail, count=count)
 
@@ -266,6 +290,9 @@ class Analyzer:
         for connection in self._followed:
             if connection.flow is not None:
                 self._end(connection)
+        for seq in self.assumptions.start:
+            if seq not in self._starts_found:
+                self.findings.add("assumption", None, *self._now, seq, start_not_found(seq))
         if self._quota.refused:
             detail = f"{self._quota.refused} findings beyond the limit of {self.limits.findings} (findings)"
             self.findings.add("limit", None, *self._now, 0, detail)

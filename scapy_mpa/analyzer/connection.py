@@ -5,17 +5,15 @@ The Initiator is whoever sends the MPA Request, which need not be the side that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from scapy_mpa.analyzer.operation import FullOperation, HalfFindings, PlacedObserver, PlacedSink, direction_end
 from scapy_mpa.framing.agreement import agreed
-from scapy_mpa.framing.deviations import Seen
-from scapy_mpa.framing.judgement import Judgement, judge
-from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.judgement import Judgement
+from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role, peer_of
-from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.framing.startup import SIW_GSO, StartupFrame
+from scapy_mpa.framing.startup import SIW_GSO, Kind
 from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import Diagnosis
@@ -23,50 +21,26 @@ from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.stream.connection import Arrival, Stray
-from scapy_mpa.values.assumptions import Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.segment import Segment, endpoints, reverse_key
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watches.copies import dropped_segments, other_fins, stray
-from scapy_mpa.watches.lifecycle import Rejection, breaches_at_end, lifecycle, rejected
+from scapy_mpa.watches.lifecycle import DirectionEnd, Rejection, breaches_at_end, lifecycle, rejected
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
+from scapy_mpa.watches.startup import Startup, StartupSide, copies_of_frame, judge_startup
 
 #: What is known of senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
 #: and the sequence number of its first octet of Full Operation.
 Deviations: TypeAlias = Mapping[tuple[bytes, int], Diagnosis]
 
 
-class CapturedFrame:
-    """A startup frame of a connection.
-
-    Attributes:
-        startup: what it says.
-        start: the offset of its first octet; ``end`` the one after its last.
-        seq: the sequence number of its first octet.
-        frame: the frame that brought the last of its octets; ``time`` its time, in nanoseconds since the epoch.
-    """
-
-    __slots__ = ("end", "frame", "seq", "start", "startup", "time")
-
-    def __init__(self, found: FoundFrame, seq: int) -> None:
-        self.startup: StartupFrame = found.startup
-        self.start, self.end = found.start, found.end
-        self.seq = seq
-        self.frame, self.time = found.frame, found.time
-
-    @property
-    def end_seq(self) -> int:
-        """The sequence number after its last octet."""
-        return (self.seq + self.end - self.start) & SEQ_MASK
-
-
 class Observer(PlacedObserver, Protocol):
     """Who wants startup frames, and the octets of FPDUs, as soon as they mean something."""
 
-    def startup(self, mpa: CapturedConnection, direction: Role, found: CapturedFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete."""
 
 
@@ -76,7 +50,6 @@ class CapturedConnection:
     Args:
         reader: reads its octets.
         key: addresses and ports of the segments in direction 0 of its TCP connection.
-        assumptions: what the user told.
         findings: where what is wrong with it goes.
         log: whether a row is kept of each FPDU.
         sink: is handed each FPDU as it is placed.
@@ -86,25 +59,20 @@ class CapturedConnection:
     Attributes:
         number: of the connection; final when the capture is over.
         keys: addresses and ports of the segments of each direction.
-        request: its MPA Request, None if none was captured.
-        reply: its MPA Reply, None if none was captured.
-        part: the startup frame of which only a part came, None if there is none.
         judgement: what its startup frames came to, known when it is over; None if there are none.
         lifecycle: how it went from its first frame to its last, known when it is over.
         syns: what the SYN of each direction of the TCP connection announced.
     """
 
     __slots__ = (
-        "_arrivals", "_assumptions", "_deviations", "_log", "_observer", "_operations", "_path_mtu", "_sink",
-        "findings", "judgement", "key", "keys", "lifecycle", "number", "operations", "part", "reader",
-        "reply", "request", "syns",
+        "_arrivals", "_deviations", "_log", "_observer", "_operations", "_path_mtu", "_reported", "_sink",
+        "findings", "judgement", "key", "keys", "lifecycle", "number", "operations", "reader", "syns",
     )  # fmt: skip
 
     def __init__(
         self,
         reader: ConnectionReader,
         key: bytes,
-        assumptions: Assumptions,
         findings: Findings,
         syns: list[Announced | None],
         log: bool,
@@ -116,9 +84,6 @@ class CapturedConnection:
         self.reader = reader
         self.key = key
         self.keys: dict[Role, bytes] = {}
-        self.request: CapturedFrame | None = None
-        self.reply: CapturedFrame | None = None
-        self.part: PartOfFrame | None = None
         self.judgement: Judgement | None = None
         self.lifecycle: Lifecycle | None = None
         self.findings = findings
@@ -129,7 +94,8 @@ class CapturedConnection:
         #: The segments of each direction, as long as it may be read anew.
         self._arrivals: list[list[Arrival]] = [[], []]
         self._path_mtu = PathMTUWatch(), PathMTUWatch()
-        self._assumptions = assumptions
+        #: The directions whose startup frame was told of.
+        self._reported: set[int] = set()
         self._log = log
         self._sink = sink
         self._observer = observer
@@ -147,13 +113,7 @@ class CapturedConnection:
     @property
     def initiator_side(self) -> int:
         """The direction of the TCP connection in which the Initiator sends."""
-        reader = self.reader
-        if reader.initiator is not None:
-            return reader.initiator
-        for d, found in enumerate(reader.frames):
-            if found is not None:
-                return d if found.startup.kind == "request" else 1 - d
-        return 0
+        return self.reader.initiator or 0
 
     @property
     def initiator(self) -> str:
@@ -190,15 +150,28 @@ class CapturedConnection:
 
     @property
     def profile(self) -> Profile:
-        """The specification that was given, else that its Reply, else its Request, names."""
-        found = self.reply or self.request
-        if found is not None:
-            named = profile_of_revision(found.startup.rev)
-        else:
-            # Without startup frames only culley-02's begin with the first octet after the SYN.
-            is_culley = any(one is not None and not one.half.start for one in self.reader.readers)
-            named = PROFILES["culley-02" if is_culley else "rfc5044"]
-        return self._assumptions.profile_instead_of(named)
+        """The specification that was given, else that its Reply, else its Request, else its octets, name."""
+        return self.reader.profile
+
+    @property
+    def request(self) -> FoundFrame | None:
+        """Its MPA Request, None if none was captured."""
+        return self._frame("initiator", "request")
+
+    @property
+    def reply(self) -> FoundFrame | None:
+        """Its MPA Reply, None if none was captured."""
+        return self._frame("responder", "reply")
+
+    def _frame(self, direction: Role, kind: Kind) -> FoundFrame | None:
+        found = self.reader.frames[self.side_of(direction)]
+        return found if found is not None and found.startup.kind == kind else None
+
+    @property
+    def part(self) -> PartOfFrame | None:
+        """The startup frame of which only a part came, None if there is none."""
+        first, second = (self.reader.parts[self.side_of(role)] for role in ROLES)
+        return first or second
 
     @property
     def inferences(self) -> dict[Role, Inferred | None]:
@@ -226,7 +199,7 @@ class CapturedConnection:
         found = (("Request", self.request), ("Reply", self.reply))
         return " and ".join(name for name, one in found if one is not None and one.startup.res & SIW_GSO)
 
-    def frame_of(self, direction: Role) -> CapturedFrame | None:
+    def frame_of(self, direction: Role) -> FoundFrame | None:
         """Return the startup frame of a direction, None if it was not captured."""
         return self.request if direction == "initiator" else self.reply
 
@@ -242,7 +215,8 @@ class CapturedConnection:
 
     def take(self, side: int) -> None:
         """Take what a segment in a direction of the TCP connection showed: first what it acknowledged."""
-        self._take_frames()
+        if len(self._reported) < 2:
+            self._report_frames()
         operations = self._operations
         for d in (1 - side, side):
             reader = self.reader.readers[d]
@@ -266,24 +240,15 @@ class CapturedConnection:
             self._findings_of(limit.side).report((breach,))
         self.reader.limits_met.clear()
 
-    def _take_frames(self) -> None:
-        """Take the startup frames that are complete now."""
+    def _report_frames(self) -> None:
+        """Tell of the startup frames that are complete now."""
         for d, found in enumerate(self.reader.frames):
-            if found is None:
-                continue
-            is_request = found.startup.kind == "request"
-            if (self.request if is_request else self.reply) is not None:
-                continue
-            stream = self.reader.connection.halves[d]
-            frame = CapturedFrame(found, stream.space.seq_of(found.start))
-            if is_request:
-                self.request = frame
-            else:
-                self.reply = frame
-            self._take_keys()
-            self.findings.judge_by(self.profile.name)
-            if self._observer is not None:
-                self._observer.startup(self, "initiator" if is_request else "responder", frame)
+            if found is not None and d not in self._reported:
+                self._reported.add(d)
+                self._take_keys()
+                self.findings.judge_by(self.profile.name)
+                if self._observer is not None:
+                    self._observer.startup(self, self.role_of(d), found)
 
     def _begin(self, d: int, before: FullOperation | None) -> FullOperation:
         """Begin Full Operation in a direction, perhaps anew: its sender deviates."""
@@ -360,7 +325,7 @@ class CapturedConnection:
         rejection = self._rejection()
         if rejection is not None:
             self._findings_of(self.side_of("responder")).report((rejected(rejection),))
-        self._judge()
+        self._judge_startup(ends, now)
         first = self.reader.connection.first_frame, self.reader.connection.first_time
         initiator = self.initiator_side
         self.lifecycle = lifecycle(first, ends[initiator], ends[1 - initiator], rejection)
@@ -377,14 +342,30 @@ class CapturedConnection:
             return None
         return Rejection(reply.start, (reply.frame, reply.time), reply.startup)
 
-    def _judge(self) -> None:
-        """Judge the startup frames, and the first FPDUs as far as there are any."""
-        request = self.request.startup if self.request is not None else None
-        reply = self.reply.startup if self.reply is not None else None
-        if request is None and reply is None:
-            return
-        first = {
-            role: operation.first.ulpdu if (operation := self.operations.get(role)) and operation.first else None
-            for role in ROLES
-        }
-        self.judgement = judge(request, reply, Seen(first["initiator"], first["responder"]), self.responder_port)
+    def _judge_startup(self, ends: Sequence[DirectionEnd], now: Moment) -> None:
+        """Report what startup frames, and what came instead of them, show."""
+        reader = self.reader
+        sides = []
+        for role in ROLES:
+            d = self.side_of(role)
+            half, operation, frame = reader.connection.halves[d], self._operations[d], reader.frames[d]
+            side = StartupSide(
+                half.space.base or 0, ends[d], frame, reader.parts[d], reader.garbled[d], reader.after_rejection[d],
+                reader.openings[d], first_octets=reader.octets_after[d],
+            )  # fmt: skip
+            if operation is not None:
+                side = side._replace(
+                    first=operation.first, first_octets=operation.reader.first_octets, fpdus=operation.counts.fpdus,
+                    layout=operation.reader.layout,
+                )  # fmt: skip
+            elif frame is not None:
+                self._findings_of(d).report(copies_of_frame([*reader.rivals[d], *half.late], frame))
+            sides.append(side)
+        facts = reader.unexpected, reader.answered_octets, reader.rejected, reader.is_accepted
+        startup = Startup(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
+        found = judge_startup(startup, now)
+        for role, rules in found.forgotten:
+            self.findings.forget(role, set(rules))
+        for role, breach in found.breaches:
+            self._findings_of(self.side_of(role)).report((breach,))
+        self.judgement = found.judgement

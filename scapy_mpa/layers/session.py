@@ -18,7 +18,7 @@ from scapy.supersocket import SuperSocket
 from scapy.utils import EDecimal
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import CapturedConnection, CapturedFrame, Deviations
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations
 from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
 from scapy_mpa.framing.role import Role
@@ -26,6 +26,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.layers.captured import FoundPacket, _CapturedPacket
 from scapy_mpa.layers.fragments import PacketFragments
 from scapy_mpa.layers.mpa import deviating_packet, fpdu_packet, startup_packet
+from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import FIN, RST, SYN, Segment
@@ -195,7 +196,7 @@ class MPASession(DefaultSession):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: CapturedConnection, direction: Role, found: CapturedFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete."""
         frame = self._frame_of(mpa.keys[direction], found.time)
         octets = found.startup.encode()

@@ -8,6 +8,7 @@ from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.stream.connection import Flows, TCPConnection, is_stray
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 
@@ -19,17 +20,19 @@ class Receiver:
 
     Args:
         limits: how much is held at most.
+        assumptions: what the user says that no startup frame does.
     """
 
-    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS, assumptions: Assumptions = NOTHING) -> None:
         self._limits = limits
+        self._assumptions = assumptions
         self._budget = Budget()
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._make_user, self._end)
         self._ended: list[tuple[bytes, ConnectionReader]] = []
 
     def _make_user(self, connection: TCPConnection) -> ConnectionReader:
-        return ConnectionReader(connection, self._limits, self._budget, self._diagnosis_budget)
+        return ConnectionReader(connection, self._limits, self._budget, self._diagnosis_budget, self._assumptions)
 
     def _end(self, connection: TCPConnection) -> None:
         """Decide all that a connection holds; keep it if it is MPA's."""
@@ -37,8 +40,7 @@ class Receiver:
         assert flow is not None
         if not is_stray(connection, flow):
             mpa.finish()
-            if mpa.is_mpa:
-                self._ended.append((flow.key, mpa))
+            self._ended += [(flow.key, one) for one in mpa.current.chain if one.is_mpa]
         self._flows.remove(connection)
 
     def receive(self, seg: Segment) -> ConnectionReader | None:
@@ -48,6 +50,8 @@ class Receiver:
             return None
         mpa: ConnectionReader = connection.user
         mpa.receive(d, seg.frame, seg.time)
+        if mpa.rejected:
+            mpa = connection.user = mpa.current
         return mpa
 
     def feed(self, segments: Iterable[Segment]) -> None:

@@ -7,11 +7,12 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scapy_mpa.analyzer.connection import CapturedConnection, CapturedFrame
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import StartupFrame
+from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.half import HalfConnection, inferred_as_dict
 from scapy_mpa.report.lifecycle import lifecycle_as_dict
 from scapy_mpa.report.upper import stated_limits, upper_as_dict, upper_layer
@@ -226,7 +227,7 @@ class CapturedStartup(StartupFrame):
         return startup_packet(self.encode())
 
 
-def _startup(found: CapturedFrame | None) -> tuple[CapturedStartup | None, int | None]:
+def _startup(found: FoundFrame | None) -> tuple[CapturedStartup | None, int | None]:
     return (CapturedStartup(*found.startup), found.frame) if found is not None else (None, None)
 
 

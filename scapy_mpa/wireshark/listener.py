@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import CapturedConnection, CapturedFrame, Deviations
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations
 from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.analysis import Selection, analyze, read_into
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.model import Report
@@ -125,7 +126,7 @@ class Listener:
         """Take the frames of what :meth:`placed` is handed next, in the same order."""
         self._frames.append(frames)
 
-    def startup(self, mpa: CapturedConnection, direction: Role, found: CapturedFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete; the report has it too."""
 
     def placed(self, operation: FullOperation, row: FPDURow, octets: bytes) -> None:

@@ -13,11 +13,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from scapy_mpa.analyzer.connection import CapturedConnection, CapturedFrame
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.dialect import Dialect, read_fpdu
 from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Findings, Quota
@@ -201,7 +202,7 @@ class CaptureNotes(Listener):
 
     # --- what the receiver tells ---
 
-    def startup(self, mpa: CapturedConnection, direction: Role, found: CapturedFrame) -> None:
+    def startup(self, mpa: CapturedConnection, direction: Role, found: FoundFrame) -> None:
         """A startup frame is complete."""
         self._notes.add((found.frame, _STARTUP, self.serial(mpa), ROLES.index(direction), 0))
 

@@ -9,18 +9,19 @@ from typing import BinaryIO, Final
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.segment import Segment
 
 #: How the rules begin that the watches find.
 RULES: Final = (
-    "alignment", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset", "attack-syn",
-    "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "error-closed", "error-passed", "fpdu-above-emss",
-    "fpdu-format", "fpduptr-", "gap", "ird-ord-exceeded", "late-duplicate", "marker-", "mulpdu", "old-timestamp",
-    "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "startup-rejected", "tcp-checksum", "tcp-refused",
-    "teardown-", "terminate", "ulpdu-length-",
+    "alignment", "assumption", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset",
+    "attack-syn", "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "enhanced-", "error-closed",
+    "error-passed", "fpdu-above-emss", "fpdu-format", "fpduptr-", "gap", "ird-ord-", "late-duplicate", "marker-",
+    "mulpdu", "old-timestamp", "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "rnic-", "rtr", "startup-",
+    "tcp-checksum", "tcp-refused", "teardown-", "terminate", "ulpdu-length-",
 )  # fmt: skip
-#: Of these, what startup frames show.
-OTHERS: Final = ("terminate-code",)
+#: Of these, what other rooms find.
+OTHERS: Final = ("startup-rejected-closed", "startup-timeout")
 
 
 def is_watched(rule: str) -> bool:
@@ -28,9 +29,9 @@ def is_watched(rule: str) -> bool:
     return rule.startswith(RULES) and not rule.startswith(OTHERS)
 
 
-def watch(batches: Iterable[Iterable[Segment]]) -> Analyzer:
+def watch(batches: Iterable[Iterable[Segment]], assumptions: Assumptions = NOTHING) -> Analyzer:
     """Analyse segments to their end."""
-    analyzer = Analyzer(records=True)
+    analyzer = Analyzer(records=True, assumptions=assumptions)
     for batch in batches:
         analyzer.feed(batch)
         analyzer.release()
