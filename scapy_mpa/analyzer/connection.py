@@ -259,13 +259,14 @@ class CapturedConnection:
         key = self.keys[role]
         if before is None and self._observer is not None:
             # An observer had the octets: none is read again.
-            base = self.reader.readers[d].half.space.base or 0  # type: ignore[union-attr]
+            base = self.reader.connection.halves[d].space.base or 0
             self.reader.know_sender(d, self._deviations.get((key, base)))
-        reader = self.reader.readers[d]
+        reader, agreed = self.reader.readers[d], self.reader.agreed[d]
         assert reader is not None
+        assert agreed is not None
         operation = FullOperation(
-            self, role, key, reader, emss_of(*self.syns), self._path_mtu[d], self.reader.diagnoses[d], self._log,
-            self._sink, self._observer,
+            self, role, key, reader, emss_of(*self.syns), self._path_mtu[d], self.reader.diagnoses[d],
+            agreed, self._log, self._sink, self._observer,
         )  # fmt: skip
         if before is not None:
             before.is_replaced = True

@@ -12,6 +12,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
+from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, TCPHalf
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Terminated
@@ -19,6 +20,7 @@ from scapy_mpa.values.records import BAD, FPDULog, FPDURow, flags
 from scapy_mpa.watches.copies import CopyWatch
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
 from scapy_mpa.watches.ddp import ulpdu_of
+from scapy_mpa.watches.deviating import DeviationWatch
 from scapy_mpa.watches.fpdus import FirstFPDU, FirstSend, FPDUWatch
 from scapy_mpa.watches.gaps import GapWatch
 from scapy_mpa.watches.lifecycle import DirectionEnd, closed_by
@@ -86,6 +88,7 @@ class FullOperation:
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
         path_mtu: what routers report of its packets.
         diagnosis: what its sender does wrong, None if nothing.
+        agreed: how FPDUs were to lie.
         log: keeps a row for each FPDU, None if nobody wants them.
         sink: is handed each FPDU as it is placed.
         observer: is handed FPDUs with their octets.
@@ -98,9 +101,9 @@ class FullOperation:
     """
 
     __slots__ = (
-        "_observer", "_sink", "_told", "copies", "counts", "diagnosis", "direction", "first_frame", "fpdus", "gaps",
-        "half", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads", "report_to",
-        "segments", "seq_start", "terminated",
+        "_observer", "_sink", "_told", "copies", "counts", "deviating", "diagnosis", "direction", "first_frame",
+        "fpdus", "gaps", "half", "is_replaced", "key", "log", "messages", "mpa", "path_mtu", "peer", "reader", "reads",
+        "report_to", "segments", "seq_start", "terminated",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +115,7 @@ class FullOperation:
         emss: int,
         path_mtu: PathMTUWatch,
         diagnosis: Diagnosis | None,
+        agreed: Layout,
         log: bool,
         sink: PlacedSink | None,
         observer: PlacedObserver | None,
@@ -122,6 +126,9 @@ class FullOperation:
         self.reader = reader
         self.half = reader.half
         self.diagnosis = diagnosis
+        self.deviating = (
+            DeviationWatch(diagnosis, agreed, mpa.profile.fpduptr_origin) if diagnosis is not None else None
+        )
         self.seq_start = self.half.space.base or 0
         is_beginning, layout = reader.is_beginning, reader.layout
         frame = mpa.frame_of(direction)
@@ -251,8 +258,9 @@ class FullOperation:
             self.log.add(self._row(fpdu, delivered), fpdu.frames)
         self.copies.passed(fpdu)
         self.report(self.gaps.passed(fpdu))
-        if self.dialect is not None:
-            return  # what is plain to the rules is not what a sender that deviates sends
+        if self.deviating is not None:
+            breaches, fpdu = self.deviating.passed(fpdu)
+            self.report(breaches)
         self.report(self.segments.explained(self.fpdus.passed(fpdu)))
         if not fpdu.offset and self.fpdus.first is not None and self.fpdus.first.is_doubtful:
             self.report(self.fpdus.wrong_beginning(self.reader.first_octets, fpdu.known))
@@ -333,6 +341,8 @@ class FullOperation:
         edge = mine.sent
         end = half.highest if half.fin is None else half.fin
         is_located = rest is not None and rest.is_located
+        if self.deviating is not None:
+            self.report(self.deviating.finish(self.counts.fpdus))
         self._judge(self.counts.finish((rest.start, rest.end) if rest and is_located else None, is_cut=end > edge))
         if not self.counts.fpdus and reader.first_octets:
             self.report(self.fpdus.wrong_beginning(reader.first_octets, now))

@@ -84,6 +84,7 @@ class ConnectionReader:
         arrivals: the segments of each direction with octets of Full Operation, for the owner to take.
         rejected: True if the Reply rejects the connection.
         inferred: True if something that a startup frame tells had to be inferred.
+        agreed: how FPDUs of each direction were to lie, None before Full Operation.
         diagnoses: what the sender of each direction does wrong, None if it does nothing.
         limits_met: the limits that bit, for the owner to take.
         has_doubt: whether a sender may deviate that was not looked into.
@@ -91,8 +92,8 @@ class ConnectionReader:
 
     __slots__ = (
         "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits",
-        "_next_look", "_recent", "_searches", "_successor", "after_rejection", "answered_octets", "arrivals",
-        "connection", "diagnoses", "frames", "garbled", "has_doubt", "inferences", "inferred", "initiator",
+        "_next_look", "_recent", "_searches", "_successor", "after_rejection", "agreed", "answered_octets",
+        "arrivals", "connection", "diagnoses", "frames", "garbled", "has_doubt", "inferences", "inferred", "initiator",
         "is_accepted", "limits_met", "octets_after", "openings", "parts", "readers", "rejected", "rivals",
         "starts_found", "unexpected",
     )  # fmt: skip
@@ -132,6 +133,7 @@ class ConnectionReader:
         self._diagnosis_budget = diagnosis_budget
         self._deviations: list[DeviationSearch | None] = [None, None]
         self.diagnoses: list[Diagnosis | None] = [None, None]
+        self.agreed: list[Layout | None] = [None, None]
         self.limits_met: list[LimitMet] = []
         self.inferences: list[Inferred | None] = [None, None]
         self.has_doubt = False
@@ -621,7 +623,7 @@ class ConnectionReader:
         ]
         reader = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
         self._is_other = False
-        self.readers[d] = reader
+        self.readers[d], self.agreed[d] = reader, beginning.layout
         if beginning.is_beginning:
             self.openings[d] = self._first_after(d, 0)
             frame = self.frames[d]

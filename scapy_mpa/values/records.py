@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from scapy.packet import Packet
 
 LocatedBy: TypeAlias = Literal["start", "length", "marker", "scan"]
-CrcVerdict: TypeAlias = Literal["good", "bad", "unchecked"]
+CrcVerdict: TypeAlias = Literal["good", "bad", "unchecked", "cut"]
 
 #: Their places are the codes of a log row.
 LOCATED_BY: tuple[LocatedBy, ...] = ("start", "length", "marker", "scan")
-CRC_VERDICTS: tuple[CrcVerdict, ...] = ("good", "bad", "unchecked")
+CRC_VERDICTS: tuple[CrcVerdict, ...] = ("good", "bad", "unchecked", "cut")
 START, LENGTH, MARKER, SCAN = range(4)
-GOOD, BAD, UNCHECKED = range(3)
+GOOD, BAD, UNCHECKED, CUT = range(4)
 #: No opcode: a ULPDU under 2 octets.
 NO_OPCODE = 15
 #: Bit of a row's flags octet: the FPDU comes after the half connection's first error.

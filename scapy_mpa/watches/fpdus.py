@@ -75,7 +75,7 @@ class FPDUWatch:
     """The FPDUs of one direction.
 
     Args:
-        layout: how they lie.
+        layout: how they lie; those of a sender that deviates are handed over as if they had no Markers.
         is_beginning: whether the first one passed is the first of the direction.
         emss: octets that a segment holds, as both SYNs announce it; 0 if that is not known.
         origin: what FPDUPTR counts from in the connection's profile.
@@ -122,9 +122,10 @@ class FPDUWatch:
             # The capture cut it: its length is known.
             return (*self._size(fpdu), *self._limit(fpdu))
         breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
-        phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
-        if not usual_octets(phase, ulpdu_length, self._origin).are_in(octets, 0):
-            breaches = (*breaches, *self._unusual(fpdu))
+        if self._layout.dialect is None:
+            phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
+            if not usual_octets(phase, ulpdu_length, self._origin).are_in(octets, 0):
+                breaches = (*breaches, *self._unusual(fpdu))
         ulpdu = ulpdu_of(fpdu)
         if self._awaits_send:
             self._note_first(fpdu)
