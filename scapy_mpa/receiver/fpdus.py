@@ -1007,25 +1007,33 @@ class FPDUReader:
 
     def _read_beyond(self, start: int, end: int) -> None:
         """Read FPDUs that new octets [start, end) complete beyond a hole, or beyond an FPDU that waits."""
+        copies = self.half.copies
+        edge = min(copies.edge(start, end), end, self._limit(NEVER))
         index = max(0, bisect_right(self._starts, start) - 1)
         covered = start
         for at in self._starts[index : bisect_left(self._starts, end)]:
-            chain = self._chains[at]
+            chain = self._chains.get(at)
+            if chain is None:
+                continue
             if chain.at <= self.main.at:
                 self._remove(at)
                 continue
             if chain.need and chain.need <= start and chain.edge < start:
                 continue
-            self._continue(at, chain)
+            covered = self._begin_chains(covered, min(at, edge))
+            if self._chains.get(at) is chain:
+                self._continue(at, chain)
             if chain.is_proven or chain.need > end:
                 covered = max(covered, chain.at, chain.need)
+        self._begin_chains(covered, edge)
+
+    def _begin_chains(self, covered: int, edge: int) -> int:
+        """Begin chains at the Markers in [covered, edge) that no other chain has read; return up to where all have."""
         low = max(self.main.at + 4, covered - MARKER_LENGTH + 1)
-        copies = self.half.copies
-        edge = min(copies.edge(start, end), end, self._limit(NEVER))
         for marker in self.layout.marker_positions(low, edge - MARKER_LENGTH + 1):
-            if marker < covered or not copies.is_captured(marker, marker + MARKER_LENGTH):
-                continue
-            covered = max(covered, self._begin_chain(marker))
+            if marker >= covered and self.half.copies.is_captured(marker, marker + MARKER_LENGTH):
+                covered = max(covered, self._begin_chain(marker))
+        return covered
 
     def _begin_chain(self, marker: int) -> int:
         """Begin a chain at the start that a Marker names; return the offset up to which it read."""

@@ -456,9 +456,10 @@ class TCPConnection:
 
     @property
     def is_over(self) -> bool:
-        """True if it is closed, or one side accepted a RST of the other (RFC 9293 §3.10.7.4)."""
+        """True if both sides sent a FIN, or one accepted a RST of the other (RFC 9293 §3.6, §3.10.7.4)."""
         resets = (reset for half in self.halves for reset in half.resets)
-        return self.is_closed or any(reset.place in ("next", "acknowledged") for reset in resets)
+        has_reset = any(reset.place in ("next", "acknowledged") for reset in resets)
+        return has_reset or all(half.fin_captured is not None for half in self.halves)
 
     @property
     def last_time(self) -> int:
