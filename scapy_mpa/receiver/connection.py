@@ -6,8 +6,10 @@ each direction.  The Initiator is who sent the Request, which need not be who se
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from scapy_mpa.framing.agreement import is_rdmac
@@ -15,15 +17,24 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import Bases
+from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
-from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
 from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred, is_enough
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
-from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, markers_at
+from scapy_mpa.receiver.inference import (
+    SHOWN_BY,
+    Beginning,
+    beginning_of,
+    begins_with_fpdu,
+    infer_both,
+    infer_half,
+    markers_at,
+    may_begin,
+)
 from scapy_mpa.receiver.startup import FoundFrame, KeySearch, OtherOctets, is_garbled_key
 from scapy_mpa.receiver.values import LimitMet, Moment
-from scapy_mpa.receiver.window import FPDUWindow, Layout, is_unlike_ddp
+from scapy_mpa.receiver.window import Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
@@ -45,10 +56,8 @@ FIRST_LOOK: Final = 1 << 13
 ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
 #: Octets without startup frame or FPDUs after which a connection is taken for another protocol's.
 MOST_LOOKED_AT: Final = 1 << 18
-#: Octets that are held at once of a stream that is searched for startup frames: a bound of memory.
-SEARCHED_AT_ONCE: Final = 1 << 16
-#: ULPDU_Length and the header of a ULPDU (RFC 5041 §4), which show an FPDU where no CRC does.
-_SHOWN_BY: Final = 2 + HEADER_OCTETS
+#: Octets that are searched at once for a startup frame, where many are held: a bound of time.
+_SEARCHED_AT_ONCE: Final = 1 << 10
 _KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
 
 
@@ -337,7 +346,7 @@ class ConnectionReader:
         needed = self._searches[d].needed_from(end) if half.copies.next_start(end - 1) < end else end
         if before is None or not before._is_looking(d):
             half.forget(needed)
-        self.arrivals[d] = [one for one in self.arrivals[d] if one.end > needed]
+        _drop_before(needed, self.arrivals[d])
 
     def _take_frame(self, d: int, found: FoundFrame) -> None:
         """Take a startup frame that was found."""
@@ -356,8 +365,14 @@ class ConnectionReader:
         acked = peer.acked_by(found.frame)
         acked = peer.last_ack_sent if acked is None else acked
         under_way = max(0, found.start - acked) if acked is not None else 0
-        ack = next((one.ack for one in reversed(self.arrivals[d]) if one.frame == found.frame), None)
-        return found._replace(ack=ack, under_way=under_way)
+        arrival = self._arrival(d, found.frame)
+        return found._replace(ack=arrival.ack if arrival is not None else None, under_way=under_way)
+
+    def _arrival(self, d: int, frame: int) -> Arrival | None:
+        """Return the segment of a direction with a frame number, None if it is not among those that are remembered."""
+        arrivals = self.arrivals[d]
+        index = bisect_left(arrivals, frame, key=attrgetter("frame"))
+        return arrivals[index] if index < len(arrivals) and arrivals[index].frame == frame else None
 
     def _keep_after_frames(self) -> None:
         """Keep what came after startup frames behind which Full Operation does not begin, and copies of these."""
@@ -367,7 +382,7 @@ class ConnectionReader:
             copies = self.connection.halves[d].copies
             self.rivals[d] += copies.rivals(found.start, found.end)
             self.openings[d] = self._first_after(d, found.end)
-            edge = min(copies.edge(found.end, found.end + LONGEST_FPDU), found.end + LONGEST_FPDU)
+            edge = min(copies.edge(found.end, found.end + SHOWN_BY), found.end + SHOWN_BY)
             if found.end < edge and copies.is_captured(found.end, edge):
                 self.octets_after[d] = bytes(copies.octets(found.end, edge))
 
@@ -398,6 +413,8 @@ class ConnectionReader:
         end = self._offset_of(self.initiator, request.end_seq)
         first: Arrival | None = None
         for one in self.arrivals[d]:
+            if reply is not None and one.frame > reply.frame and one.start >= reply.end:
+                break
             is_known = one.ack is not None and self._offset_of(self.initiator, one.ack) >= end
             if is_known and one.new and (first is None or one.start < first.start):
                 first = one
@@ -412,6 +429,8 @@ class ConnectionReader:
         edge = min(half.copies.edge(start, start + KEY_LENGTH), start + KEY_LENGTH, first.end)
         is_there = start < edge and half.copies.is_captured(start, edge)
         beginning = bytes(half.copies.octets(start, edge)) if is_there else b""
+        if reply is None and is_cut(half, start) and REPLY_KEY.startswith(beginning):
+            return None  # of a Reply that a snapshot length cut
         return OtherOctets(first.start, first.frame, first.time, beginning)
 
     def _due(self, d: int) -> int | None:
@@ -440,9 +459,8 @@ class ConnectionReader:
         is_rejected = bool((second if self.initiator == 0 else first).startup.r)
         # A Reply shows that its sender took what there was for the whole Request.
         is_answered = is_over and self.frames[self.initiator] is None
-        layouts = self._layouts((first, second))
-        ends = first.end, second.end
-        if not is_answered and (is_rejected or not any(map(self._shows_fpdu, (0, 1), ends, layouts))):
+        halves, ends, layouts = self.connection.halves, (first.end, second.end), self._layouts((first, second))
+        if not is_answered and (is_rejected or not any(map(begins_with_fpdu, halves, ends, layouts))):
             return
         self.unexpected = self._in_place_of_reply() if self.frames[1 - self.initiator] is not None else None
         for d, found in enumerate(frames):
@@ -486,23 +504,11 @@ class ConnectionReader:
         crc = any(one.startup.c for one in frames)
         return [Layout(bool(frames[1 - d].startup.m), crc) for d in (0, 1)]
 
-    def _shows_fpdu(self, d: int, begin: int, layout: Layout) -> bool:
-        """Return True if the first octets of Full Operation would be an FPDU: by its CRC, without CRC by its header."""
-        copies = self.connection.halves[d].copies
-        edge = min(copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)
-        if edge <= begin or not copies.is_captured(begin, edge):
-            return False
-        octets = copies.octets(begin, edge)
-        if layout.crc:
-            return FPDUWindow(octets, 0, layout).is_whole_and_valid(0)
-        header = MARKER_LENGTH if layout.markers else 0
-        is_marked = bytes(octets[:header]) == bytes(header)
-        return is_marked and len(octets) >= header + _SHOWN_BY and not is_unlike_ddp(octets, 0, layout)
-
     def _agree(self, is_over: bool) -> None:
         """Both startup frames are there: begin Full Operation, once it is clear where each of them ends."""
         self.unexpected = self._in_place_of_reply()
-        if self._has_clear_end(0) & self._has_clear_end(1) or is_over:
+        is_clear = [self._has_clear_end(d) for d in (0, 1)]
+        if all(is_clear) or is_over:
             self._operate()
 
     def _has_clear_end(self, d: int) -> bool:
@@ -516,25 +522,23 @@ class ConnectionReader:
         assert second is not None
         half, found = self.connection.halves[d], (first, second)[d]
         layout = self._layouts((first, second))[d]
-        taken = self._taken_end(d)
-        if taken is not None and found.start + STARTUP_HEADER_LENGTH <= taken < found.end:
-            ends = [taken]
-        else:
-            ends = [one.end for one in self.arrivals[d] if one.frame == found.frame and one.start < found.end]
-        end = max(ends, default=found.end)
+        end, arrival = self._taken_end(d), self._arrival(d, found.frame)
+        if end is None or not found.start + STARTUP_HEADER_LENGTH <= end < found.end:
+            end = found.end if arrival is None else max(arrival.end, found.end)
         if end == found.end:
             return True
-        if self._shows_fpdu(d, end, layout):
+        if begins_with_fpdu(half, end, layout):
             other = self._searches[d].frame_that_ends_at(end)
             if other is not None:
                 self.frames[d], self.is_accepted = self._with_acks(d, other), True
             return True
         edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
-        if edge <= found.end or not half.copies.is_captured(found.end, edge):
-            return end < found.end  # the Reply came early, and the rest after it
-        octets = half.copies.octets(found.end, min(edge, found.end + LONGEST_FPDU))
-        is_long = len(octets) >= _SHOWN_BY + MARKER_LENGTH
-        return (is_long and not is_unlike_ddp(octets, 0, layout)) or len(octets) >= LONGEST_FPDU
+        shown = min(edge, found.end + SHOWN_BY + MARKER_LENGTH)
+        if edge <= found.end or not half.copies.is_captured(found.end, shown):
+            return True
+        octets = half.copies.octets(found.end, shown)
+        is_long = len(octets) == SHOWN_BY + MARKER_LENGTH
+        return (is_long and not is_unlike_ddp(octets, 0, layout)) or edge >= found.end + LONGEST_FPDU
 
     def _operate(self) -> None:
         """Begin Full Operation behind both startup frames."""
@@ -576,14 +580,16 @@ class ConnectionReader:
         self._successor = one
         for d, found in enumerate(self.frames):
             self._look_after_rejection(d)
-            end = -NEVER if found is None else found.end
-            one.arrivals[d] = [arrival for arrival in self.arrivals[d] if arrival.end > end]
-            self.arrivals[d] = []
+            if found is not None:
+                _drop_before(found.end, self.arrivals[d])
+            one.arrivals[d], self.arrivals[d] = self.arrivals[d], []
         for d, half in enumerate(self.connection.halves):
-            for start, end in list(half.copies.runs()):
-                for low in range(max(start, one._searches[d].begin or start), end, SEARCHED_AT_ONCE):
-                    if one.frames[d] is None and half.copies.next_start(low) == low:
-                        one._search(d, low, min(low + SEARCHED_AT_ONCE, end))
+            begin, copies = one._searches[d].begin, half.copies
+            start = copies.next_start(copies.start if begin is None else begin)
+            while start < NEVER and one.frames[d] is None:
+                end = min(copies.edge(start, start + _SEARCHED_AT_ONCE), start + _SEARCHED_AT_ONCE)
+                one._search(d, start, end)
+                start = copies.next_start(end)
 
     def _is_looking(self, d: int) -> bool:
         """Return True if it is not known yet whether an FPDU follows a rejection."""
@@ -596,18 +602,11 @@ class ConnectionReader:
         first, second = self.frames
         if not self._is_looking(d) or found is None or first is None or second is None:
             return
-        edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
-        if edge <= found.end:
-            return
-        layout = self._layouts((first, second))[d]
-        if self._shows_fpdu(d, found.end, layout):
+        is_fpdu = begins_with_fpdu(half, found.end, self._layouts((first, second))[d])
+        if is_fpdu:
             copy = half.copies.piece(found.end)[2]
             self.after_rejection[d] = copy.frame, copy.time
-            return
-        octets = half.copies.octets(found.end, edge) if half.copies.is_captured(found.end, edge) else None
-        extent = FPDUWindow(octets, 0, layout).extent(0) if octets is not None else None
-        size = MARKER_LENGTH + _SHOWN_BY if not layout.crc else NEVER if extent is None else extent.end
-        if octets is None or len(octets) >= min(size, LONGEST_FPDU):
+        elif is_fpdu is False or half.copies.edge(found.end, found.end + LONGEST_FPDU) >= found.end + LONGEST_FPDU:
             half.forget(found.end + 1)  # it is none
 
     def _begin(self, d: int, beginning: Beginning, startup: Moment) -> None:
@@ -674,12 +673,8 @@ class ConnectionReader:
             offset = self._offset_of(d, seq)
             if half.copies.next_start(offset) == offset:
                 return offset
-        if half.start is None or not self._assumptions.begins_behind_syn:
-            return None
         # MPA may begin after streaming data, and in one direction alone (draft-culley-iwarp-mpa-02 §8.1).
-        edge = min(half.copies.edge(half.start, half.start + LONGEST_FPDU), half.start + LONGEST_FPDU)
-        is_there = edge >= half.start + _SHOWN_BY + MARKER_LENGTH and half.copies.is_captured(half.start, edge)
-        begins = not is_there or may_begin_with_fpdu(bytes(half.copies.octets(half.start, edge)))
+        begins = self._assumptions.begins_behind_syn and half.start is not None and may_begin(half, half.start)
         return half.start if begins else None
 
     def _infer(self, is_over: bool) -> None:
@@ -687,7 +682,9 @@ class ConnectionReader:
         halves = self.connection.halves
         if not any(len(half.copies) for half in halves):
             return
-        self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
+        known = self.initiator
+        if known is None:
+            self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
         starts = [self._told_start(d) for d in (0, 1)]
         is_told = any(start is not None for start in starts)
         markers = [self._markers_told(d) for d in (0, 1)]
@@ -699,7 +696,7 @@ class ConnectionReader:
         is_told = any(start is not None for start in starts)
         is_little = not crc and sum(half.copies.held for half in halves) < ENOUGH_WITHOUT_CRC
         if not is_told and (not any(found) or (not is_over and is_little)):
-            self.initiator = None
+            self.initiator = known
             return
         self.inferred, self._next_look = True, FIRST_LOOK
         for d, inferred in enumerate(found):
@@ -752,7 +749,12 @@ class ConnectionReader:
             self.unexpected = self._in_place_of_reply()
             sides = ((half, self._markers_told(d)), (other, bool(found.startup.m)))
             shown = [infer_half(one, self._budget, markers, crc) for one, markers in sides if len(one.copies)]
-            if self.unexpected or not is_enough([one for one in shown if one is not None and one.confirmations]):
+            is_shown = is_enough([one for one in shown if one is not None and one.confirmations])
+            opening = self._first_after(d, found.end)
+            if opening is not None and opening.ack is not None and found.ack is not None:
+                # What the Initiator had received in between holds a Reply.
+                is_shown |= seq_diff(opening.ack, found.ack) >= STARTUP_HEADER_LENGTH
+            if self.unexpected or not is_shown:
                 return
         elif found.startup.r:
             self.inferred = self.rejected = True
@@ -800,6 +802,9 @@ class ConnectionReader:
             self._infer_from_one()
         elif self.initiator is not None:
             self.unexpected = self._in_place_of_reply()
+        if not self.has_begun and self.frames != [None, None]:
+            # Whatever is wrong with the startup frames, FPDUs are read where octets show them.
+            self._infer(is_over=True)
         for d, search in enumerate(self._searches):
             if self.frames[d] is None and not self.has_begun:
                 part = self.parts[d] = search.part(self._due(d))
@@ -857,3 +862,13 @@ class ConnectionReader:
                 reader = self.readers[d]
                 if reader is not None and reader is not before:
                     reader.finish()
+
+
+def _drop_before(offset: int, arrivals: list[Arrival]) -> None:
+    """Drop the first segments, as far as they end at an offset or before it."""
+    del arrivals[: next((index for index, one in enumerate(arrivals) if one.end > offset), len(arrivals))]
+
+
+def is_cut(half: TCPHalf, start: int) -> bool:
+    """Return True if octets were cut off of those that follow one another from an offset on."""
+    return not half.copies.is_captured(start, half.copies.edge(start))
