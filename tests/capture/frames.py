@@ -11,11 +11,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.craft.packets import ACK, Endpoint, FrameMaker
 from scapy_mpa.craft.pcapfile import Packet, PcapWriter
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.values.segment import Segment
 from tests.receive.cases import records
 
@@ -114,9 +114,9 @@ def told(seg: Segment) -> dict[str, Any]:
     }
 
 
-def analysed(*sources: Any) -> Receiver:
+def analysed(*sources: Any) -> Analyzer:
     """A receiver that was fed captures (paths, or octets)."""
-    receiver = Receiver(records=True)
+    receiver = Analyzer(records=True)
     files = [io.BytesIO(source) if isinstance(source, bytes) else source for source in sources]
     with Captures(files) as opened:
         for batch in opened.batches():
@@ -157,7 +157,7 @@ def written(packets: Iterable[Packet], **options: Any) -> bytes:
 
 def survives(octets: bytes) -> None:
     """Reader and receiver take any octets."""
-    receiver = Receiver(records=True)
+    receiver = Analyzer(records=True)
     with suppress(CaptureError), Captures(io.BytesIO(octets)) as source:
         for batch in source.batches():
             receiver.feed(batch)

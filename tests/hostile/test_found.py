@@ -7,12 +7,12 @@ from io import BytesIO
 import pytest
 
 from scapy_mpa import analyze
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.craft.packets import ACK, FIN, SYN, Endpoint
 from scapy_mpa.framing.dialect import Dialect
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.senders import Bases, spoken
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from scripts.fuzz_captures import captures_of
 from tests.hostile.examine import TIGHT, TIGHT_IN_ALL, examine
@@ -107,7 +107,7 @@ def test_private_data_that_pd_length_leaves_out_is_no_marker() -> None:
 def test_connections_that_are_over_hold_nothing_back() -> None:
     """Each of them was cut inside an FPDU, in one block of the capture, and none of what it held counts any more."""
     tap, limits = Tap(), DEFAULT_LIMITS._replace(total_octets=1 << 20)
-    receiver = Receiver(limits=limits)
+    receiver = Analyzer(limits=limits)
     for number in range(30):
         talk = Talk(tap, isn=(1000 + number * 10_000_000, 5000 + number * 10_000_000)).open().startup_phase()
         talk.say("a", talk.lay("a", 60_000)[:50_000])

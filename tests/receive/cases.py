@@ -11,13 +11,13 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.craft.packets import ACK, FIN, SYN, Endpoint, FrameMaker
 from scapy_mpa.craft.stream import HalfStream, LaidFPDU
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.mpa import CapturedConnection
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.values.records import AFTER_ERROR, FPDURecord, FPDURow, record_of
 from scapy_mpa.values.records import LENGTH as BY_LENGTH
@@ -315,7 +315,7 @@ def expected(
 # --- what comes of it ---
 
 
-def records(receiver: Receiver) -> list[FPDURecord]:
+def records(receiver: Analyzer) -> list[FPDURecord]:
     """All FPDUs of all connections, by connection, direction and offset."""
     found = []
     for mpa in receiver.connections:
@@ -328,7 +328,7 @@ def records(receiver: Receiver) -> list[FPDURecord]:
     return found
 
 
-def seen(receiver: Receiver) -> list[dict[str, Any]]:
+def seen(receiver: Analyzer) -> list[dict[str, Any]]:
     """The records, without what `expected` does not tell."""
     dicts = [record.as_dict() for record in records(receiver)]
     return [{key: row[key] for key in row if key != "opcode"} for row in dicts]
@@ -353,13 +353,13 @@ def codes(findings: Findings) -> set[int]:
     return {f.rule.code for f in placing(findings) if f.rule.code is not None}
 
 
-def errors(receiver: Receiver) -> list[str]:
+def errors(receiver: Analyzer) -> list[str]:
     """What is of severity error, anywhere."""
     everywhere = [receiver.findings, *(mpa.findings for mpa in receiver.connections)]
     return [f"{f.rule.id}: {f.detail}" for found in everywhere for f in placing(found) if f.severity == "error"]
 
 
-def summary(receiver: Receiver) -> dict[str, Any]:
+def summary(receiver: Analyzer) -> dict[str, Any]:
     """All that a report is made of."""
     return {
         "records": [record.as_dict() for record in records(receiver)],
@@ -381,9 +381,9 @@ def summary(receiver: Receiver) -> dict[str, Any]:
     }
 
 
-def feed(batches: Iterable[list[Segment]], *, records: bool = True, **options: Any) -> Receiver:
+def feed(batches: Iterable[list[Segment]], *, records: bool = True, **options: Any) -> Analyzer:
     """A receiver that was fed these batches and let go of each."""
-    receiver = Receiver(records=records, **options)
+    receiver = Analyzer(records=records, **options)
     for batch in batches:
         receiver.feed(batch)
         receiver.release()
@@ -391,7 +391,7 @@ def feed(batches: Iterable[list[Segment]], *, records: bool = True, **options: A
     return receiver
 
 
-def _in_blocks(segments: Sequence[Segment], size: int, receiver: Receiver) -> None:
+def _in_blocks(segments: Sequence[Segment], size: int, receiver: Analyzer) -> None:
     """Feed blocks of `size` segments, each in one buffer that is spoilt when it may no longer be read."""
     blocks: list[bytearray] = []
     for first in range(0, len(segments), size):
@@ -413,7 +413,7 @@ def _in_blocks(segments: Sequence[Segment], size: int, receiver: Receiver) -> No
     receiver.finish()
 
 
-def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = False, **options: Any) -> Receiver:
+def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = False, **options: Any) -> Analyzer:
     """A receiver that was fed all segments; that it matters not how they were cut in batches is asserted.
 
     `ways=False`: only all at once. `believed`: the sink may be handed FPDUs that turn out to be none.
@@ -440,7 +440,7 @@ def follow(segments: Sequence[Segment], *, ways: bool = True, believed: bool = F
         one_by_one = summary(feed([[seg] for seg in segments], **options))
         assert lasting(one_by_one) == lasting(reference), "a segment at a time"
         for size in (1, 3):
-            other = Receiver(records=True, **options)
+            other = Analyzer(records=True, **options)
             _in_blocks(segments, size, other)
             assert lasting(summary(other)) == lasting(reference), f"blocks of {size}"
     return receiver
@@ -474,7 +474,7 @@ def _may_become(sooner: int, later: int) -> bool:
     return sooner & 3 == later & 3 and (by[0] == by[1] or by == (BY_MARKER, BY_LENGTH))
 
 
-def only(receiver: Receiver) -> CapturedConnection:
+def only(receiver: Analyzer) -> CapturedConnection:
     """The one connection there is."""
     assert len(receiver.connections) == 1
     assert receiver.connections[0].number == 0

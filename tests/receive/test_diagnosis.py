@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from scapy_mpa import analyze, iter_fpdus
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.packets import Endpoint
 from scapy_mpa.craft.scenario import load, shipped
@@ -21,8 +23,6 @@ from scapy_mpa.craft.setup import ConversationError
 from scapy_mpa.craft.truth import Truth
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import BY_NAME
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
@@ -343,7 +343,7 @@ def test_a_length_that_was_damaged_is_no_deviation(crc: bool) -> None:
         octets[5 * 124 + bit // 8] ^= 0x80 >> bit % 8
         talk.say("a", bytes(octets))
         talk.close()
-        receiver = Receiver(records=True)
+        receiver = Analyzer(records=True)
         receiver.feed(talk.segments)
         receiver.finish()
         (mpa,) = receiver.connections
@@ -373,7 +373,7 @@ def test_what_is_kept_is_bounded() -> None:
 
     The first length read backwards is that of an FPDU of 30725 octets: so long it may be one of little-endian order.
     """
-    receiver = Receiver()
+    receiver = Analyzer()
     talk = Talk().open()
     talk.greet("a", REQUEST)
     talk.greet("b", REPLY)
@@ -396,7 +396,7 @@ def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
     from scapy_mpa.framing.dialect import Dialect, DialectWriter
 
     writer = DialectWriter(Dialect(False, True, crc_order="big"))
-    receiver = Receiver(limits=DEFAULT_LIMITS._replace(held_octets=100_000))
+    receiver = Analyzer(limits=DEFAULT_LIMITS._replace(held_octets=100_000))
     talk = Talk().open()
     talk.greet("a", REQUEST)
     talk.greet("b", REPLY)
@@ -419,7 +419,7 @@ def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
 
 def test_the_beginnings_of_few_are_kept() -> None:
     """Of many that begin together; those that are over give way to others."""
-    receiver, talks = Receiver(), [Talk(a=_endpoint(port)) for port in range(301)]
+    receiver, talks = Analyzer(), [Talk(a=_endpoint(port)) for port in range(301)]
     late, count = talks.pop(), 0
 
     def say(speaking: list[Talk], *sizes: int) -> list[int]:
@@ -457,7 +457,7 @@ def test_the_beginnings_of_few_are_kept() -> None:
 
 
 def test_what_is_kept_in_tiny_segments_is_bounded() -> None:
-    receiver, talk = Receiver(), started()
+    receiver, talk = Analyzer(), started()
     for _ in range(8):
         for octet in talk.lay("a", *[1000] * 2):
             talk.say("a", bytes((octet,)))
@@ -468,7 +468,7 @@ def test_what_is_kept_in_tiny_segments_is_bounded() -> None:
     assert not operation_of(receiver).inquiry.is_open
 
 
-def operation_of(receiver: Receiver) -> FullOperation:
+def operation_of(receiver: Analyzer) -> FullOperation:
     return receiver.connections[0].operations["initiator"]
 
 
@@ -485,7 +485,7 @@ def test_a_flood_of_bad_connections_costs_little() -> None:
         octets[20] ^= 1
         talk.say("a", bytes(octets))
         segments += talk.segments
-    receiver = Receiver()
+    receiver = Analyzer()
     began = time.process_time()
     receiver.feed([seg._replace(frame=number) for number, seg in enumerate(segments, 1)])
     receiver.release()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint
 from scapy_mpa.receive.connection import TCPConnection
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.tcp.followed import ByIdleness
 from scapy_mpa.values.limits import Limits
 from tests.receive.cases import REQUEST, Talk, Tap
@@ -39,8 +39,8 @@ def plain(tap: Tap, count: int, port: int = 20000) -> list[Talk]:
     return made
 
 
-def received(tap: Tap, at_a_time: int = 7, most: int = MOST) -> Receiver:
-    receiver = Receiver(records=True, limits=Limits(connections=most))
+def received(tap: Tap, at_a_time: int = 7, most: int = MOST) -> Analyzer:
+    receiver = Analyzer(records=True, limits=Limits(connections=most))
     for first in range(0, len(tap.segments), at_a_time):
         receiver.feed(tap.segments[first : first + at_a_time])
         receiver.release()
@@ -48,7 +48,7 @@ def received(tap: Tap, at_a_time: int = 7, most: int = MOST) -> Receiver:
     return receiver
 
 
-def fpdus(receiver: Receiver) -> list[int]:
+def fpdus(receiver: Analyzer) -> list[int]:
     """How many FPDUs each MPA connection has."""
     return [sum(one.counts.fpdus for one in mpa.operations.values()) for mpa in receiver.connections]
 
@@ -73,7 +73,7 @@ def test_connections_that_take_turns(at_once: int) -> None:
     assert [(found.rule.id, found.count) for found in receiver.findings.sorted()] == [("limit", 60 - MOST)]
 
 
-def goes_on(others: str) -> Receiver:
+def goes_on(others: str) -> Analyzer:
     """Four connections with MPA go on while many others come."""
     tap = Tap()
     used = running(tap, 4)
@@ -250,7 +250,7 @@ def test_nothing_is_left_of_what_gave_way() -> None:
     """No circle of references keeps it until somebody looks for such."""
     tap = Tap()
     plain(tap, 200)
-    receiver = Receiver(limits=Limits(connections=MOST))
+    receiver = Analyzer(limits=Limits(connections=MOST))
     gc.collect()
     gc.disable()
     try:

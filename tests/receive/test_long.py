@@ -12,10 +12,10 @@ from itertools import count, islice
 
 import pytest
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 from scapy_mpa.values.segment import Segment, reverse_key, segment
 from tests.laying import lay_stream
@@ -48,7 +48,7 @@ class Long:
         self.twice, self.shift = memoryview(octets * 2), shift
         self.last: deque[FPDURecord] = deque(maxlen=FPDUS_PER_SEGMENT)
         self.told = 0
-        self.receiver = Receiver(sink=self._sink)
+        self.receiver = Analyzer(sink=self._sink)
         self.frames = count(3)
         reply = startup_frame("reply", m=int(markers), c=1).encode()
         self.receiver.feed(

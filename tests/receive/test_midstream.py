@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.framing.markers import Origin
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.mpa import CapturedConnection
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
 from scapy_mpa.values.segment import Segment
@@ -19,8 +19,8 @@ from tests.receive.cases import REPLY, Side, Talk, broken, placing, started
 SIDES: tuple[Side, ...] = ("a", "b")
 
 
-def received(segments: list[Segment], **options: Any) -> Receiver:
-    receiver = Receiver(records=True, **options)
+def received(segments: list[Segment], **options: Any) -> Analyzer:
+    receiver = Analyzer(records=True, **options)
     receiver.feed(segments)
     receiver.finish()
     return receiver
@@ -420,7 +420,7 @@ def test_other_limits_are_refused(text: str) -> None:
         parse_limits([text])
 
 
-def limit_findings(receiver: Receiver) -> list[str]:
+def limit_findings(receiver: Analyzer) -> list[str]:
     found = [*placing(receiver.findings), *(one for mpa in receiver.connections for one in placing(mpa.findings))]
     return [finding.detail for finding in found if finding.rule.id == "limit"]
 
@@ -446,7 +446,7 @@ def test_more_octets_held_back_in_all_than_may_be() -> None:
     for talk in talks:
         octets = talk.lay("a", *[1400] * 20)
         talk.at("a", 1412, octets[1412:])
-    receiver = Receiver(records=True, limits=Limits(total_octets=100_000))
+    receiver = Analyzer(records=True, limits=Limits(total_octets=100_000))
     receiver.feed(tap.segments)
     receiver.release()
     receiver.finish()

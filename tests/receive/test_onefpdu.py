@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.craft.ulpdus import RDMA_WRITE, SEND
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.markers import MARKER_INTERVAL, Origin, plain_length
 from scapy_mpa.infer import inference
 from scapy_mpa.infer.inference import Budget, Inferred, Run, infer, is_enough
-from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.values.segment import Segment
 from tests.foreign.data import Data
 from tests.receive.cases import Side, Talk, broken, renumbered, started

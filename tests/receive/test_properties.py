@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scapy_mpa.analyzer.analyzer import Analyzer
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.inorder import InOrder
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.receive.scan import Scan
 from scapy_mpa.receive.startup import StartupPhase
 from scapy_mpa.values.records import FPDURow, record_of
@@ -306,34 +306,34 @@ def scenes(draw: st.DrawFn, most: int = 12, crc: bool | None = None, markers: bo
 # --- what is received ---
 
 
-def receiver_of(scene: Scene, **kwargs: Any) -> Receiver:
-    receiver = Receiver(records=True, **kwargs)
+def receiver_of(scene: Scene, **kwargs: Any) -> Analyzer:
+    receiver = Analyzer(records=True, **kwargs)
     receiver.feed(scene.segments)
     receiver.finish()
     return receiver
 
 
-def records_of(receiver: Receiver, direction: str) -> list[dict[str, Any]]:
+def records_of(receiver: Analyzer, direction: str) -> list[dict[str, Any]]:
     (mpa,) = receiver.connections
     operation = mpa.operations[direction]
     assert operation.log is not None
     return [record_of(row, frames, mpa.number, operation.direction).as_dict() for row, frames in operation.log.rows()]
 
 
-def counters_of(receiver: Receiver, direction: str, like: Iterable[str]) -> dict[str, int]:
+def counters_of(receiver: Analyzer, direction: str, like: Iterable[str]) -> dict[str, int]:
     (mpa,) = receiver.connections
     counts = mpa.operations[direction].counts
     return {name: getattr(counts, name) for name in like}
 
 
-def findings_of(receiver: Receiver) -> list[dict[str, object]]:
+def findings_of(receiver: Analyzer) -> list[dict[str, object]]:
     assert not receiver.findings.sorted()
     (mpa,) = receiver.connections
     # How segments lie, and where that shows first, is told of what comes in order.
     return [found.as_dict() for found in mpa.findings.sorted() if not found.rule.id.startswith(("alignment", "attack"))]
 
 
-def damage(receiver: Receiver) -> list[tuple[object, ...]]:
+def damage(receiver: Analyzer) -> list[tuple[object, ...]]:
     """Rule, direction, count and frame of what damage made; a retransmission without an answer is no damage."""
     return sorted(
         (f["rule"], f["direction"], f["count"], f["frame"])
@@ -342,7 +342,7 @@ def damage(receiver: Receiver) -> list[tuple[object, ...]]:
     )
 
 
-def agree(scene: Scene, receiver: Receiver) -> None:
+def agree(scene: Scene, receiver: Analyzer) -> None:
     """The receiver says of every half connection what the reference says."""
     for side in scene.sides:
         told = scene.told(side)
@@ -350,7 +350,7 @@ def agree(scene: Scene, receiver: Receiver) -> None:
         assert counters_of(receiver, side.direction, told.counters) == told.counters
 
 
-def everything(receiver: Receiver) -> list[Any]:
+def everything(receiver: Analyzer) -> list[Any]:
     """All that a receiver found, to compare it with another."""
     (mpa,) = receiver.connections
     counts = [mpa.operations[direction].counts for direction in DIRECTIONS]
@@ -399,7 +399,7 @@ def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
 @settings(max_examples=examples(40), suppress_health_check=TOO_SLOW)
 @given(scenes())
 def test_counts_do_not_depend_on_records(scene: Scene) -> None:
-    receiver = Receiver()
+    receiver = Analyzer()
     receiver.feed(scene.segments)
     receiver.finish()
     for side in scene.sides:
@@ -411,7 +411,7 @@ def test_counts_do_not_depend_on_records(scene: Scene) -> None:
 # --- records as they are placed ---
 
 
-def yielded(scene: Scene) -> tuple[Receiver, list[dict[str, Any]]]:
+def yielded(scene: Scene) -> tuple[Analyzer, list[dict[str, Any]]]:
     """A receiver and what it handed its sink, in that order."""
     found: list[dict[str, Any]] = []
 
@@ -450,7 +450,7 @@ def test_the_sink_is_handed_the_same_in_order_of_placement(scene: Scene) -> None
 # --- letting go of the capture ---
 
 
-def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
+def in_batches(rng: Random, scene: Scene, receiver: Analyzer) -> None:
     """Feed a capture block by block; what a block held is gone when the one after it has been released."""
     rest = list(scene.segments)
     before = bytearray()
@@ -474,7 +474,7 @@ def in_batches(rng: Random, scene: Scene, receiver: Receiver) -> None:
 @settings(max_examples=examples(80), suppress_health_check=TOO_SLOW)
 @given(scenes(), RANDOM)
 def test_batches_with_release_give_the_same(scene: Scene, rng: Random) -> None:
-    receiver = Receiver(records=True)
+    receiver = Analyzer(records=True)
     in_batches(rng, scene, receiver)
     receiver.finish()
     assert everything(receiver) == everything(receiver_of(scene))

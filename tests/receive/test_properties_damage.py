@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.receive.inorder import InOrder
-from scapy_mpa.receive.receiver import Receiver
 from tests.receive.reference import OPCODES, Sent, Told
 from tests.receive.test_properties import (
     RANDOM,
@@ -114,7 +114,7 @@ def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, 
 @given(lossy(), RANDOM)
 def test_losses_look_the_same_in_batches(lossy: tuple[Scene, dict[str, int]], rng: Random) -> None:
     scene, _ = lossy
-    receiver = Receiver(records=True)
+    receiver = Analyzer(records=True)
     in_batches(rng, scene, receiver)
     receiver.finish()
     assert everything(receiver) == everything(receiver_of(scene))
@@ -169,7 +169,7 @@ def spoiled(draw: st.DrawFn, what: str, markers: bool | None = None, losses: boo
     return captured(rng, both, plan, fin=not losses), side, k
 
 
-def crc_findings(receiver: Receiver) -> list[tuple[object, ...]]:
+def crc_findings(receiver: Analyzer) -> list[tuple[object, ...]]:
     return [entry for entry in damage(receiver) if entry[0] not in ("gap", "capture-gap")]
 
 
@@ -245,7 +245,7 @@ def same_to_the_slow_path_and_in_batches(scene: Scene, rng: Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(InOrder, "take", never)
         assert everything(receiver_of(scene)) == fast
-    receiver = Receiver(records=True)
+    receiver = Analyzer(records=True)
     in_batches(rng, scene, receiver)
     receiver.finish()
     assert everything(receiver) == fast

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import pytest
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.craft.ulpdus import send
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import Origin, header_offset, marker_count, plain_length
-from scapy_mpa.receive.receiver import Receiver
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
 from tests.receive.cases import (
@@ -38,7 +38,7 @@ MARKERS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 Where = Literal["initiator", "responder"]
 
 
-def rules(talk_or_receiver: Talk | Receiver) -> dict[str, int]:
+def rules(talk_or_receiver: Talk | Analyzer) -> dict[str, int]:
     """How often each rule is broken."""
     receiver = follow(talk_or_receiver.segments) if isinstance(talk_or_receiver, Talk) else talk_or_receiver
     return {rule: count for rule, _, _, count in broken(only(receiver).findings)}
@@ -322,7 +322,7 @@ def test_what_is_held_stays_within_the_limit(limit: int) -> None:
     rng.shuffle(pieces)
     for at, piece in pieces:
         talk.at("a", at, piece)
-    receiver = Receiver(records=True, limits=Limits(held_octets=limit))
+    receiver = Analyzer(records=True, limits=Limits(held_octets=limit))
     for seg in talk.segments:
         receiver.feed([seg])
         for mpa in receiver.connections:
@@ -340,7 +340,7 @@ def test_waiting_for_a_startup_frame_is_bounded_too() -> None:
     talk.operate()
     for _ in range(200):
         talk.say("a", b"\xff" * 1300)  # nothing that a Request's FPDUs could be taken for
-    receiver = Receiver(records=True, limits=Limits(held_octets=20_000))
+    receiver = Analyzer(records=True, limits=Limits(held_octets=20_000))
     for seg in talk.segments:
         receiver.feed([seg])
         receiver.release()
@@ -359,7 +359,7 @@ def test_not_even_the_beginning_of_a_key_may_be_held(held_octets: int, gap: bool
     talk.say("a", b"x" * 40)
     talk.next["a"] += 10 * gap
     talk.say("a", b"y" * 40 + b"MPA ID R")
-    receiver = Receiver(records=True, limits=Limits(held_octets=held_octets))
+    receiver = Analyzer(records=True, limits=Limits(held_octets=held_octets))
     receiver.feed(talk.segments)
     receiver.finish()
     assert receiver.connections == []
@@ -1130,7 +1130,7 @@ def test_whatever_happens_the_books_balance(seed: int) -> None:
             assert counts.header_aligned_segments <= counts.segments
             assert counts.fpdu_aligned_segments <= counts.header_aligned_segments
             assert (counts.missing_octets > 0) <= bool({("gap", direction), ("capture-gap", direction)} & set(found))
-            places = [(row.seq - operation.reassembly.origin) & 0xFFFFFFFF for row in own]
+            places = [(row.seq - operation.seq_start) & 0xFFFFFFFF for row in own]
             assert places == sorted(set(places))
             # What was delivered was delivered in the order of the stream.
             delivered = [row.delivered_frame for row in own if row.delivered_frame is not None]

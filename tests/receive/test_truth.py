@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
-from scapy_mpa.receive.receiver import Receiver
 from tests.conftest import PCAPS, captures, named, truth, truth_path
 from tests.receive.cases import errors, lasting, records, summary
 
@@ -20,8 +20,8 @@ KEYS = (
 ALL = captures()
 
 
-def analysed(*paths: Path) -> Receiver:
-    receiver = Receiver(records=True)
+def analysed(*paths: Path) -> Analyzer:
+    receiver = Analyzer(records=True)
     with Captures(list(paths)) as opened:
         for batch in opened.batches():
             receiver.feed(batch)
@@ -31,7 +31,7 @@ def analysed(*paths: Path) -> Receiver:
     return receiver
 
 
-def found(receiver: Receiver) -> dict[str, int]:
+def found(receiver: Analyzer) -> dict[str, int]:
     """Rules broken, of all connections together."""
     rules: dict[str, int] = {}
     for findings in [receiver.findings, *(mpa.findings for mpa in receiver.connections)]:

@@ -13,7 +13,7 @@ from scapy_mpa.craft.pcapfile import PcapWriter
 from scapy_mpa.craft.scenario import load, shipped
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.report.connection import Connection, connection_line
-from scapy_mpa.watch.fpdus import FIRST_ULPDU_OCTETS
+from scapy_mpa.watches.fpdus import FIRST_ULPDU_OCTETS
 from tests.conftest import PCAPS
 from tests.receive.cases import REPLY, REQUEST, Talk
 

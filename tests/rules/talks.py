@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.craft.ulpdus import send
-from scapy_mpa.receive.receiver import Receiver
 from tests.receive.cases import Side, Talk, feed, started
 
 How = Literal["whole", "cut", "late"]
@@ -58,7 +58,7 @@ def told(talk: Talk, how: How = "whole") -> set[tuple[str, str | None]]:
     return {(rule, who) for rule, who in found if rule not in left_out}
 
 
-def findings(receiver: Receiver) -> list[Any]:
+def findings(receiver: Analyzer) -> list[Any]:
     """The findings of all connections and of none."""
     everywhere = [receiver.findings, *(mpa.findings for mpa in receiver.connections)]
     return [found for one in everywhere for found in one.sorted()]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,
@@ -27,8 +28,7 @@ from scapy_mpa.craft.ulpdus import (
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receive.inorder import InOrder
-from scapy_mpa.receive.operation import FullOperation
-from scapy_mpa.watch.ddp import DDPWatch
+from scapy_mpa.watches.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
 from tests.rules.talks import HOWS, How, begun, findings, put, told
 from tests.sampling import examples

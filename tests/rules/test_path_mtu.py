@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from scapy_mpa import analyze
+from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.catalogue.malformed import Malformed
 from scapy_mpa.craft.packets import FIN, RST
-from scapy_mpa.receive.mpa import CapturedConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Finding
 from scapy_mpa.values.pathmtu import MOST_KEPT, path_mtu_segment
