@@ -7,23 +7,31 @@ each direction.  The Initiator is who sent the Request, which need not be who se
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from scapy_mpa.framing.agreement import is_rdmac
-from scapy_mpa.framing.markers import LONGEST_FPDU
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
+from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import Bases
-from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY
-from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget
+from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
+from scapy_mpa.infer.evidence import HEADER_OCTETS
+from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred, is_enough
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, markers_at
-from scapy_mpa.receiver.startup import FoundFrame, KeySearch
+from scapy_mpa.receiver.startup import FoundFrame, KeySearch, OtherOctets, is_garbled_key
 from scapy_mpa.receiver.values import Moment
-from scapy_mpa.receiver.window import Layout
+from scapy_mpa.receiver.window import FPDUWindow, Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
+from scapy_mpa.stream.copies import WRONG
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
+from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import Limits
 from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.startup import PartOfFrame
 
 #: Segments of a connection after which octets are old: so far a capture may have them out of order.  Without ACKs, of
 #: segments reordered over 300, 64 lose 22 % of the FPDUs, 256 0.1 %, 1,024 none.
@@ -37,19 +45,37 @@ FIRST_LOOK: Final = 1 << 13
 ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
 #: Octets without startup frame or FPDUs after which a connection is taken for another protocol's.
 MOST_LOOKED_AT: Final = 1 << 18
+#: Octets that are held at once of a stream that is searched for startup frames: a bound of memory.
+SEARCHED_AT_ONCE: Final = 1 << 16
+#: ULPDU_Length and the header of a ULPDU (RFC 5041 §4), which show an FPDU where no CRC does.
+_SHOWN_BY: Final = 2 + HEADER_OCTETS
+_KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
 
 
 class ConnectionReader:
     """A TCP connection that carries MPA, or may.
+
+    After a Reply that rejects the connection, MPA is left and TCP stays open: another Request begins another MPA
+    connection on the same TCP connection (RFC 5044 §7.1.2, rule 3), with a reader of its own, in :attr:`chain`.
 
     Args:
         connection: the TCP connection.
         limits: how much is held at most.
         budget: how long octets may be searched at every place.
         diagnosis_budget: how much may be read and held to find out what senders do wrong.
+        assumptions: what the user says that no startup frame does.
+        before: the reader of the MPA connection before on the same TCP connection, which was rejected; None without.
 
     Attributes:
         frames: the startup frame of each direction, None if it was not found.
+        parts: the startup frame of each direction of which no more than a part came, known at the end.
+        garbled: the first octets of each direction, if they are nearly a Key.
+        unexpected: what the Responder sent after the Request in place of the Reply, or before it.
+        answered_octets: how many octets, none of them of a Request, a Reply without one acknowledges; 0 if not known.
+        is_accepted: True if a startup frame was wrong, and FPDUs follow all the same.
+        after_rejection: the moment of the first octet of each direction behind a Reply with R, if that begins an FPDU.
+        inferences: what the octets of each direction show that no startup frame says.
+        starts_found: the sequence numbers, of those that the user told, at which Full Operation can begin.
         initiator: the direction in which the Initiator sends, None if it is not known.
         readers: the reader of each direction, None before Full Operation.
         arrivals: the segments of each direction with octets of Full Operation, for the owner to take.
@@ -59,21 +85,40 @@ class ConnectionReader:
     """
 
     __slots__ = (
-        "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits", "_next_look", "_recent",
-        "_searches", "arrivals",
-        "connection", "diagnoses", "frames", "inferred", "initiator", "readers", "rejected",
+        "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits",
+        "_next_look", "_recent", "_searches", "_successor", "after_rejection", "answered_octets", "arrivals",
+        "connection", "diagnoses", "frames", "garbled", "inferences", "inferred", "initiator", "is_accepted", "parts",
+        "readers", "rejected", "starts_found", "unexpected",
     )  # fmt: skip
 
     def __init__(
-        self, connection: TCPConnection, limits: Limits, budget: Budget, diagnosis_budget: DiagnosisBudget
+        self,
+        connection: TCPConnection,
+        limits: Limits,
+        budget: Budget,
+        diagnosis_budget: DiagnosisBudget,
+        assumptions: Assumptions = NOTHING,
+        before: ConnectionReader | None = None,
     ) -> None:
         self.connection = connection
         self.frames: list[FoundFrame | None] = [None, None]
+        self.parts: list[PartOfFrame | None] = [None, None]
+        self.garbled: list[OtherOctets | None] = [None, None]
+        self.unexpected: OtherOctets | None = None
+        self.answered_octets = 0
+        self.is_accepted = False
+        self.after_rejection: list[Moment | None] = [None, None]
+        self.inferences: list[Inferred | None] = [None, None]
+        self.starts_found: set[int] = set()
         self.initiator: int | None = None
         self.readers: list[FPDUReader | None] = [None, None]
         self.rejected = self.inferred = False
         self.arrivals: list[list[Arrival]] = [[], []]
-        self._searches = [KeySearch(half) for half in connection.halves]
+        begins = (None, None) if before is None else [one.end if one is not None else None for one in before.frames]
+        self._searches = [KeySearch(half, begin) for half, begin in zip(connection.halves, begins, strict=True)]
+        self._assumptions = assumptions
+        self._before = before
+        self._successor: ConnectionReader | None = None
         self._limits = limits
         self._budget = budget
         self._diagnosis_budget = diagnosis_budget
@@ -83,12 +128,42 @@ class ConnectionReader:
         self._adapting = -1
         self._recent: deque[int] = deque(maxlen=PATIENCE)
         self._next_look = FIRST_LOOK
-        self._is_other = False
+        #: The octets are no FPDUs of Full Operation without startup frames: only a startup frame makes them MPA's.
+        self._is_other = before is not None
 
     @property
     def is_mpa(self) -> bool:
-        """True once a startup frame was found or FPDUs were inferred."""
-        return self.initiator is not None or self.frames != [None, None]
+        """True once a startup frame was found, at the end a part of one, or FPDUs were inferred."""
+        return self.initiator is not None
+
+    @property
+    def chain(self) -> list[ConnectionReader]:
+        """This reader, and before it those of the MPA connections that were rejected on the same TCP connection."""
+        found, one = [self], self._before
+        while one is not None:
+            found.append(one)
+            one = one._before
+        return found[::-1]
+
+    @property
+    def has_begun(self) -> bool:
+        """True once Full Operation has begun, or the connection was rejected."""
+        return self.rejected or self.readers != [None, None]
+
+    @property
+    def profile(self) -> Profile:
+        """The specification that the user told, else that the Reply, else the Request, else octets, name."""
+        frames = [one for one in self.frames if one is not None]
+        if frames:
+            reply_first = sorted(frames, key=lambda one: one.startup.kind)
+            return self._assumptions.profile_instead_of(profile_of_revision(reply_first[0].startup.rev))
+        name = "rfc5044"
+        if any(one is not None and one.origin == "first-octet" for one in self.inferences):
+            name = "rddp-01"
+        # Without startup frames only culley-02's begin with the first octet after the SYN.
+        if any(one is not None and one.is_beginning and not one.half.start for one in self.readers):
+            name = "culley-02"
+        return self._assumptions.profile_instead_of(PROFILES[name])
 
     def is_begun_anew_by(self, seg: Segment) -> bool:
         """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
@@ -98,14 +173,21 @@ class ConnectionReader:
     @property
     def first_frame(self) -> int:
         """The frame by which connections are numbered: of the Request, else of the Reply, else of the first octets."""
-        frames = (
-            self.frames if self.initiator is None else [self.frames[self.initiator], self.frames[1 - self.initiator]]
-        )
-        found = next((one.frame for one in frames if one is not None), None)
+        order = (0, 1) if self.initiator is None else (self.initiator, 1 - self.initiator)
+        candidates = [*(self.frames[d] for d in order), *(self.parts[d] for d in order)]
+        found = next((one.frame for one in candidates if one is not None), None)
         return min(half.first_frame for half in self.connection.halves) if found is None else found
 
     def receive(self, d: int, frame: int, time: int) -> None:
         """Read on, after the TCP connection received a segment in direction ``d``."""
+        if self._successor is not None:
+            self._look_after_rejection(d)
+            self._successor._receive(d, frame, time)
+        else:
+            self._receive(d, frame, time)
+        self._hand_over()
+
+    def _receive(self, d: int, frame: int, time: int) -> None:
         connection = self.connection
         arrival = connection.arrival
         reader, other = self.readers[d], self.readers[1 - d]
@@ -122,7 +204,7 @@ class ConnectionReader:
             for one in self.readers:
                 if one is not None and len(one.half.copies):
                     self._give_up(one, (frame, time))
-        elif arrival is not None and not self.rejected:
+        elif arrival is not None:
             if len(self.arrivals[d]) < self._limits.held_segments:
                 self.arrivals[d].append(arrival)
             self._search(d, arrival.start, arrival.end)
@@ -151,65 +233,290 @@ class ConnectionReader:
     # --- startup ---
 
     def _search(self, d: int, start: int, end: int) -> None:
-        half = self.connection.halves[d]
+        half, search = self.connection.halves[d], self._searches[d]
         if self.frames[d] is None:
-            found = self._searches[d].receive(start, end)
+            found = search.receive(start, end)
             if found is not None:
-                self.frames[d] = found
-                self._agree()
+                self._take_frame(d, found)
+            elif half.start is not None and self.garbled[d] is None and start < half.start + STARTUP_HEADER_LENGTH:
+                self._note_garbled(d, half.start)
+        self._accept()
         if self.initiator is None and not self._is_other:
             held = sum(one.copies.held for one in self.connection.halves)
             if held >= self._next_look:
                 self._next_look = 2 * held
-                if self.frames == [None, None]:
-                    self._infer(is_over=False)
-                    if self.initiator is None and held >= MOST_LOOKED_AT:
-                        self._is_other = True
+                self._infer(is_over=False)
+                if self.initiator is None and held >= MOST_LOOKED_AT:
+                    self._is_other = True
         elif self.inferred and half.copies.held >= self._next_look:
             self._next_look = 2 * half.copies.held
             self._infer_other(d, is_over=False)
+        if self._is_other and self.initiator is None:
+            self._forget(d, end)
         copies, limits = half.copies, self._limits
-        if self._is_other or self.rejected:
-            # Only a startup frame at its beginning can still make it MPA's.
-            half.forget(end)
+        is_full = copies.held > limits.held_octets or len(copies) > limits.held_segments
+        if is_full and not self.has_begun and None in self.frames and self.initiator is not None:
+            self._infer_from_one()
         while self.readers[d] is None and (copies.held > limits.held_octets or len(copies) > limits.held_segments):
             half.forget(copies.middle)
 
-    def _agree(self) -> None:
-        """Begin Full Operation once both startup frames are known (RFC 5044 §7.1.1, §7.1.2)."""
-        first, second = self.frames
-        if first is None or second is None or self.initiator is not None:
-            return
-        kinds = [first.startup.kind, second.startup.kind]
-        if sorted(kinds) != ["reply", "request"]:
-            return
-        self.initiator = kinds.index("request")
-        request, reply = (first, second) if self.initiator == 0 else (second, first)
-        if reply.startup.r:
+    def _forget(self, d: int, end: int) -> None:
+        """Let go of octets that cannot be part of a startup frame, nor of an FPDU after a rejection."""
+        half, before = self.connection.halves[d], self._before
+        needed = self._searches[d].needed_from(end) if half.copies.next_start(end - 1) < end else end
+        if before is None or not before._is_looking(d):
+            half.forget(needed)
+        self.arrivals[d] = [one for one in self.arrivals[d] if one.end > needed]
+
+    def _take_frame(self, d: int, found: FoundFrame) -> None:
+        """Take a startup frame that was found."""
+        peer = self.connection.halves[d].peer
+        acked = peer.acked_by(found.frame)
+        acked = peer.last_ack_sent if acked is None else acked
+        under_way = max(0, found.start - acked) if acked is not None else 0
+        ack = next((one.ack for one in reversed(self.arrivals[d]) if one.frame == found.frame), None)
+        self.frames[d] = found._replace(ack=ack, under_way=under_way)
+        if self.initiator is None:
+            self.initiator = d if found.startup.kind == "request" else 1 - d
+        reply = self.frames[1 - self.initiator]
+        if self.has_both_frames and reply is not None and reply.startup.r:
+            self.unexpected = self._in_place_of_reply()
             self.rejected = True
+
+    def _note_garbled(self, d: int, offset: int) -> None:
+        """Note that the first octets of a direction are nearly a Key."""
+        header = self._searches[d].header_at(offset)
+        if header is not None and is_garbled_key(header):
+            copy = self.connection.halves[d].copies.piece(offset)[2]
+            if copy.checksum != WRONG:
+                self.garbled[d] = OtherOctets(offset, copy.frame, copy.time, header[:KEY_LENGTH])
+
+    @property
+    def has_both_frames(self) -> bool:
+        """True if the Request and the Reply were found."""
+        kinds = [one.startup.kind if one is not None else None for one in self.frames]
+        return self.initiator is not None and (kinds[self.initiator], kinds[1 - self.initiator]) == _KINDS
+
+    def _offset_of(self, d: int, seq: int) -> int:
+        return self.connection.halves[d].space.nearest(seq)[1]
+
+    def _in_place_of_reply(self) -> OtherOctets | None:
+        """Return the first octets that the Responder sent when it had the Request, if no Reply begins with them."""
+        assert self.initiator is not None
+        d, request = 1 - self.initiator, self.frames[self.initiator]
+        reply, half = self.frames[d], self.connection.halves[d]
+        if request is None:
+            return None
+        end = self._offset_of(self.initiator, request.end_seq)
+        first: Arrival | None = None
+        for one in self.arrivals[d]:
+            is_known = one.ack is not None and self._offset_of(self.initiator, one.ack) >= end
+            if is_known and one.new and (first is None or one.start < first.start):
+                first = one
+        if first is None or (reply is not None and first.start >= reply.start):
+            return None
+        begin = self._searches[d].begin
+        due = begin if begin is not None else self._offset_of(d, request.ack) if request.ack is not None else None
+        is_lacking = due is None or half.copies.edge(due) < half.copies.end
+        if reply is None and (is_lacking or self._searches[d].part(self._due(d)) is not None):
+            return None
+        start = half.copies.next_start(first.start)
+        edge = min(half.copies.edge(start, start + KEY_LENGTH), start + KEY_LENGTH, first.end)
+        is_there = start < edge and half.copies.is_captured(start, edge)
+        beginning = bytes(half.copies.octets(start, edge)) if is_there else b""
+        return OtherOctets(first.start, first.frame, first.time, beginning)
+
+    def _due(self, d: int) -> int | None:
+        """Return the offset at which the Reply must begin in a direction, None if that is not known."""
+        request = self.frames[1 - d]
+        if d == self.initiator or request is None or request.ack is None:
+            return None
+        return self._offset_of(d, request.ack)
+
+    # --- both startup frames ---
+
+    def _accept(self, is_over: bool = False) -> None:
+        """Begin Full Operation once both startup frames are known (RFC 5044 §7.1.1, §7.1.2).
+
+        A frame that is wrong is one if the FPDUs after it show that its peer accepted it.
+        """
+        if self.has_begun or self.initiator is None:
             return
-        crc = bool(request.startup.c or reply.startup.c)
+        frames = [one if one is not None else self._faulty_frame(d) for d, one in enumerate(self.frames)]
+        first, second = frames
+        if first is None or second is None:
+            return
+        if self.has_both_frames:
+            self._agree(is_over)
+            return
+        request, reply = (first, second) if self.initiator == 0 else (second, first)
+        # A Reply shows that its sender took what there was for the whole Request.
+        is_answered = is_over and self.frames[1 - self.initiator] is not None and request.startup.kind == "request"
+        layouts = self._layouts((first, second))
+        if reply.startup.r or not (is_answered or any(map(self._shows_fpdu, (0, 1), (first.end, second.end), layouts))):
+            return
+        self.unexpected = self._in_place_of_reply() if self.frames[1 - self.initiator] is not None else None
+        for d, found in enumerate(frames):
+            if found is not None and self.frames[d] is None:
+                self._take_frame(d, found)
+        self.is_accepted = True
+        self._operate()
+
+    def _faulty_frame(self, d: int) -> FoundFrame | None:
+        """Return what may have been meant for the startup frame of a direction; that of the other one is known."""
+        search, known = self._searches[d], self.frames[1 - d]
+        if known is None:
+            return None
+        ack = known.ack
+        if d != self.initiator:
+            after = self._first_after(1 - d, known.end)
+            ack = after.ack if after is not None else None
+        found = search.frame_that_ends_at(self._offset_of(d, ack)) if ack is not None else None
+        begin = self._due(d) if d != self.initiator else search.begin
+        if found is None and begin is not None:
+            found = search.frame_with_garbled_key(begin, _KINDS[d != self.initiator])
+        return found
+
+    def _first_after(self, d: int, offset: int) -> Arrival | None:
+        """Return the first segment of a direction that brought the octet at an offset."""
+        return next((one for one in self.arrivals[d] if one.start <= offset < one.end), None)
+
+    def _layouts(self, frames: Sequence[FoundFrame]) -> list[Layout]:
+        """Return how FPDUs lie in each direction: M asks for Markers in what its sender receives."""
+        crc = any(one.startup.c for one in frames)
+        return [Layout(bool(frames[1 - d].startup.m), crc) for d in (0, 1)]
+
+    def _shows_fpdu(self, d: int, begin: int, layout: Layout) -> bool:
+        """Return True if the first octets of Full Operation would be an FPDU: by its CRC, without CRC by its header."""
+        copies = self.connection.halves[d].copies
+        edge = min(copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)
+        if edge <= begin or not copies.is_captured(begin, edge):
+            return False
+        octets = copies.octets(begin, edge)
+        if layout.crc:
+            return FPDUWindow(octets, 0, layout).is_whole_and_valid(0)
+        header = MARKER_LENGTH if layout.markers else 0
+        is_marked = bytes(octets[:header]) == bytes(header)
+        return is_marked and len(octets) >= header + _SHOWN_BY and not is_unlike_ddp(octets, 0, layout)
+
+    def _agree(self, is_over: bool) -> None:
+        """Both startup frames are right: begin Full Operation.
+
+        Where the segment that completed one has more octets, these may be Private Data that PD_Length does not count.
+        """
+        self.unexpected = self._in_place_of_reply()
+        first, second = self.frames
+        assert first is not None
+        assert second is not None
+        layouts = self._layouts((first, second))
+        for d, found in enumerate((first, second)):
+            half = self.connection.halves[d]
+            ends = [one.end for one in self.arrivals[d] if one.frame == found.frame and one.start < found.end]
+            behind = max(ends, default=found.end)
+            edge = half.copies.edge(found.end)
+            if behind <= found.end or edge < behind or not half.copies.is_captured(found.end, edge):
+                continue
+            octets = half.copies.octets(found.end, min(edge, found.end + LONGEST_FPDU))
+            is_short = len(octets) < _SHOWN_BY + MARKER_LENGTH
+            if not is_short and not is_unlike_ddp(octets, 0, layouts[d]._replace(dialect=None)):
+                continue
+            if self._shows_fpdu(d, behind, layouts[d]):
+                startup = found.startup
+                more = bytes(half.copies.octets(found.end, behind))
+                startup = startup._replace(private_data=startup.private_data + more)
+                self.frames[d] = found._replace(startup=startup, end=behind)
+                self.is_accepted = True
+            elif not is_over and len(octets) < LONGEST_FPDU and not self._shows_fpdu(d, found.end, layouts[d]):
+                return
+        self._operate()
+
+    def _operate(self) -> None:
+        """Begin Full Operation behind both startup frames."""
+        first, second = self.frames
+        assert first is not None
+        assert second is not None
+        assert self.initiator is not None
+        request, reply = (first, second) if self.initiator == 0 else (second, first)
         startup = max((request.frame, request.time), (reply.frame, reply.time))
         if request.startup.rev and not request.startup.m and is_rdmac(reply.startup):
             self._adapting = 1 - self.initiator
-        # M asks for Markers in what its sender receives.
-        for d, markers in ((self.initiator, reply.startup.m), (1 - self.initiator, request.startup.m)):
+        layouts = self._layouts((first, second))
+        for d in (self.initiator, 1 - self.initiator):
             found = self.frames[d]
             assert found is not None
-            self._begin(d, Beginning(found.end, 0, Layout(bool(markers), crc), True), startup)
+            self._begin(d, Beginning(found.end, 0, layouts[d], True), startup)
         for reader in self.readers:
             assert reader is not None
             reader.begin()
 
+    # --- after a rejection ---
+
+    def _hand_over(self) -> None:
+        """Let a reader of its own read on after a rejection, if another startup frame comes."""
+        one = self
+        while one.rejected:
+            if one._successor is None:
+                one._leave()
+            assert one._successor is not None
+            if not one._successor.is_mpa:
+                break
+            one = one.connection.user = one._successor
+
+    def _leave(self) -> None:
+        """Leave MPA after a rejection: what was held behind the startup frames is searched for others."""
+        one = ConnectionReader(
+            self.connection, self._limits, self._budget, self._diagnosis_budget, self._assumptions, self
+        )
+        self._successor = one
+        for d, found in enumerate(self.frames):
+            assert found is not None
+            self._look_after_rejection(d)
+            one.arrivals[d] = [arrival for arrival in self.arrivals[d] if arrival.end > found.end]
+            self.arrivals[d] = []
+        for d, half in enumerate(self.connection.halves):
+            for start, end in list(half.copies.runs()):
+                for low in range(max(start, one._searches[d].begin or start), end, SEARCHED_AT_ONCE):
+                    if one.frames[d] is None and half.copies.next_start(low) == low:
+                        one._search(d, low, min(low + SEARCHED_AT_ONCE, end))
+
+    def _is_looking(self, d: int) -> bool:
+        """Return True if it is not known yet whether an FPDU follows a rejection."""
+        found, half = self.frames[d], self.connection.halves[d]
+        return found is not None and self.after_rejection[d] is None and half.needed <= found.end
+
+    def _look_after_rejection(self, d: int) -> None:
+        """Look whether the first octets behind a rejection are an FPDU (RFC 5044 §7.1.2, rule 3)."""
+        found, half = self.frames[d], self.connection.halves[d]
+        first, second = self.frames
+        if not self._is_looking(d) or found is None or first is None or second is None:
+            return
+        edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
+        if edge <= found.end:
+            return
+        layout = self._layouts((first, second))[d]
+        if self._shows_fpdu(d, found.end, layout):
+            copy = half.copies.piece(found.end)[2]
+            self.after_rejection[d] = copy.frame, copy.time
+            return
+        octets = half.copies.octets(found.end, edge) if half.copies.is_captured(found.end, edge) else None
+        extent = FPDUWindow(octets, 0, layout).extent(0) if octets is not None else None
+        size = MARKER_LENGTH + _SHOWN_BY if not layout.crc else NEVER if extent is None else extent.end
+        if octets is None or len(octets) >= min(size, LONGEST_FPDU):
+            half.forget(found.end + 1)  # it is none
+
     def _begin(self, d: int, beginning: Beginning, startup: Moment) -> None:
         half = self.connection.halves[d]
         half.count_from(beginning.origin)
+        for one in self.chain:
+            one._shift(d, beginning.origin)
+        self.inferences[d] = beginning.inferred
         self.arrivals[d] = [
             one._replace(start=one.start - beginning.origin, end=one.end - beginning.origin)
             for one in self.arrivals[d]
             if one.end > beginning.origin
         ]
         reader = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
+        self._is_other = False
         self.readers[d] = reader
         if beginning.is_beginning:
             frame = self.frames[d]
@@ -217,6 +524,14 @@ class ConnectionReader:
             # The SYN has the sequence number before that of the first octet.
             bases = Bases(None if half.start is None else 1 - half.start, length)
             self._deviations[d] = DeviationSearch(reader, bases, self._diagnosis_budget, self._limits)
+
+    def _shift(self, d: int, origin: int) -> None:
+        """Count offsets of a direction from what is now ``origin``."""
+        frame, garbled, unexpected = self.frames[d], self.garbled[d], self.unexpected
+        self.frames[d] = frame.shifted(origin) if frame is not None else None
+        self.garbled[d] = garbled.shifted(origin) if garbled is not None else None
+        if unexpected is not None and d != self.initiator:
+            self.unexpected = unexpected.shifted(origin)
 
     def _replace_reader(self, d: int, diagnosis: Diagnosis | None) -> None:
         """Let the FPDUs of a direction be read from the first octet on as its sender lays them, if it deviates."""
@@ -241,18 +556,41 @@ class ConnectionReader:
 
     # --- startup frames that were not captured ---
 
+    def _markers_told(self, d: int) -> bool | None:
+        """Return whether a direction carries Markers as the user says, None if nobody does."""
+        return self._assumptions.markers_of(ROLES[d != self.initiator])
+
+    def _told_start(self, d: int) -> int | None:
+        """Return the offset at which Full Operation begins as the user says, if its octet was captured."""
+        half = self.connection.halves[d]
+        for seq in self._assumptions.start if half.is_known else ():
+            offset = self._offset_of(d, seq)
+            if half.copies.next_start(offset) == offset:
+                self.starts_found.add(seq)
+                return offset
+        return half.start if self._assumptions.begins_behind_syn else None
+
     def _infer(self, is_over: bool) -> None:
         """Begin Full Operation without startup frames, if octets show it; who sent first is the Initiator."""
         halves = self.connection.halves
-        found, crc = infer_both(halves, self._budget)
-        if not any(found):
-            return
-        if not is_over and not crc and sum(half.copies.held for half in halves) < ENOUGH_WITHOUT_CRC:
+        if not any(len(half.copies) for half in halves):
             return
         self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
+        starts = [self._told_start(d) for d in (0, 1)]
+        is_told = any(start is not None for start in starts)
+        markers = [self._markers_told(d) for d in (0, 1)]
+        found, crc = infer_both(halves, self._budget, markers, self._assumptions.crc_told, is_told)
+        is_little = not crc and sum(half.copies.held for half in halves) < ENOUGH_WITHOUT_CRC
+        if not is_told and (not any(found) or (not is_over and is_little)):
+            self.initiator = None
+            return
         self.inferred, self._next_look = True, FIRST_LOOK
         for d, inferred in enumerate(found):
-            if inferred is not None:
+            start = starts[d]
+            if start is not None:
+                with_markers = inferred.markers if inferred is not None else bool(markers[d])
+                self._begin(d, Beginning(start, 0, Layout(with_markers, crc), True, inferred), (0, 0))
+            elif inferred is not None:
                 self._begin(d, beginning_of(halves[d], inferred), (0, 0))
         for d, reader in enumerate(self.readers):
             if reader is not None:
@@ -263,10 +601,16 @@ class ConnectionReader:
     def _infer_other(self, d: int, is_over: bool) -> None:
         """Begin a direction that showed too little of its own when the other began, if its octets show enough now."""
         half, peer, asking = self.connection.halves[d], self.readers[1 - d], self.frames[1 - d]
-        assert peer is not None
-        crc, markers = peer.layout.crc, bool(asking.startup.m) if asking is not None else None
+        if peer is None or self.readers[d] is not None:
+            return
+        told, start = self._markers_told(d), self._told_start(d)
+        crc, markers = peer.layout.crc, bool(asking.startup.m) if asking is not None else told
         inferred = infer_half(half, self._budget, markers, crc, FEWEST_HEADERS - 1)
-        if inferred is not None and inferred.bits >= HALF_BITS and (is_over or inferred.shows_markers):
+        is_shown = inferred is not None and inferred.bits >= HALF_BITS and (is_over or inferred.shows_markers)
+        if start is not None:
+            with_markers = inferred.markers if inferred is not None and is_shown else bool(markers)
+            self._begin(d, Beginning(start, 0, Layout(with_markers, crc), True), (0, 0))
+        elif inferred is not None and is_shown:
             self._begin(d, beginning_of(half, inferred), (0, 0))
         elif is_over and (markers is False or (crc and markers is None)):
             # Without Markers, a CRC, or what DDP sends, tells where FPDUs are.
@@ -276,29 +620,42 @@ class ConnectionReader:
         if reader is not None:
             reader.begin()
 
-    def _infer_from_one(self, d: int) -> None:
-        """Begin Full Operation with the startup frame of one direction alone."""
+    def _infer_from_one(self) -> None:
+        """Begin Full Operation with the startup frame of one direction alone, if octets show it or it is a Reply."""
+        d = next(d for d in (0, 1) if self.frames[d] is not None)
         found = self.frames[d]
         assert found is not None
         half, other = self.connection.halves[d], self.connection.halves[1 - d]
+        told = self._assumptions.crc
+        crc = True if found.startup.c else told
         is_request = found.startup.kind == "request"
-        self.initiator, self.inferred = d if is_request else 1 - d, True
-        if found.startup.r and not is_request:
-            self.rejected = True
+        if is_request:
+            self.unexpected = self._in_place_of_reply()
+            sides = ((half, self._markers_told(d)), (other, bool(found.startup.m)))
+            shown = [infer_half(one, self._budget, markers, crc) for one, markers in sides if len(one.copies)]
+            if self.unexpected or not is_enough([one for one in shown if one is not None and one.confirmations]):
+                return
+        elif found.startup.r:
+            self.inferred = self.rejected = True
             return
-        layout = markers_at(half, found.end, self._budget, bool(found.startup.c) or None)
+        self.inferred = True
+        layout = markers_at(half, found.end, self._budget, crc)
+        if self._markers_told(d) is not None:
+            layout = layout._replace(markers=bool(self._markers_told(d)))
         startup = found.frame, found.time
         begin_other = self._start_of_other(d, other)
         if begin_other is not None:
             there = markers_at(other, begin_other, self._budget, layout.crc or None)
-            crc = layout.crc or there.crc
-            self._begin(1 - d, Beginning(begin_other, 0, Layout(bool(found.startup.m), crc), True), startup)
-            layout = layout._replace(crc=crc)
+            layout = layout._replace(crc=(layout.crc or there.crc) if told is None else bool(crc))
+            begin = Beginning(begin_other, 0, Layout(bool(found.startup.m), layout.crc), True)
+            self._begin(1 - d, begin, startup)
         elif len(other.copies):
             inferred = infer_half(other, self._budget, bool(found.startup.m), layout.crc or None)
             if inferred is not None and inferred.confirmations:
                 layout = layout._replace(crc=inferred.crc)
                 self._begin(1 - d, beginning_of(other, inferred), startup)
+        found = self.frames[d]
+        assert found is not None
         self._begin(d, Beginning(found.end, 0, layout, True), startup)
         for reader in self.readers:
             if reader is not None:
@@ -317,20 +674,53 @@ class ConnectionReader:
 
     # --- the end ---
 
+    def _finish_startup(self) -> None:
+        """Nothing more comes, and not both startup frames have: infer Full Operation, or find out what was begun."""
+        if self.frames == [None, None] and not self._is_other:
+            self._infer(is_over=True)
+        elif None in self.frames and self.initiator is not None:
+            self.answered_octets = self._octets_answered()
+            self._infer_from_one()
+        elif self.initiator is not None:
+            self.unexpected = self._in_place_of_reply()
+        for d, search in enumerate(self._searches):
+            if self.frames[d] is None and not self.has_begun:
+                part = self.parts[d] = search.part(self._due(d))
+                if part is not None and self.initiator is None:
+                    self.initiator = d if part.kind == "request" else 1 - d
+
+    def _octets_answered(self) -> int:
+        """Return how many octets, none of them of a Request, a Reply acknowledges that has none."""
+        assert self.initiator is not None
+        d, reply, search = self.initiator, self.frames[1 - self.initiator], self._searches[self.initiator]
+        if reply is None or reply.ack is None or search.begin is None or search.candidates:
+            return 0
+        end = self._offset_of(d, reply.ack)
+        return max(0, end - search.begin) if self.connection.halves[d].copies.edge(search.begin) >= end else 0
+
     def finish(self) -> None:
         """Nothing more comes."""
         halves = self.connection.halves
-        if self.initiator is None:
+        if self._successor is not None:
+            for d in (0, 1):
+                self._look_after_rejection(d)
+            self._successor.finish()
+            self._hand_over()
+            return
+        if not self.has_begun:
             for d, half in enumerate(halves):
-                for start, end in list(half.copies.runs()) if self.frames[d] is None else ():
-                    self.frames[d] = self.frames[d] or self._searches[d].receive(start, end, is_over=True)
-            self._agree()
-        if self.initiator is None:
-            one = next((d for d in (0, 1) if self.frames[d] is not None), None)
-            if one is None and not self._is_other:
-                self._infer(is_over=True)
-            elif one is not None and self.frames[1 - one] is None:
-                self._infer_from_one(one)
+                for start, end in list(half.copies.runs()):
+                    found = self._searches[d].receive(start, end, is_over=True) if self.frames[d] is None else None
+                    if found is not None:
+                        self._take_frame(d, found)
+            self._accept(is_over=True)
+        if self.rejected:
+            self._hand_over()
+            if self._successor is not None:
+                self.finish()
+            return
+        if not self.has_begun:
+            self._finish_startup()
         for d, reader in enumerate(self.readers):
             if reader is None and self.readers[1 - d] is not None and len(halves[d].copies):
                 self._infer_other(d, is_over=True)

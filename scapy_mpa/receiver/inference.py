@@ -47,19 +47,28 @@ def infer_half(
     return infer(runs, budget, markers, crc, fewest)
 
 
-def infer_both(halves: Sequence[TCPHalf], budget: Budget) -> tuple[list[Inferred | None], bool]:
+def infer_both(
+    halves: Sequence[TCPHalf],
+    budget: Budget,
+    markers: Sequence[bool | None] = (None, None),
+    crc: bool | None = None,
+    is_sure: bool = False,
+) -> tuple[list[Inferred | None], bool]:
     """Return what each direction shows without any startup frame, and whether CRCs are in use.
 
     Nothing is returned for a direction that contradicts the stronger one: CRCs are in use in both or in none (RFC 5044
-    §7.1.1).
+    §7.1.1).  ``markers`` and ``crc`` are what the user says, ``is_sure`` that there are FPDUs.
     """
-    found = [infer_half(half, budget, None, None) if len(half.copies) else None for half in halves]
+    found = [
+        infer_half(half, budget, with_markers, crc) if len(half.copies) else None
+        for half, with_markers in zip(halves, markers, strict=True)
+    ]
     sure = [one for one in found if one is not None and one.confirmations]
-    if not sure or not is_enough(sure):
+    if not is_sure and not (sure and is_enough(sure)):
         return [None, None], False
-    crc = max(sure, key=lambda one: one.bits).crc
-    agreeing = [one if one is not None and one.crc == crc else None for one in found]
-    return agreeing, crc
+    if crc is None:
+        crc = bool(sure) and max(sure, key=lambda one: one.bits).crc
+    return [one if one is not None and one.crc == crc else None for one in found], crc
 
 
 def beginning_of(half: TCPHalf, inferred: Inferred) -> Beginning:

@@ -8,6 +8,7 @@ from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.stream.connection import Flows, TCPConnection
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 
@@ -19,16 +20,18 @@ class Receiver:
 
     Args:
         limits: how much is held at most.
+        assumptions: what the user says that no startup frame does.
     """
 
-    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS, assumptions: Assumptions = NOTHING) -> None:
         self._limits = limits
+        self._assumptions = assumptions
         self._budget = Budget()
         self._diagnosis_budget = DiagnosisBudget()
         self._flows = Flows(self._make_user)
 
     def _make_user(self, connection: TCPConnection) -> ConnectionReader:
-        return ConnectionReader(connection, self._limits, self._budget, self._diagnosis_budget)
+        return ConnectionReader(connection, self._limits, self._budget, self._diagnosis_budget, self._assumptions)
 
     def receive(self, seg: Segment) -> ConnectionReader | None:
         """Receive one segment; return the connection that it belongs to, None if it is left out."""
@@ -37,7 +40,8 @@ class Receiver:
             return None
         mpa: ConnectionReader = connection.user
         mpa.receive(d, seg.frame, seg.time)
-        return mpa
+        found: ConnectionReader = connection.user
+        return found
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Receive segments in the order of capture."""
@@ -51,8 +55,6 @@ class Receiver:
         for key, connection in self._flows:
             if id(connection) in strays:
                 continue
-            mpa: ConnectionReader = connection.user
-            mpa.finish()
-            if mpa.is_mpa:
-                found.append((key, mpa))
+            connection.user.finish()
+            found += [(key, mpa) for mpa in connection.user.chain if mpa.is_mpa]
         return sorted(found, key=lambda one: one[1].first_frame)

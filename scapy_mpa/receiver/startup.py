@@ -1,20 +1,28 @@
-"""Startup frames in what a direction sends: found in octets that come in any order (RFC 5044 §7.1.1)."""
+"""Startup frames in what a direction sends: found in octets that come in any order (RFC 5044 §7.1.1).
+
+Besides those that are whole and right, there are the part of one of which no more came, octets that were meant for one,
+and one whose PD_Length does not count its Private Data: what follows it shows whether its receiver accepted it.
+"""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import (
     KEY_LENGTH,
     KEY_PREFIX,
     REPLY_KEY,
     REQUEST_KEY,
     STARTUP_HEADER_LENGTH,
+    Kind,
     StartupFrame,
     decode_startup_frame,
 )
 from scapy_mpa.stream.connection import TCPHalf
-from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, DropReason
+from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.values.startup import PartOfFrame
 
 #: Places at which a startup frame may begin that are remembered: a bound of memory.
 MOST_CANDIDATES: Final = 64
@@ -22,16 +30,55 @@ MOST_CANDIDATES: Final = 64
 LARGEST_REV: Final = 2
 #: The same for PD_Length (RFC 5044 §7.1.1).
 LARGEST_PD_LENGTH: Final = 512
+#: Octets of a Key that may be wrong where one was meant: by chance no more than one header in 2^80 begins like that.
+MOST_WRONG: Final = 4
+#: A larger octet where Rev should be is text (a tab, a line feed) rather than a revision of MPA.
+LARGEST_MEANT_REV: Final = 8
+#: Octets of a Key with which a connection begins that show a startup frame: by chance one connection in 2^64 begins so,
+#: which is what inference asks for, too (:data:`~scapy_mpa.infer.inference.CONNECTION_BITS`).
+FEWEST_AT_FIRST: Final = 8
+_REV_AT: Final = KEY_LENGTH + 1
 
 
 class FoundFrame(NamedTuple):
-    """A startup frame: its fields, the offsets [start, end) of its octets, the moment at which it was complete."""
+    """A startup frame: its fields, the offsets [start, end) of its octets, the moment at which it was complete.
+
+    ``seq`` is the sequence number of its first octet; ``ack`` the acknowledgement number of the segment that completed
+    it, None without one; ``under_way`` how many octets before it its peer had not acknowledged by then.  ``key`` are
+    the octets in place of its Key, empty if that is right.
+    """
 
     startup: StartupFrame
     start: int
     end: int
     frame: int
     time: int
+    seq: int = 0
+    ack: int | None = None
+    under_way: int = 0
+    key: bytes = b""
+
+    @property
+    def end_seq(self) -> int:
+        """The sequence number after its last octet."""
+        return (self.seq + self.end - self.start) & SEQ_MASK
+
+    def shifted(self, origin: int) -> FoundFrame:
+        """Return it with offsets counted from what is now ``origin``."""
+        return self._replace(start=self.start - origin, end=self.end - origin)
+
+
+class OtherOctets(NamedTuple):
+    """Octets in place of a startup frame: the first KEY_LENGTH of them, the offset and moment of the first."""
+
+    offset: int
+    frame: int
+    time: int
+    beginning: bytes
+
+    def shifted(self, origin: int) -> OtherOctets:
+        """Return it with offsets counted from what is now ``origin``."""
+        return self._replace(offset=self.offset - origin)
 
 
 class KeySearch:
@@ -39,64 +86,78 @@ class KeySearch:
 
     Args:
         half: its octets.
+        begin: the offset before which none begins, None if that is the first octet after the SYN.
+
+    Attributes:
+        candidates: the offsets at which a Key begins whose frame is not complete, and of each where the contiguous
+            octets end that hold it.
     """
 
-    __slots__ = ("_candidates", "_edge", "half")
+    __slots__ = ("_begin", "_edge", "candidates", "half")
 
-    def __init__(self, half: TCPHalf) -> None:
+    def __init__(self, half: TCPHalf, begin: int | None = None) -> None:
         self.half = half
-        #: Offsets at which a Key begins, and of each where the contiguous octets end that hold it.
-        self._candidates: dict[int, int] = {}
+        self._begin = begin
+        self.candidates: dict[int, int] = {}
         #: Where the octets end that follow the SYN, as far as was looked at.
-        self._edge = 0
+        self._edge = -NEVER
+
+    @property
+    def begin(self) -> int | None:
+        """The offset before which no startup frame begins, None if it is not known."""
+        return self.half.start if self._begin is None else self._begin
 
     def receive(self, start: int, end: int, is_over: bool = False) -> FoundFrame | None:
         """Look whether the octets [start, end), held just now, complete a startup frame.
 
         Where the SYN was captured, all octets between it and the frame must have been, unless nothing more comes.
         """
-        copies = self.half.copies
+        copies, begin = self.half.copies, self.begin
         if copies.next_start(start) != start:
             return None
         reach = len(KEY_PREFIX) - 1
-        low = max(copies.run_start(start, start - reach), start - reach)
+        low = max(copies.run_start(start, start - reach), start - reach, -NEVER if begin is None else begin)
         high = min(copies.edge(start, end + reach), end + reach)
-        if copies.is_captured(low, high):
+        if low < high and copies.is_captured(low, high):
             octets = bytes(copies.octets(low, high))
             at = octets.find(KEY_PREFIX)
             while at >= 0:
-                if len(self._candidates) < MOST_CANDIDATES:
-                    self._candidates.setdefault(low + at, low + at)
+                if len(self.candidates) < MOST_CANDIDATES:
+                    self.candidates.setdefault(low + at, low + at)
                 at = octets.find(KEY_PREFIX, at + 1)
-        for offset in sorted(self._candidates):
-            found = self._frame_at(offset, is_over)
+        covered = -NEVER
+        for offset in sorted(self.candidates):
+            # What stands in a startup frame begins none.
+            found = self._frame_at(offset, is_over) if offset >= covered else None
             if found is not None:
                 return found
+            header = self.header_at(offset) if offset in self.candidates and offset >= covered else None
+            if header is not None:
+                covered = offset + STARTUP_HEADER_LENGTH + int.from_bytes(header[18:20], "big")
         return None
 
     def _frame_at(self, offset: int, is_over: bool) -> FoundFrame | None:
-        copies, begin = self.half.copies, self.half.start
+        copies, begin = self.half.copies, self.begin
         if copies.next_start(offset) != offset:
-            del self._candidates[offset]  # a limit let go of it
+            del self.candidates[offset]  # a limit let go of it
             return None
-        edge = self._candidates[offset] = copies.edge(self._candidates[offset])
+        edge = self.candidates[offset] = copies.edge(self.candidates[offset])
         if begin is not None:
-            self._edge = copies.edge(max(self._edge, begin))
+            self._edge = copies.edge(max(self._edge, begin, self.half.needed))
             if offset < begin or (offset > self._edge and not is_over):
                 return None
-        end = min(edge, offset + STARTUP_HEADER_LENGTH)
-        if edge < offset + STARTUP_HEADER_LENGTH or not copies.is_captured(offset, end):
+        header = self.header_at(offset)
+        if header is None:
             return None
-        header = bytes(copies.octets(offset, end))
         if header[:KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
-            del self._candidates[offset]
+            del self.candidates[offset]
             return None
         pd_length = int.from_bytes(header[18:20], "big")
         if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):
             is_refused = header[17] > LARGEST_REV or (header[17] and pd_length > LARGEST_PD_LENGTH)
             begins_piece = offset in copies.segment_starts(offset, offset + 1, 1)
             if is_refused or (begin is None and not begins_piece):
-                del self._candidates[offset]
+                del self.candidates[offset]
                 return None
         end = offset + STARTUP_HEADER_LENGTH + pd_length
         if end > edge or not copies.is_captured(offset, end):
@@ -105,7 +166,110 @@ class KeySearch:
             return None  # beyond a hole it is a late duplicate rather than a startup frame
         copies.settle(offset, end)
         startup = decode_startup_frame(copies.octets(offset, end))
-        if startup is None:
+        return None if startup is None else self._found(startup, offset, end)
+
+    def header_at(self, offset: int) -> bytes | None:
+        """Return the octets of a header at an offset, None if not all of them were captured."""
+        copies, end = self.half.copies, offset + STARTUP_HEADER_LENGTH
+        if copies.next_start(offset) != offset or copies.edge(offset, end) < end or not copies.is_captured(offset, end):
             return None
-        _, frame, time = copies.frames(offset, end)
-        return FoundFrame(startup, offset, end, frame, time)
+        return bytes(copies.octets(offset, end))
+
+    def _found(self, startup: StartupFrame, offset: int, end: int, key: bytes = b"") -> FoundFrame:
+        _, frame, time = self.half.copies.frames(offset, end)
+        return FoundFrame(startup, offset, end, frame, time, self.half.space.seq_of(offset), key=key)
+
+    # --- frames that are wrong ---
+
+    def frame_that_ends_at(self, end: int) -> FoundFrame | None:
+        """Return the startup frame, whose PD_Length counts more octets, that was taken for whole at an offset."""
+        copies = self.half.copies
+        for offset in sorted(self.candidates):
+            header = self.header_at(offset)
+            if header is None or not offset + STARTUP_HEADER_LENGTH <= end <= copies.edge(offset, end):
+                continue
+            if header[:KEY_LENGTH] in (REQUEST_KEY, REPLY_KEY) and copies.is_captured(offset, end):
+                return self._found(_with_private_data(header, self.octets_of(offset, end)), offset, end)
+        return None
+
+    def frame_with_garbled_key(self, offset: int, kind: Kind) -> FoundFrame | None:
+        """Return the startup frame at an offset that has nearly the Key of its kind, None if there is none."""
+        header = self.header_at(offset)
+        if header is None or not is_garbled_key(header, kind):
+            return None
+        end = offset + STARTUP_HEADER_LENGTH + int.from_bytes(header[18:20], "big")
+        if self.half.copies.edge(offset, end) < end or not self.half.copies.is_captured(offset, end):
+            return None
+        key = REQUEST_KEY if kind == "request" else REPLY_KEY
+        startup = _with_private_data(key + header[KEY_LENGTH:], self.octets_of(offset, end))
+        return self._found(startup, offset, end, header[:KEY_LENGTH])
+
+    def octets_of(self, offset: int, end: int) -> bytes:
+        """Return the Private Data of a startup frame at [offset, end)."""
+        first = offset + STARTUP_HEADER_LENGTH
+        return bytes(self.half.copies.octets(first, end)) if first < end else b""
+
+    def part(self, due: int | None) -> PartOfFrame | None:
+        """Return the startup frame of which a part was sent, and that last, None if octets are missing after it.
+
+        ``due`` is the offset at which a Reply must begin: nothing else can come there, so any part of one is enough.
+        At the first octet after the SYN it takes FEWEST_AT_FIRST; after other data, which may be text about MPA, the
+        header as far as Rev, whose value no text has.
+        """
+        half, copies = self.half, self.half.copies
+        if not len(copies):
+            return None
+        last, fin = copies.end, half.fin_captured
+        sent = [one.offset for one in half.resets if one.place != "outside"] + ([fin[0]] if fin is not None else [])
+        if half.peer.last_ack_sent is not None and fin is None:
+            sent.append(half.peer.last_ack_sent)
+        if any(0 < offset - last < LARGEST_WINDOW for offset in sent):
+            return None
+        first = copies.run_start(last - 1)
+        for offset in (*sorted(self.candidates), last - self._tail(last)):
+            if not first <= offset < last or not copies.is_captured(offset, last):
+                continue
+            octets = bytes(copies.octets(offset, last))
+            is_meant = len(octets) > _REV_AT and octets[_REV_AT] <= LARGEST_MEANT_REV
+            if offset == half.start:
+                is_meant = len(octets) >= FEWEST_AT_FIRST
+            if offset == due or is_meant:
+                return PartOfFrame(octets, half.space.seq_of(offset), *copies.frames(offset, last)[1:])
+        return None
+
+    # --- what is needed no more ---
+
+    def needed_from(self, end: int) -> int:
+        """Return the offset from which octets may still belong to a startup frame, of those that end at ``end``."""
+        return min([end - self._tail(end), *self.candidates])
+
+    def _tail(self, end: int) -> int:
+        """Return how many octets before ``end``, at which held octets end, may be the beginning of a Key."""
+        copies = self.half.copies
+        low = max(copies.run_start(end - 1, end - len(KEY_PREFIX)), end - len(KEY_PREFIX))
+        return beginning_of_key(bytes(copies.octets(low, end))) if copies.is_captured(low, end) else 0
+
+
+def _with_private_data(header: bytes, private_data: bytes) -> StartupFrame:
+    """Return the startup frame of a header with as many octets of Private Data as were sent."""
+    startup = decode_startup_frame(header[: STARTUP_HEADER_LENGTH - 2] + bytes(2))
+    assert startup is not None
+    return startup._replace(pd_length=int.from_bytes(header[18:20], "big"), private_data=private_data)
+
+
+def beginning_of_key(octets: bytes) -> int:
+    """Return how many octets at the end of ``octets`` may be the beginning of a Key."""
+    lengths = range(min(len(KEY_PREFIX) - 1, len(octets)), 0, -1)
+    return next((length for length in lengths if octets.endswith(KEY_PREFIX[:length])), 0)
+
+
+def is_garbled_key(header: bytes, kind: Kind | None = None) -> bool:
+    """Return True if a header begins with what was meant for a Key and is none: but for a few octets, or for case."""
+    key = header[:KEY_LENGTH]
+    if len(header) < STARTUP_HEADER_LENGTH or header[_REV_AT] > LARGEST_MEANT_REV or key in (REQUEST_KEY, REPLY_KEY):
+        return False
+    meant = {"request": (REQUEST_KEY,), "reply": (REPLY_KEY,), None: (REQUEST_KEY, REPLY_KEY)}[kind]
+    return any(
+        key.lower() == right.lower() or sum(a != b for a, b in zip(key, right, strict=True)) <= MOST_WRONG
+        for right in meant
+    )

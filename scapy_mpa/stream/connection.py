@@ -48,7 +48,8 @@ class Arrival(NamedTuple):
     ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
     captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop
     Limit, None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its
-    receiver may have dropped it; ``tsval``: its timestamp, None without one.
+    receiver may have dropped it; ``tsval``: its timestamp, None without one; ``ack``: its acknowledgement number, None
+    without ACK.
     """
 
     frame: int
@@ -62,6 +63,7 @@ class Arrival(NamedTuple):
     captured: int
     reason: DropReason
     tsval: int | None
+    ack: int | None = None
 
 
 class Retransmissions:
@@ -542,7 +544,7 @@ class TCPConnection:
             is_acknowledged = acked is not None and acked >= offset
             self.arrival = Arrival(
                 frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg), last - first, reason,
-                stamps[0] if stamps else None,
+                stamps[0] if stamps else None, ack if flags & ACK_FLAG else None,
             )  # fmt: skip
         if flags & FIN or not length:
             half.receive_state(seg, offset, reason, stamps[0] if stamps else None)
