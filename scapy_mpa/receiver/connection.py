@@ -25,7 +25,7 @@ from scapy_mpa.receiver.startup import FoundFrame, KeySearch, OtherOctets, is_ga
 from scapy_mpa.receiver.values import Moment
 from scapy_mpa.receiver.window import FPDUWindow, Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
-from scapy_mpa.stream.copies import WRONG
+from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
@@ -74,6 +74,9 @@ class ConnectionReader:
         answered_octets: how many octets, none of them of a Request, a Reply without one acknowledges; 0 if not known.
         is_accepted: True if a startup frame was wrong, and FPDUs follow all the same.
         after_rejection: the moment of the first octet of each direction behind a Reply with R, if that begins an FPDU.
+        openings: the first segment of each direction with the first octet after its startup frame.
+        octets_after: the first octets after a startup frame of each direction where no Full Operation began.
+        rivals: copies of the startup frame of each direction that were not chosen, where no Full Operation began.
         inferences: what the octets of each direction show that no startup frame says.
         starts_found: the sequence numbers, of those that the user told, at which Full Operation can begin.
         initiator: the direction in which the Initiator sends, None if it is not known.
@@ -87,8 +90,8 @@ class ConnectionReader:
     __slots__ = (
         "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits",
         "_next_look", "_recent", "_searches", "_successor", "after_rejection", "answered_octets", "arrivals",
-        "connection", "diagnoses", "frames", "garbled", "inferences", "inferred", "initiator", "is_accepted", "parts",
-        "readers", "rejected", "starts_found", "unexpected",
+        "connection", "diagnoses", "frames", "garbled", "inferences", "inferred", "initiator", "is_accepted",
+        "octets_after", "openings", "parts", "readers", "rejected", "rivals", "starts_found", "unexpected",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +111,9 @@ class ConnectionReader:
         self.answered_octets = 0
         self.is_accepted = False
         self.after_rejection: list[Moment | None] = [None, None]
+        self.openings: list[Arrival | None] = [None, None]
+        self.octets_after = [b"", b""]
+        self.rivals: list[list[Rival]] = [[], []]
         self.inferences: list[Inferred | None] = [None, None]
         self.starts_found: set[int] = set()
         self.initiator: int | None = None
@@ -197,6 +203,8 @@ class ConnectionReader:
             self._recent.append(frame)
             if arrival is not None:
                 self.arrivals[d].append(arrival)
+                if self.openings[d] is None and arrival.start <= 0 < arrival.end and reader.is_beginning:
+                    self.openings[d] = arrival
                 reader.receive(arrival.start, arrival.end)
             for direction, search in enumerate(self._deviations):
                 if search is not None:
@@ -282,6 +290,19 @@ class ConnectionReader:
         if self.has_both_frames and reply is not None and reply.startup.r:
             self.unexpected = self._in_place_of_reply()
             self.rejected = True
+            self._keep_after_frames()
+
+    def _keep_after_frames(self) -> None:
+        """Keep what came after startup frames behind which Full Operation does not begin, and copies of these."""
+        for d, found in enumerate(self.frames):
+            if found is None:
+                continue
+            copies = self.connection.halves[d].copies
+            self.rivals[d] += copies.rivals(found.start, found.end)
+            self.openings[d] = self._first_after(d, found.end)
+            edge = min(copies.edge(found.end, found.end + LONGEST_FPDU), found.end + LONGEST_FPDU)
+            if found.end < edge and copies.is_captured(found.end, edge):
+                self.octets_after[d] = bytes(copies.octets(found.end, edge))
 
     def _note_garbled(self, d: int, offset: int) -> None:
         """Note that the first octets of a direction are nearly a Key."""
@@ -519,6 +540,7 @@ class ConnectionReader:
         self._is_other = False
         self.readers[d] = reader
         if beginning.is_beginning:
+            self.openings[d] = self._first_after(d, 0)
             frame = self.frames[d]
             length = frame.end - frame.start if frame is not None else None
             # The SYN has the sequence number before that of the first octet.
@@ -654,8 +676,6 @@ class ConnectionReader:
             if inferred is not None and inferred.confirmations:
                 layout = layout._replace(crc=inferred.crc)
                 self._begin(1 - d, beginning_of(other, inferred), startup)
-        found = self.frames[d]
-        assert found is not None
         self._begin(d, Beginning(found.end, 0, layout, True), startup)
         for reader in self.readers:
             if reader is not None:
@@ -688,6 +708,8 @@ class ConnectionReader:
                 part = self.parts[d] = search.part(self._due(d))
                 if part is not None and self.initiator is None:
                     self.initiator = d if part.kind == "request" else 1 - d
+        if not self.has_begun:
+            self._keep_after_frames()
 
     def _octets_answered(self) -> int:
         """Return how many octets, none of them of a Request, a Reply acknowledges that has none."""

@@ -9,7 +9,6 @@ from typing import BinaryIO, Final
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.ddp import TERMINATE_OPCODE
-from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import SIW_GSO
 from scapy_mpa.receiver.connection import ConnectionReader
@@ -41,17 +40,18 @@ from scapy_mpa.watches.messages import MessageWatch, terminated
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
 from scapy_mpa.watches.segments import SegmentWatch
+from scapy_mpa.watches.startup import Startup, StartupSide, copies_of_frame, garbled_key, judge_startup
 
 #: How the rules begin that the watches find.
 RULES: Final = (
     "alignment", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset", "attack-syn",
     "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "error-closed", "error-passed", "fpdu-above-emss",
-    "fpdu-format", "fpduptr-", "gap", "ird-ord-exceeded", "late-duplicate", "marker-", "mulpdu", "old-timestamp",
-    "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "startup-rejected", "tcp-checksum", "tcp-refused",
+    "enhanced-", "fpdu-format", "fpduptr-", "gap", "ird-ord-", "late-duplicate", "marker-", "mulpdu", "old-timestamp",
+    "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "rnic-", "rtr", "startup-", "tcp-checksum", "tcp-refused",
     "teardown-", "terminate", "ulpdu-length-",
 )  # fmt: skip
-#: Of these, what startup frames show.
-OTHERS: Final = ("terminate-code",)
+#: Of these, what other rooms find.
+OTHERS: Final = ("startup-rejected-closed", "startup-timeout")
 
 
 def is_watched(rule: str) -> bool:
@@ -94,7 +94,7 @@ class Half:
         is_beginning = reader.is_beginning
         frame = mpa.frames[d]
         self.counts = Counts(0 if is_beginning else None)
-        self.fpdus = FPDUWatch(reader.layout, is_beginning, emss, profile_of(mpa).fpduptr_origin, gso_flag(mpa))
+        self.fpdus = FPDUWatch(reader.layout, is_beginning, emss, mpa.profile.fpduptr_origin, gso_flag(mpa))
         self.path_mtu = path_mtu
         self.segments = SegmentWatch(path_mtu.messages)
         self.messages = MessageWatch()
@@ -189,16 +189,6 @@ def has_hole(half: Half) -> bool:
     return copies.end > copies.edge(main.at)
 
 
-def profile_of(mpa: ConnectionReader) -> Profile:
-    frames = [one for one in mpa.frames if one is not None]
-    frames.sort(key=lambda one: one.startup.kind)  # the Reply first
-    if frames:
-        return profile_of_revision(frames[0].startup.rev)
-    # Without startup frames only culley-02's begin with the first octet after the SYN.
-    is_culley = any(reader is not None and not reader.half.start for reader in mpa.readers)
-    return PROFILES["culley-02" if is_culley else "rfc5044"]
-
-
 def gso_flag(mpa: ConnectionReader) -> str:
     frames = [one.startup for one in mpa.frames if one is not None and one.startup.res & SIW_GSO]
     return " and ".join(sorted((one.kind.capitalize() for one in frames), reverse=True))
@@ -232,6 +222,7 @@ class Watched:
         self.syns: list[Announced | None] = [None, None]
         self.path_mtu = PathMTUWatch(), PathMTUWatch()
         self.lifecycle: Lifecycle | None = None
+        self.port = 0
 
     def reporter(self, d: int) -> Reporter:
         name = "initiator" if d == self.mpa.initiator else "responder"
@@ -239,7 +230,7 @@ class Watched:
 
     def take(self, d: int, port: int) -> None:
         """Take what a segment in direction ``d`` showed: first what it acknowledged."""
-        mpa = self.mpa
+        mpa, self.port = self.mpa, port
         for side in (0, 1):
             before, reader = self.halves[side], mpa.readers[side]
             if reader is not None and (before is None or before.reader is not reader):
@@ -281,9 +272,32 @@ class Watched:
         rejection = self.rejection()
         if rejection is not None:
             self.reporter(1 - (mpa.initiator or 0))((rejected(rejection),))
+        self.judge_startup(ends, now)
         first = mpa.connection.first_frame, mpa.connection.first_time
         initiator = mpa.initiator or 0
         self.lifecycle = lifecycle(first, ends[initiator], ends[1 - initiator], rejection)
+
+    def judge_startup(self, ends: Sequence[DirectionEnd], now: Moment) -> None:
+        """Report what startup frames, and what came instead of them, show."""
+        mpa, initiator = self.mpa, self.mpa.initiator or 0
+        sides = []
+        for d in (initiator, 1 - initiator):
+            half, reader, base = self.halves[d], mpa.readers[d], mpa.connection.halves[d].space.base or 0
+            side = StartupSide(base, ends[d], mpa.frames[d], mpa.parts[d], mpa.garbled[d], mpa.after_rejection[d])
+            side = side._replace(opening=mpa.openings[d], first_octets=mpa.octets_after[d])
+            if half is not None and reader is not None:
+                first, octets, fpdus = half.fpdus.first, reader.first_octets, half.counts.fpdus
+                side = side._replace(first=first, first_octets=octets, fpdus=fpdus, layout=reader.layout)
+            sides.append(side)
+            frame = mpa.frames[d]
+            if frame is not None and reader is None:
+                self.reporter(d)(copies_of_frame([*mpa.rivals[d], *mpa.connection.halves[d].late], frame))
+        facts = mpa.unexpected, mpa.answered_octets, mpa.rejected, mpa.is_accepted, mpa.profile.initiator_first
+        found = judge_startup(Startup(sides[0], sides[1], *facts, self.port), now)
+        for role, rules in found.forgotten:
+            self.findings.forget(role, set(rules))
+        for role, breach in found.breaches:
+            self.reporter(initiator if role == "initiator" else 1 - initiator)((breach,))
 
     def report_strays(self, segments: Iterable[Stray]) -> None:
         """Report segments that came in the midst of the connection and are none of its own."""
@@ -320,6 +334,10 @@ def watch(batches: Iterable[Iterable[Segment]]) -> tuple[list[Watched], Findings
             if mpa is None:
                 continue
             d = directions[seg.key][1]
+            if id(mpa) not in watched:
+                for one in mpa.chain[:-1]:
+                    if watched[id(one)].lifecycle is None:
+                        watched[id(one)].finish(now)
             found = watched.setdefault(id(mpa), Watched(mpa))
             if seg.flags & SYN:
                 found.syns[d] = announced(seg)
@@ -329,9 +347,10 @@ def watch(batches: Iterable[Iterable[Segment]]) -> tuple[list[Watched], Findings
     connections = [mpa for _, mpa in receiver.finish()]
     for mpa in connections:
         one = watched[id(mpa)]
-        for d in (1, 0):
-            one.take(d, port)
-        one.finish(now)
+        if one.lifecycle is None:
+            for d in (1, 0):
+                one.take(d, port)
+            one.finish(now)
     others = Findings()
     report_others(list(receiver._flows), {id(mpa.connection): watched[id(mpa)] for mpa in connections}, others)
     return [watched[id(mpa)] for mpa in connections], others
@@ -355,6 +374,10 @@ def report_others(
             found = refused(ends[d], ends[1 - d], name)
             if found is not None:
                 Reporter(others, None, client)((found[0],), found[1])
+            garbled = one.user.garbled[d] if one.user is not None else None
+            if garbled is not None:
+                breach = garbled_key(garbled)
+                Reporter(others, None, client)((breach._replace(detail=f"{name}: {breach.detail}"),))
 
 
 def is_stray(one: TCPConnection, disturbed: TCPConnection) -> bool:

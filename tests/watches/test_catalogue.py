@@ -13,10 +13,6 @@ from tests.watches.driver import findings_of, is_watched, watch_capture
 
 #: Cases of which the watches tell otherwise, and why.
 OTHERWISE: Final[dict[str, str]] = {
-    # What startup frames break explains more than an FPDU that is not complete.
-    "request-pd-length-too-small": "connection-lost: whether the first octets are Private Data is for startup's rules",
-    "reply-pd-length-too-small": "the same",
-    "request-twice": "connection-lost: the second Request is for startup's rules",
     # The deviation that is diagnosed names these rules.
     "markers-left-out": "marker-absent: no FPDU of a sender that deviates is judged",
     "markers-not-asked": "marker-unasked: the same",
