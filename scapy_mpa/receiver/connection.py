@@ -588,7 +588,6 @@ class ConnectionReader:
         for seq in self._assumptions.start if half.is_known else ():
             offset = self._offset_of(d, seq)
             if half.copies.next_start(offset) == offset:
-                self.starts_found.add(seq)
                 return offset
         return half.start if self._assumptions.begins_behind_syn else None
 
@@ -602,6 +601,11 @@ class ConnectionReader:
         is_told = any(start is not None for start in starts)
         markers = [self._markers_told(d) for d in (0, 1)]
         found, crc = infer_both(halves, self._budget, markers, self._assumptions.crc_told, is_told)
+        for d, inferred in enumerate(found):
+            start = starts[d]
+            if start is not None and inferred is not None and inferred.first < start and is_enough([inferred]):
+                starts[d] = None  # there are FPDUs before it
+        is_told = any(start is not None for start in starts)
         is_little = not crc and sum(half.copies.held for half in halves) < ENOUGH_WITHOUT_CRC
         if not is_told and (not any(found) or (not is_over and is_little)):
             self.initiator = None
@@ -610,6 +614,7 @@ class ConnectionReader:
         for d, inferred in enumerate(found):
             start = starts[d]
             if start is not None:
+                self.starts_found.add(halves[d].space.seq_of(start))
                 with_markers = inferred.markers if inferred is not None else bool(markers[d])
                 self._begin(d, Beginning(start, 0, Layout(with_markers, crc), True, inferred), (0, 0))
             elif inferred is not None:
@@ -630,6 +635,7 @@ class ConnectionReader:
         inferred = infer_half(half, self._budget, markers, crc, FEWEST_HEADERS - 1)
         is_shown = inferred is not None and inferred.bits >= HALF_BITS and (is_over or inferred.shows_markers)
         if start is not None:
+            self.starts_found.add(half.space.seq_of(start))
             with_markers = inferred.markers if inferred is not None and is_shown else bool(markers)
             self._begin(d, Beginning(start, 0, Layout(with_markers, crc), True), (0, 0))
         elif inferred is not None and is_shown:
@@ -717,8 +723,9 @@ class ConnectionReader:
         d, reply, search = self.initiator, self.frames[1 - self.initiator], self._searches[self.initiator]
         if reply is None or reply.ack is None or search.begin is None or search.candidates:
             return 0
-        end = self._offset_of(d, reply.ack)
-        return max(0, end - search.begin) if self.connection.halves[d].copies.edge(search.begin) >= end else 0
+        begin, end, copies = search.begin, self._offset_of(d, reply.ack), self.connection.halves[d].copies
+        is_there = begin < end <= copies.edge(begin, end) and copies.is_captured(begin, end)
+        return end - begin if is_there else 0
 
     def finish(self) -> None:
         """Nothing more comes."""

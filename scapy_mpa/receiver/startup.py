@@ -146,11 +146,13 @@ class KeySearch:
             self._edge = copies.edge(max(self._edge, begin, self.half.needed))
             if offset < begin or (offset > self._edge and not is_over):
                 return None
+        stop = min(edge, offset + KEY_LENGTH)
+        key = bytes(copies.octets(offset, stop)) if copies.is_captured(offset, stop) else b""
+        if not (REQUEST_KEY.startswith(key) or REPLY_KEY.startswith(key)):
+            del self.candidates[offset]
+            return None
         header = self.header_at(offset)
         if header is None:
-            return None
-        if header[:KEY_LENGTH] not in (REQUEST_KEY, REPLY_KEY):
-            del self.candidates[offset]
             return None
         pd_length = int.from_bytes(header[18:20], "big")
         if copies.run_start(offset, offset - 1) != offset and (begin is None or offset != begin):

@@ -470,6 +470,11 @@ def copies_of_frame(rivals: Sequence[Rival], found: FoundFrame) -> Iterator[Brea
         yield breach._replace(offset=breach.offset + found.end)
 
 
+def start_not_found(seq: int) -> str:
+    """Return the sentence about a sequence number of which the user said that Full Operation begins there."""
+    return f"no half connection without startup frames has the sequence number {seq} (start={seq})"
+
+
 class ManyUnfinished(NamedTuple):
     """Addresses that began many connections with the part of a Request: the first one, and how many there are."""
 

@@ -18,6 +18,7 @@ from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.rules.findings import Finding, Findings
 from scapy_mpa.stream.connection import Stray, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import UNKNOWN
+from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.options import Announced, announced, emss_of
 from scapy_mpa.values.pathmtu import path_mtu_message
@@ -40,11 +41,11 @@ from scapy_mpa.watches.messages import MessageWatch, terminated
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
 from scapy_mpa.watches.segments import SegmentWatch
-from scapy_mpa.watches.startup import Startup, StartupSide, copies_of_frame, garbled_key, judge_startup
+from scapy_mpa.watches.startup import Startup, StartupSide, copies_of_frame, garbled_key, judge_startup, start_not_found
 
 #: How the rules begin that the watches find.
 RULES: Final = (
-    "alignment", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset", "attack-syn",
+    "alignment", "assumption", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset", "attack-syn",
     "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "error-closed", "error-passed", "fpdu-above-emss",
     "enhanced-", "fpdu-format", "fpduptr-", "gap", "ird-ord-", "late-duplicate", "marker-", "mulpdu", "old-timestamp",
     "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "rnic-", "rtr", "startup-", "tcp-checksum", "tcp-refused",
@@ -313,9 +314,11 @@ class Watched:
         return Rejection(reply.start, (reply.frame, reply.time), reply.startup)
 
 
-def watch(batches: Iterable[Iterable[Segment]]) -> tuple[list[Watched], Findings]:
+def watch(
+    batches: Iterable[Iterable[Segment]], assumptions: Assumptions = NOTHING
+) -> tuple[list[Watched], Findings]:
     """Receive segments; return the MPA connections, watched to their end, and the findings of no connection."""
-    receiver = Receiver()
+    receiver = Receiver(assumptions=assumptions)
     watched: dict[int, Watched] = {}
     now: Moment = (0, 0)
     port = 0
@@ -352,6 +355,10 @@ def watch(batches: Iterable[Iterable[Segment]]) -> tuple[list[Watched], Findings
                 one.take(d, port)
             one.finish(now)
     others = Findings()
+    starts = {seq for mpa in connections for seq in mpa.starts_found}
+    for seq in assumptions.start:
+        if seq not in starts:
+            others.add("assumption", None, *now, seq, start_not_found(seq))
     report_others(list(receiver._flows), {id(mpa.connection): watched[id(mpa)] for mpa in connections}, others)
     return [watched[id(mpa)] for mpa in connections], others
 
