@@ -136,7 +136,7 @@ def _invalid(frame: StartupFrame, peer: StartupFrame | None, receiver: Role) -> 
     expected: Role = "responder" if frame.kind == "request" else "initiator"
     on: Kind = "request" if receiver == "responder" else "reply"
     if expected != receiver:
-        return Close(receiver, on, 4, "startup-rules", f"both endpoints are in {expected.capitalize()} mode")
+        return Close(receiver, on, 4, "startup-rules", f"both endpoints are in {receiver.capitalize()} mode")
     problems = "; ".join(problem.text for problem in problems_to(frame, peer))
     return Close(receiver, on, 4, "startup-frame", problems) if problems else None
 

@@ -16,7 +16,7 @@ from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import Bases
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
-from scapy_mpa.infer.evidence import HEADER_OCTETS
+from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
 from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred, is_enough
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
@@ -372,7 +372,7 @@ class ConnectionReader:
             return
         request, reply = (first, second) if self.initiator == 0 else (second, first)
         # A Reply shows that its sender took what there was for the whole Request.
-        is_answered = is_over and self.frames[1 - self.initiator] is not None and request.startup.kind == "request"
+        is_answered = is_over and self.frames[self.initiator] is None
         layouts = self._layouts((first, second))
         if reply.startup.r or not (is_answered or any(map(self._shows_fpdu, (0, 1), (first.end, second.end), layouts))):
             return
@@ -589,7 +589,13 @@ class ConnectionReader:
             offset = self._offset_of(d, seq)
             if half.copies.next_start(offset) == offset:
                 return offset
-        return half.start if self._assumptions.begins_behind_syn else None
+        if half.start is None or not self._assumptions.begins_behind_syn:
+            return None
+        # MPA may begin after streaming data, and in one direction alone (draft-culley-iwarp-mpa-02 §8.1).
+        edge = min(half.copies.edge(half.start, half.start + LONGEST_FPDU), half.start + LONGEST_FPDU)
+        is_there = edge >= half.start + _SHOWN_BY + MARKER_LENGTH and half.copies.is_captured(half.start, edge)
+        begins = not is_there or may_begin_with_fpdu(bytes(half.copies.octets(half.start, edge)))
+        return half.start if begins else None
 
     def _infer(self, is_over: bool) -> None:
         """Begin Full Operation without startup frames, if octets show it; who sent first is the Initiator."""
