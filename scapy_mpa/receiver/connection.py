@@ -370,18 +370,20 @@ class ConnectionReader:
         if self.has_both_frames:
             self._agree(is_over)
             return
-        request, reply = (first, second) if self.initiator == 0 else (second, first)
+        is_rejected = bool((second if self.initiator == 0 else first).startup.r)
         # A Reply shows that its sender took what there was for the whole Request.
         is_answered = is_over and self.frames[self.initiator] is None
         layouts = self._layouts((first, second))
-        if reply.startup.r or not (is_answered or any(map(self._shows_fpdu, (0, 1), (first.end, second.end), layouts))):
+        ends = first.end, second.end
+        if not is_answered and (is_rejected or not any(map(self._shows_fpdu, (0, 1), ends, layouts))):
             return
         self.unexpected = self._in_place_of_reply() if self.frames[1 - self.initiator] is not None else None
         for d, found in enumerate(frames):
             if found is not None and self.frames[d] is None:
                 self._take_frame(d, found)
         self.is_accepted = True
-        self._operate()
+        if not self.rejected:
+            self._operate()
 
     def _faulty_frame(self, d: int) -> FoundFrame | None:
         """Return what may have been meant for the startup frame of a direction; that of the other one is known."""
@@ -490,9 +492,9 @@ class ConnectionReader:
         )
         self._successor = one
         for d, found in enumerate(self.frames):
-            assert found is not None
             self._look_after_rejection(d)
-            one.arrivals[d] = [arrival for arrival in self.arrivals[d] if arrival.end > found.end]
+            end = -NEVER if found is None else found.end
+            one.arrivals[d] = [arrival for arrival in self.arrivals[d] if arrival.end > end]
             self.arrivals[d] = []
         for d, half in enumerate(self.connection.halves):
             for start, end in list(half.copies.runs()):
@@ -734,14 +736,21 @@ class ConnectionReader:
         return end - begin if is_there else 0
 
     def finish(self) -> None:
-        """Nothing more comes."""
-        halves = self.connection.halves
-        if self._successor is not None:
+        """Nothing more comes, for this reader and those after it."""
+        one: ConnectionReader | None = self
+        while one is not None:
+            if one._successor is None:
+                one._finish()
+            if one.rejected and one._successor is None:
+                one._leave()
             for d in (0, 1):
-                self._look_after_rejection(d)
-            self._successor.finish()
-            self._hand_over()
-            return
+                one._look_after_rejection(d)
+            if one.is_mpa:
+                self.connection.user = one
+            one = one._successor
+
+    def _finish(self) -> None:
+        halves = self.connection.halves
         if not self.has_begun:
             for d, half in enumerate(halves):
                 for start, end in list(half.copies.runs()):
@@ -749,11 +758,6 @@ class ConnectionReader:
                     if found is not None:
                         self._take_frame(d, found)
             self._accept(is_over=True)
-        if self.rejected:
-            self._hand_over()
-            if self._successor is not None:
-                self.finish()
-            return
         if not self.has_begun:
             self._finish_startup()
         for d, reader in enumerate(self.readers):

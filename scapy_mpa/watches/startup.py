@@ -480,7 +480,7 @@ class ManyUnfinished(NamedTuple):
 
     first: PartOfFrame
     last_frame: int
-    count: int
+    connections: int
     detail: str
 
 

@@ -45,11 +45,11 @@ from scapy_mpa.watches.startup import Startup, StartupSide, copies_of_frame, gar
 
 #: How the rules begin that the watches find.
 RULES: Final = (
-    "alignment", "assumption", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset", "attack-syn",
-    "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "error-closed", "error-passed", "fpdu-above-emss",
-    "enhanced-", "fpdu-format", "fpduptr-", "gap", "ird-ord-", "late-duplicate", "marker-", "mulpdu", "old-timestamp",
-    "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "rnic-", "rtr", "startup-", "tcp-checksum", "tcp-refused",
-    "teardown-", "terminate", "ulpdu-length-",
+    "alignment", "assumption", "attack-buffer", "attack-hijack", "attack-injection", "attack-path-mtu", "attack-reset",
+    "attack-syn", "capture-cut", "capture-gap", "connection-lost", "crc", "ddp-", "enhanced-", "error-closed",
+    "error-passed", "fpdu-above-emss", "fpdu-format", "fpduptr-", "gap", "ird-ord-", "late-duplicate", "marker-",
+    "mulpdu", "old-timestamp", "outside-window", "overlap", "pad", "path-mtu", "rdmap-", "rnic-", "rtr", "startup-",
+    "tcp-checksum", "tcp-refused", "teardown-", "terminate", "ulpdu-length-",
 )  # fmt: skip
 #: Of these, what other rooms find.
 OTHERS: Final = ("startup-rejected-closed", "startup-timeout")
@@ -314,9 +314,7 @@ class Watched:
         return Rejection(reply.start, (reply.frame, reply.time), reply.startup)
 
 
-def watch(
-    batches: Iterable[Iterable[Segment]], assumptions: Assumptions = NOTHING
-) -> tuple[list[Watched], Findings]:
+def watch(batches: Iterable[Iterable[Segment]], assumptions: Assumptions = NOTHING) -> tuple[list[Watched], Findings]:
     """Receive segments; return the MPA connections, watched to their end, and the findings of no connection."""
     receiver = Receiver(assumptions=assumptions)
     watched: dict[int, Watched] = {}
@@ -338,9 +336,9 @@ def watch(
                 continue
             d = directions[seg.key][1]
             if id(mpa) not in watched:
-                for one in mpa.chain[:-1]:
-                    if watched[id(one)].lifecycle is None:
-                        watched[id(one)].finish(now)
+                for before in mpa.chain[:-1]:
+                    if watched[id(before)].lifecycle is None:
+                        watched[id(before)].finish(now)
             found = watched.setdefault(id(mpa), Watched(mpa))
             if seg.flags & SYN:
                 found.syns[d] = announced(seg)
