@@ -278,12 +278,7 @@ class ConnectionReader:
 
     def _take_frame(self, d: int, found: FoundFrame) -> None:
         """Take a startup frame that was found."""
-        peer = self.connection.halves[d].peer
-        acked = peer.acked_by(found.frame)
-        acked = peer.last_ack_sent if acked is None else acked
-        under_way = max(0, found.start - acked) if acked is not None else 0
-        ack = next((one.ack for one in reversed(self.arrivals[d]) if one.frame == found.frame), None)
-        self.frames[d] = found._replace(ack=ack, under_way=under_way)
+        self.frames[d] = self._with_acks(d, found)
         if self.initiator is None:
             self.initiator = d if found.startup.kind == "request" else 1 - d
         reply = self.frames[1 - self.initiator]
@@ -291,6 +286,15 @@ class ConnectionReader:
             self.unexpected = self._in_place_of_reply()
             self.rejected = True
             self._keep_after_frames()
+
+    def _with_acks(self, d: int, found: FoundFrame) -> FoundFrame:
+        """Return a startup frame with what its sender had received, and its receiver, when it was complete."""
+        peer = self.connection.halves[d].peer
+        acked = peer.acked_by(found.frame)
+        acked = peer.last_ack_sent if acked is None else acked
+        under_way = max(0, found.start - acked) if acked is not None else 0
+        ack = next((one.ack for one in reversed(self.arrivals[d]) if one.frame == found.frame), None)
+        return found._replace(ack=ack, under_way=under_way)
 
     def _keep_after_frames(self) -> None:
         """Keep what came after startup frames behind which Full Operation does not begin, and copies of these."""
@@ -387,18 +391,28 @@ class ConnectionReader:
 
     def _faulty_frame(self, d: int) -> FoundFrame | None:
         """Return what may have been meant for the startup frame of a direction; that of the other one is known."""
-        search, known = self._searches[d], self.frames[1 - d]
-        if known is None:
+        search = self._searches[d]
+        if self.frames[1 - d] is None:
             return None
-        ack = known.ack
-        if d != self.initiator:
-            after = self._first_after(1 - d, known.end)
-            ack = after.ack if after is not None else None
-        found = search.frame_that_ends_at(self._offset_of(d, ack)) if ack is not None else None
+        end = self._taken_end(d)
+        found = search.frame_that_ends_at(end) if end is not None else None
         begin = self._due(d) if d != self.initiator else search.begin
         if found is None and begin is not None:
             found = search.frame_with_garbled_key(begin, _KINDS[d != self.initiator])
         return found
+
+    def _taken_end(self, d: int) -> int | None:
+        """Return the offset up to which its receiver had a startup frame when it took that for whole.
+
+        The Responder replied, and the Initiator sent its first FPDU, when it had received so much.
+        """
+        known = self.frames[1 - d]
+        assert known is not None
+        ack = known.ack
+        if d != self.initiator:
+            after = self._first_after(1 - d, known.end)
+            ack = after.ack if after is not None else None
+        return None if ack is None else self._offset_of(d, ack)
 
     def _first_after(self, d: int, offset: int) -> Arrival | None:
         """Return the first segment of a direction that brought the octet at an offset."""
@@ -423,35 +437,41 @@ class ConnectionReader:
         return is_marked and len(octets) >= header + _SHOWN_BY and not is_unlike_ddp(octets, 0, layout)
 
     def _agree(self, is_over: bool) -> None:
-        """Both startup frames are right: begin Full Operation.
-
-        Where the segment that completed one has more octets, these may be Private Data that PD_Length does not count.
-        """
+        """Both startup frames are there: begin Full Operation, once it is clear where each of them ends."""
         self.unexpected = self._in_place_of_reply()
+        if all([self._has_clear_end(d) or is_over for d in (0, 1)]):
+            self._operate()
+
+    def _has_clear_end(self, d: int) -> bool:
+        """Return False while octets may still show that a startup frame ends elsewhere than its PD_Length says.
+
+        The segment that completed it may have more octets, Private Data that PD_Length does not count; or its receiver
+        went on before it had all that PD_Length counts.  The first FPDU tells.
+        """
         first, second = self.frames
         assert first is not None
         assert second is not None
-        layouts = self._layouts((first, second))
-        for d, found in enumerate((first, second)):
-            half = self.connection.halves[d]
+        half, found = self.connection.halves[d], (first, second)[d]
+        layout = self._layouts((first, second))[d]
+        taken = self._taken_end(d)
+        if taken is not None and found.start + STARTUP_HEADER_LENGTH <= taken < found.end:
+            ends = [taken]
+        else:
             ends = [one.end for one in self.arrivals[d] if one.frame == found.frame and one.start < found.end]
-            behind = max(ends, default=found.end)
-            edge = half.copies.edge(found.end)
-            if behind <= found.end or edge < behind or not half.copies.is_captured(found.end, edge):
-                continue
-            octets = half.copies.octets(found.end, min(edge, found.end + LONGEST_FPDU))
-            is_short = len(octets) < _SHOWN_BY + MARKER_LENGTH
-            if not is_short and not is_unlike_ddp(octets, 0, layouts[d]._replace(dialect=None)):
-                continue
-            if self._shows_fpdu(d, behind, layouts[d]):
-                startup = found.startup
-                more = bytes(half.copies.octets(found.end, behind))
-                startup = startup._replace(private_data=startup.private_data + more)
-                self.frames[d] = found._replace(startup=startup, end=behind)
-                self.is_accepted = True
-            elif not is_over and len(octets) < LONGEST_FPDU and not self._shows_fpdu(d, found.end, layouts[d]):
-                return
-        self._operate()
+        end = max(ends, default=found.end)
+        if end == found.end:
+            return True
+        if self._shows_fpdu(d, end, layout):
+            other = self._searches[d].frame_that_ends_at(end)
+            if other is not None:
+                self.frames[d], self.is_accepted = self._with_acks(d, other), True
+            return True
+        edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
+        if edge <= found.end or not half.copies.is_captured(found.end, edge):
+            return end < found.end  # the Reply came early, and the rest after it
+        octets = half.copies.octets(found.end, min(edge, found.end + LONGEST_FPDU))
+        is_long = len(octets) >= _SHOWN_BY + MARKER_LENGTH
+        return (is_long and not is_unlike_ddp(octets, 0, layout)) or len(octets) >= LONGEST_FPDU
 
     def _operate(self) -> None:
         """Begin Full Operation behind both startup frames."""

@@ -184,14 +184,14 @@ class KeySearch:
     # --- frames that are wrong ---
 
     def frame_that_ends_at(self, end: int) -> FoundFrame | None:
-        """Return the startup frame, whose PD_Length counts more octets, that was taken for whole at an offset."""
+        """Return the startup frame whose receiver took it for whole at an offset, whatever its PD_Length counts."""
         copies = self.half.copies
         for offset in sorted(self.candidates):
             header = self.header_at(offset)
             if header is None or not offset + STARTUP_HEADER_LENGTH <= end <= copies.edge(offset, end):
                 continue
             if header[:KEY_LENGTH] in (REQUEST_KEY, REPLY_KEY) and copies.is_captured(offset, end):
-                return self._found(_with_private_data(header, self.octets_of(offset, end)), offset, end)
+                return self._found(_with_private_data(header, self._private_data(offset, end)), offset, end)
         return None
 
     def frame_with_garbled_key(self, offset: int, kind: Kind) -> FoundFrame | None:
@@ -203,11 +203,10 @@ class KeySearch:
         if self.half.copies.edge(offset, end) < end or not self.half.copies.is_captured(offset, end):
             return None
         key = REQUEST_KEY if kind == "request" else REPLY_KEY
-        startup = _with_private_data(key + header[KEY_LENGTH:], self.octets_of(offset, end))
+        startup = _with_private_data(key + header[KEY_LENGTH:], self._private_data(offset, end))
         return self._found(startup, offset, end, header[:KEY_LENGTH])
 
-    def octets_of(self, offset: int, end: int) -> bytes:
-        """Return the Private Data of a startup frame at [offset, end)."""
+    def _private_data(self, offset: int, end: int) -> bytes:
         first = offset + STARTUP_HEADER_LENGTH
         return bytes(self.half.copies.octets(first, end)) if first < end else b""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from scapy_mpa.report.connection import Connection
 from scapy_mpa.rules.findings import Findings
-from scapy_mpa.watch.unfinished import FEWEST_OF_AN_ADDRESS, find_many
+from scapy_mpa.watches.startup import FEWEST_OF_AN_ADDRESS, many_unfinished
 
 #: What is found of a connection that is like the others.
 _ALIKE = frozenset(("startup-frame", "startup-pd-length"))
@@ -33,7 +33,12 @@ def _only_began(connections: Iterable[Connection]) -> dict[str, list[Connection]
 def report_unfinished(connections: Sequence[Connection], findings: Findings) -> None:
     """Report addresses that began many connections, and went on with none of these."""
     found = _only_began(connections)
-    find_many({address: [one.part for one in some if one.part] for address, some in found.items()}, findings)
+    many = many_unfinished({address: [one.part for one in some if one.part] for address, some in found.items()})
+    if many is not None:
+        first = many.first
+        place = first.frame, first.time, first.seq
+        count, last_frame = many.connections, many.last_frame
+        findings.add("attack-unfinished-startup", None, *place, many.detail, count=count, last_frame=last_frame)
 
 
 def alike(connections: Sequence[Connection]) -> dict[int, int]:

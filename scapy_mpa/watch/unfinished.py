@@ -8,7 +8,6 @@ about MPA, it takes the header as far as Rev, whose value no text has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX
@@ -20,8 +19,6 @@ from scapy_mpa.values.segment import Segment, endpoints
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watch.startup import PATIENCE
 
-#: Fewer connections of one address show no habit.
-FEWEST_OF_AN_ADDRESS = 16
 _FEWEST_AT_FIRST = 8
 #: Where Rev stands.
 _REV_AT = KEY_LENGTH + 1
@@ -109,21 +106,3 @@ def find_unfinished(
         seg = unexpected
         begins = bytes(seg.buffer[seg.start : min(seg.end, seg.start + 16)])
         findings.add("startup-key", role, seg.frame, seg.time, seg.seq, f"no MPA Reply: it begins with {begins!r}")
-
-
-def find_many(parts: Mapping[str, Sequence[PartOfFrame]], findings: Findings) -> None:
-    """Report addresses of which each began many connections with the part of a Request, and went on with none of these.
-
-    Who does that holds resources of its peer as long as that waits (RFC 5044 §7.1.2, rule 10).
-    """
-    if not parts:
-        return
-    most = max(parts, key=lambda address: len(parts[address]))
-    detail = f"{len(parts[most])} connections from {most}, each with only part of a Request"
-    total = sum(map(len, parts.values()))
-    if len(parts) > 1:
-        detail += f"; {total - len(parts[most])} from {len(parts) - 1} other such addresses"
-    every = [part for some in parts.values() for part in some]
-    first, last = min(every, key=lambda part: part.frame), max(part.frame for part in every)
-    place = first.frame, first.time, first.seq
-    findings.add("attack-unfinished-startup", None, *place, detail, count=total, last_frame=last)
