@@ -6,8 +6,10 @@ each direction.  The Initiator is who sent the Request, which need not be who se
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from scapy_mpa.framing.agreement import is_rdmac
@@ -15,7 +17,7 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import Bases
-from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
+from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
 from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
 from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred, is_enough
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
@@ -45,8 +47,8 @@ FIRST_LOOK: Final = 1 << 13
 ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
 #: Octets without startup frame or FPDUs after which a connection is taken for another protocol's.
 MOST_LOOKED_AT: Final = 1 << 18
-#: Octets that are held at once of a stream that is searched for startup frames: a bound of memory.
-SEARCHED_AT_ONCE: Final = 1 << 16
+#: Octets that are searched at once for a startup frame, where many are held: a bound of time.
+_SEARCHED_AT_ONCE: Final = 1 << 10
 #: ULPDU_Length and the header of a ULPDU (RFC 5041 §4), which show an FPDU where no CRC does.
 _SHOWN_BY: Final = 2 + HEADER_OCTETS
 _KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
@@ -274,7 +276,7 @@ class ConnectionReader:
         needed = self._searches[d].needed_from(end) if half.copies.next_start(end - 1) < end else end
         if before is None or not before._is_looking(d):
             half.forget(needed)
-        self.arrivals[d] = [one for one in self.arrivals[d] if one.end > needed]
+        _drop_before(needed, self.arrivals[d])
 
     def _take_frame(self, d: int, found: FoundFrame) -> None:
         """Take a startup frame that was found."""
@@ -293,8 +295,14 @@ class ConnectionReader:
         acked = peer.acked_by(found.frame)
         acked = peer.last_ack_sent if acked is None else acked
         under_way = max(0, found.start - acked) if acked is not None else 0
-        ack = next((one.ack for one in reversed(self.arrivals[d]) if one.frame == found.frame), None)
-        return found._replace(ack=ack, under_way=under_way)
+        arrival = self._arrival(d, found.frame)
+        return found._replace(ack=arrival.ack if arrival is not None else None, under_way=under_way)
+
+    def _arrival(self, d: int, frame: int) -> Arrival | None:
+        """Return the segment of a direction with a frame number, None if it is not among those that are remembered."""
+        arrivals = self.arrivals[d]
+        index = bisect_left(arrivals, frame, key=attrgetter("frame"))
+        return arrivals[index] if index < len(arrivals) and arrivals[index].frame == frame else None
 
     def _keep_after_frames(self) -> None:
         """Keep what came after startup frames behind which Full Operation does not begin, and copies of these."""
@@ -304,7 +312,7 @@ class ConnectionReader:
             copies = self.connection.halves[d].copies
             self.rivals[d] += copies.rivals(found.start, found.end)
             self.openings[d] = self._first_after(d, found.end)
-            edge = min(copies.edge(found.end, found.end + LONGEST_FPDU), found.end + LONGEST_FPDU)
+            edge = min(copies.edge(found.end, found.end + _SHOWN_BY), found.end + _SHOWN_BY)
             if found.end < edge and copies.is_captured(found.end, edge):
                 self.octets_after[d] = bytes(copies.octets(found.end, edge))
 
@@ -335,6 +343,8 @@ class ConnectionReader:
         end = self._offset_of(self.initiator, request.end_seq)
         first: Arrival | None = None
         for one in self.arrivals[d]:
+            if reply is not None and one.frame > reply.frame and one.start >= reply.end:
+                break
             is_known = one.ack is not None and self._offset_of(self.initiator, one.ack) >= end
             if is_known and one.new and (first is None or one.start < first.start):
                 first = one
@@ -379,7 +389,7 @@ class ConnectionReader:
         is_answered = is_over and self.frames[self.initiator] is None
         layouts = self._layouts((first, second))
         ends = first.end, second.end
-        if not is_answered and (is_rejected or not any(map(self._shows_fpdu, (0, 1), ends, layouts))):
+        if not is_answered and (is_rejected or not any(map(self._is_fpdu, (0, 1), ends, layouts))):
             return
         self.unexpected = self._in_place_of_reply() if self.frames[1 - self.initiator] is not None else None
         for d, found in enumerate(frames):
@@ -423,23 +433,33 @@ class ConnectionReader:
         crc = any(one.startup.c for one in frames)
         return [Layout(bool(frames[1 - d].startup.m), crc) for d in (0, 1)]
 
-    def _shows_fpdu(self, d: int, begin: int, layout: Layout) -> bool:
-        """Return True if the first octets of Full Operation would be an FPDU: by its CRC, without CRC by its header."""
-        copies = self.connection.halves[d].copies
-        edge = min(copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)
+    def _is_fpdu(self, d: int, begin: int, layout: Layout) -> bool | None:
+        """Return whether an FPDU begins at an offset, None while that is not known.
+
+        Its CRC tells, without CRC the header of its ULPDU.
+        """
+        copies, header = self.connection.halves[d].copies, MARKER_LENGTH if layout.markers else 0
+        shown = begin + header + _SHOWN_BY
+        edge = min(copies.edge(begin, shown), shown)
         if edge <= begin or not copies.is_captured(begin, edge):
-            return False
+            return None
         octets = copies.octets(begin, edge)
-        if layout.crc:
-            return FPDUWindow(octets, 0, layout).is_whole_and_valid(0)
-        header = MARKER_LENGTH if layout.markers else 0
-        is_marked = bytes(octets[:header]) == bytes(header)
-        return is_marked and len(octets) >= header + _SHOWN_BY and not is_unlike_ddp(octets, 0, layout)
+        if bytes(octets[: len(KEY_PREFIX)]) == KEY_PREFIX:
+            return False
+        extent = FPDUWindow(octets, 0, layout).extent(0)
+        if not layout.crc or extent is None:
+            is_marked = bytes(octets[:header]) == bytes(header)
+            return None if edge < shown else is_marked and not is_unlike_ddp(octets, 0, layout)
+        end = begin + extent.end
+        if copies.edge(begin, end) < end or not copies.is_captured(begin, end):
+            return None
+        return FPDUWindow(copies.octets(begin, end), 0, layout).is_whole_and_valid(0)
 
     def _agree(self, is_over: bool) -> None:
         """Both startup frames are there: begin Full Operation, once it is clear where each of them ends."""
         self.unexpected = self._in_place_of_reply()
-        if all([self._has_clear_end(d) or is_over for d in (0, 1)]):
+        is_clear = [self._has_clear_end(d) for d in (0, 1)]
+        if all(is_clear) or is_over:
             self._operate()
 
     def _has_clear_end(self, d: int) -> bool:
@@ -453,25 +473,22 @@ class ConnectionReader:
         assert second is not None
         half, found = self.connection.halves[d], (first, second)[d]
         layout = self._layouts((first, second))[d]
-        taken = self._taken_end(d)
-        if taken is not None and found.start + STARTUP_HEADER_LENGTH <= taken < found.end:
-            ends = [taken]
-        else:
-            ends = [one.end for one in self.arrivals[d] if one.frame == found.frame and one.start < found.end]
-        end = max(ends, default=found.end)
+        end, arrival = self._taken_end(d), self._arrival(d, found.frame)
+        if end is None or not found.start + STARTUP_HEADER_LENGTH <= end < found.end:
+            end = found.end if arrival is None else max(arrival.end, found.end)
         if end == found.end:
             return True
-        if self._shows_fpdu(d, end, layout):
+        if self._is_fpdu(d, end, layout):
             other = self._searches[d].frame_that_ends_at(end)
             if other is not None:
                 self.frames[d], self.is_accepted = self._with_acks(d, other), True
             return True
         edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
-        if edge <= found.end or not half.copies.is_captured(found.end, edge):
+        if edge <= found.end or not half.copies.is_captured(found.end, min(edge, found.end + _SHOWN_BY)):
             return end < found.end  # the Reply came early, and the rest after it
-        octets = half.copies.octets(found.end, min(edge, found.end + LONGEST_FPDU))
-        is_long = len(octets) >= _SHOWN_BY + MARKER_LENGTH
-        return (is_long and not is_unlike_ddp(octets, 0, layout)) or len(octets) >= LONGEST_FPDU
+        octets = half.copies.octets(found.end, min(edge, found.end + _SHOWN_BY + MARKER_LENGTH))
+        is_long = len(octets) == _SHOWN_BY + MARKER_LENGTH
+        return (is_long and not is_unlike_ddp(octets, 0, layout)) or edge >= found.end + LONGEST_FPDU
 
     def _operate(self) -> None:
         """Begin Full Operation behind both startup frames."""
@@ -513,14 +530,16 @@ class ConnectionReader:
         self._successor = one
         for d, found in enumerate(self.frames):
             self._look_after_rejection(d)
-            end = -NEVER if found is None else found.end
-            one.arrivals[d] = [arrival for arrival in self.arrivals[d] if arrival.end > end]
-            self.arrivals[d] = []
+            if found is not None:
+                _drop_before(found.end, self.arrivals[d])
+            one.arrivals[d], self.arrivals[d] = self.arrivals[d], []
         for d, half in enumerate(self.connection.halves):
-            for start, end in list(half.copies.runs()):
-                for low in range(max(start, one._searches[d].begin or start), end, SEARCHED_AT_ONCE):
-                    if one.frames[d] is None and half.copies.next_start(low) == low:
-                        one._search(d, low, min(low + SEARCHED_AT_ONCE, end))
+            begin, copies = one._searches[d].begin, half.copies
+            start = copies.next_start(copies.start if begin is None else begin)
+            while start < NEVER and one.frames[d] is None:
+                end = min(copies.edge(start, start + _SEARCHED_AT_ONCE), start + _SEARCHED_AT_ONCE)
+                one._search(d, start, end)
+                start = copies.next_start(end)
 
     def _is_looking(self, d: int) -> bool:
         """Return True if it is not known yet whether an FPDU follows a rejection."""
@@ -533,18 +552,11 @@ class ConnectionReader:
         first, second = self.frames
         if not self._is_looking(d) or found is None or first is None or second is None:
             return
-        edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
-        if edge <= found.end:
-            return
-        layout = self._layouts((first, second))[d]
-        if self._shows_fpdu(d, found.end, layout):
+        is_fpdu = self._is_fpdu(d, found.end, self._layouts((first, second))[d])
+        if is_fpdu:
             copy = half.copies.piece(found.end)[2]
             self.after_rejection[d] = copy.frame, copy.time
-            return
-        octets = half.copies.octets(found.end, edge) if half.copies.is_captured(found.end, edge) else None
-        extent = FPDUWindow(octets, 0, layout).extent(0) if octets is not None else None
-        size = MARKER_LENGTH + _SHOWN_BY if not layout.crc else NEVER if extent is None else extent.end
-        if octets is None or len(octets) >= min(size, LONGEST_FPDU):
+        elif is_fpdu is False or half.copies.edge(found.end, found.end + LONGEST_FPDU) >= found.end + LONGEST_FPDU:
             half.forget(found.end + 1)  # it is none
 
     def _begin(self, d: int, beginning: Beginning, startup: Moment) -> None:
@@ -793,3 +805,8 @@ class ConnectionReader:
                 reader = self.readers[d]
                 if reader is not None and reader is not before:
                     reader.finish()
+
+
+def _drop_before(offset: int, arrivals: list[Arrival]) -> None:
+    """Drop the first segments, as far as they end at an offset or before it."""
+    del arrivals[: next((index for index, one in enumerate(arrivals) if one.end > offset), len(arrivals))]

@@ -141,9 +141,9 @@ class KeySearch:
         if copies.next_start(offset) != offset:
             del self.candidates[offset]  # a limit let go of it
             return None
-        edge = self.candidates[offset] = copies.edge(self.candidates[offset])
+        edge = copies.edge(self.candidates[offset], offset + STARTUP_HEADER_LENGTH)
         if begin is not None:
-            self._edge = copies.edge(max(self._edge, begin, self.half.needed))
+            self._edge = copies.edge(max(self._edge, begin, self.half.needed), offset)
             if offset < begin or (offset > self._edge and not is_over):
                 return None
         stop = min(edge, offset + KEY_LENGTH)
@@ -162,6 +162,7 @@ class KeySearch:
                 del self.candidates[offset]
                 return None
         end = offset + STARTUP_HEADER_LENGTH + pd_length
+        edge = self.candidates[offset] = copies.edge(edge, end)
         if end > edge or not copies.is_captured(offset, end):
             return None
         if begin is not None and offset > self._edge and copies.weakest_reason(offset, end) != DropReason.NONE:

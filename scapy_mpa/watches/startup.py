@@ -259,6 +259,10 @@ def garbled_key(garbled: OtherOctets) -> Breach:
 def _judge_keys(startup: Startup, found: StartupFindings) -> None:
     """Report octets in place of the Reply, and startup frames with a wrong Key that their peer accepted."""
     request, reply, other = startup.initiator.frame, startup.reply, startup.unexpected
+    if request is None and startup.responder.frame is None:
+        for role in ROLES:
+            garbled = startup.side(role).garbled
+            found.add(role, [garbled_key(garbled)] if garbled is not None else [])
     if reply is not None and reply.key:
         beginning = f"no MPA Reply: it begins with {reply.key!r}"
         found.add("responder", [Breach("startup-key", reply.start, reply.frame, reply.time, beginning)])

@@ -8,6 +8,8 @@ from tests.receiver.wire import ACK, FPDU, SYN, TCPSegment, encode_fpdu, encode_
 
 #: The number of the first octet of Full Operation, relative to the ISS: a startup frame without Private Data precedes.
 BEGIN = 21
+#: A Reply with R.
+REJECTION = b"MPA ID Rep Frame" + bytes((0x20, 1, 0, 0))
 MILLISECOND = 10**6
 
 
@@ -74,3 +76,17 @@ def stream(*sizes: int, markers: bool = False, crc: bool = True, at: int = 0) ->
         octets += encoded
         fpdus.append(fpdu)
     return bytes(octets), fpdus
+
+
+def rejected(count: int, order: str = "in turn") -> Talk:
+    """Return a connection with Requests, each of which is rejected; "packed" is all of each side in long segments."""
+    request, reply = startup_frame(True, markers=False, crc=False), REJECTION
+    talk, length = Talk().open(), 20 * count
+    if order == "in turn":
+        for at in range(1, 1 + length, 20):
+            talk.put(0, at, request, ack=at).put(1, at, reply, ack=at + 20)
+        return talk
+    size = 20 if order == "Requests first" else 1400
+    for side, octets in ((0, request * count), (1, reply * count)):
+        talk.bring(octets, size, at=1, side=side, ack=1 + length * side)
+    return talk

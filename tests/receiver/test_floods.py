@@ -17,7 +17,7 @@ from scapy_mpa.stream.copies import MOST_RIVALS
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.segment import Segment
 from tests.conftest import REPO
-from tests.receiver.talk import BEGIN, Talk, stream
+from tests.receiver.talk import BEGIN, Talk, rejected, stream
 from tests.receiver.wire import ACK, FIN, RST, SYN, startup_frame
 from tests.work import lines_run
 
@@ -269,6 +269,17 @@ def fins(count: int) -> Segments:
     return talk.segments
 
 
+def rejections(order: str, count: int) -> Segments:
+    return rejected(count, order).segments
+
+
+def unfinished_request(count: int) -> Segments:
+    """The Request counts more octets than come, and is answered."""
+    request = startup_frame(True, markers=False, crc=True)[:18] + b"\xff\xff"
+    talk = Talk().open().put(0, 1, request, ack=1).put(1, 1, startup_frame(False, markers=False, crc=True))
+    return talk.bring(bytes(20 * count), 20).segments
+
+
 FLOODS: dict[str, Flood] = {
     "ACKs": Flood(acks, 1000),
     "ACKs again": Flood(repeated_acks, 1000),
@@ -287,6 +298,10 @@ FLOODS: dict[str, Flood] = {
     "a long Request": Flood(long_request, 600),
     "a Request alone": Flood(partial(request_alone, 100), 300),
     "one-octet segments after a Request": Flood(partial(request_alone, 1), 600),
+    "a Request that is not finished": Flood(unfinished_request, 600),
+    "rejections in turn": Flood(partial(rejections, "in turn"), 200),
+    "rejections after all Requests": Flood(partial(rejections, "Requests first"), 300),
+    "rejections in long segments": Flood(partial(rejections, "packed"), 400),
     "SYNs": Flood(partial(syns, SYN), 500),
     "SYN-ACKs": Flood(partial(syns, SYN | ACK), 500),
     "connections on the same ports": Flood(connections, 300),
@@ -370,7 +385,11 @@ def peak(segments: Segments) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", [name for name in FLOODS if name != "connections on the same ports"])
+#: Floods of connections, each of which is kept for the report.
+CONNECTIONS = "connections on the same ports", "rejections"
+
+
+@pytest.mark.parametrize("name", [name for name in FLOODS if not name.startswith(CONNECTIONS)])
 def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever comes, one connection takes no more than that while the limits are tight."""
     monkeypatch.setattr("scapy_mpa.stream.peer_state.MOST_ACKNOWLEDGED", 500)

@@ -18,7 +18,7 @@ from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.inference import infer_half
 from scapy_mpa.receiver.receiver import Receiver
-from scapy_mpa.receiver.startup import KeySearch
+from scapy_mpa.receiver.startup import KeySearch, is_garbled_key
 from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Flows, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
@@ -33,6 +33,7 @@ from tests.receiver.wire import ACK, SYN, crc32c, rdma_write, send
 
 SECOND = 10**9
 MIB = 1 << 20
+REQUEST = b"MPA ID Req Frame" + bytes((0x40, 1, 0, 0))
 
 
 def noise(octets: int, seed: int = 1) -> bytes:
@@ -309,6 +310,29 @@ def test_startup_frame_among_other_octets(revision: int, octets: int, is_found: 
     half = half_of(b"x" * 40)
     half.hold(40, 40 + len(request), copy_of(request))
     assert (KeySearch(half).receive(40, 40 + len(request)) is not None) is is_found
+
+
+@pytest.mark.parametrize(("wrong", "is_garbled"), [(4, True), (5, False)])
+def test_octets_of_a_key_that_are_wrong(wrong: int, is_garbled: bool) -> None:
+    assert is_garbled_key(bytes(wrong) + REQUEST[wrong:]) is is_garbled
+
+
+@pytest.mark.parametrize(("revision", "is_meant"), [(8, True), (9, False)])
+def test_revision_that_is_meant(revision: int, is_meant: bool) -> None:
+    """A tab where Rev should be is text."""
+    assert is_garbled_key(b"mpa id req frame" + bytes((0x40, revision, 0, 0))) is is_meant
+    half = half_of(b"streaming data" + REQUEST[:17] + bytes((revision,)))
+    search = KeySearch(half)
+    search.receive(0, 32)
+    assert (search.part(None) is not None) is is_meant
+
+
+@pytest.mark.parametrize(("octets", "is_enough"), [(7, False), (8, True)])
+def test_octets_of_a_key_at_first(octets: int, is_enough: bool) -> None:
+    half = TCPHalf()
+    half.begin(1, True)
+    half.hold(0, octets, copy_of(REQUEST[:octets]))
+    assert (KeySearch(half).part(None) is not None) is is_enough
 
 
 # --- what octets show ---
