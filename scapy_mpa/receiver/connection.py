@@ -17,6 +17,7 @@ from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_LENGTH
 from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import Bases
+from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
 from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
 from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred, is_enough
@@ -701,7 +702,12 @@ class ConnectionReader:
             self.unexpected = self._in_place_of_reply()
             sides = ((half, self._markers_told(d)), (other, bool(found.startup.m)))
             shown = [infer_half(one, self._budget, markers, crc) for one, markers in sides if len(one.copies)]
-            if self.unexpected or not is_enough([one for one in shown if one is not None and one.confirmations]):
+            is_shown = is_enough([one for one in shown if one is not None and one.confirmations])
+            opening = self._first_after(d, found.end)
+            if opening is not None and opening.ack is not None and found.ack is not None:
+                # What the Initiator had received in between holds a Reply.
+                is_shown |= seq_diff(opening.ack, found.ack) >= STARTUP_HEADER_LENGTH
+            if self.unexpected or not is_shown:
                 return
         elif found.startup.r:
             self.inferred = self.rejected = True
