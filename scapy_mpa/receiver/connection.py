@@ -18,15 +18,23 @@ from scapy_mpa.framing.profiles import PROFILES, Profile, profile_of_revision
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.senders import Bases
 from scapy_mpa.framing.sequence import seq_diff
-from scapy_mpa.framing.startup import KEY_LENGTH, KEY_PREFIX, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
-from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
+from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
 from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred, is_enough
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
 from scapy_mpa.receiver.fpdus import FPDUReader
-from scapy_mpa.receiver.inference import Beginning, beginning_of, infer_both, infer_half, markers_at
+from scapy_mpa.receiver.inference import (
+    SHOWN_BY,
+    Beginning,
+    beginning_of,
+    begins_with_fpdu,
+    infer_both,
+    infer_half,
+    markers_at,
+    may_begin,
+)
 from scapy_mpa.receiver.startup import FoundFrame, KeySearch, OtherOctets, is_garbled_key
 from scapy_mpa.receiver.values import Moment
-from scapy_mpa.receiver.window import FPDUWindow, Layout, is_unlike_ddp
+from scapy_mpa.receiver.window import Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
@@ -50,8 +58,6 @@ ENOUGH_WITHOUT_CRC: Final = 2 * LONGEST_FPDU
 MOST_LOOKED_AT: Final = 1 << 18
 #: Octets that are searched at once for a startup frame, where many are held: a bound of time.
 _SEARCHED_AT_ONCE: Final = 1 << 10
-#: ULPDU_Length and the header of a ULPDU (RFC 5041 §4), which show an FPDU where no CRC does.
-_SHOWN_BY: Final = 2 + HEADER_OCTETS
 _KINDS: Final[tuple[Kind, Kind]] = ("request", "reply")
 
 
@@ -313,7 +319,7 @@ class ConnectionReader:
             copies = self.connection.halves[d].copies
             self.rivals[d] += copies.rivals(found.start, found.end)
             self.openings[d] = self._first_after(d, found.end)
-            edge = min(copies.edge(found.end, found.end + _SHOWN_BY), found.end + _SHOWN_BY)
+            edge = min(copies.edge(found.end, found.end + SHOWN_BY), found.end + SHOWN_BY)
             if found.end < edge and copies.is_captured(found.end, edge):
                 self.octets_after[d] = bytes(copies.octets(found.end, edge))
 
@@ -388,9 +394,8 @@ class ConnectionReader:
         is_rejected = bool((second if self.initiator == 0 else first).startup.r)
         # A Reply shows that its sender took what there was for the whole Request.
         is_answered = is_over and self.frames[self.initiator] is None
-        layouts = self._layouts((first, second))
-        ends = first.end, second.end
-        if not is_answered and (is_rejected or not any(map(self._is_fpdu, (0, 1), ends, layouts))):
+        halves, ends, layouts = self.connection.halves, (first.end, second.end), self._layouts((first, second))
+        if not is_answered and (is_rejected or not any(map(begins_with_fpdu, halves, ends, layouts))):
             return
         self.unexpected = self._in_place_of_reply() if self.frames[1 - self.initiator] is not None else None
         for d, found in enumerate(frames):
@@ -434,28 +439,6 @@ class ConnectionReader:
         crc = any(one.startup.c for one in frames)
         return [Layout(bool(frames[1 - d].startup.m), crc) for d in (0, 1)]
 
-    def _is_fpdu(self, d: int, begin: int, layout: Layout) -> bool | None:
-        """Return whether an FPDU begins at an offset, None while that is not known.
-
-        Its CRC tells, without CRC the header of its ULPDU.
-        """
-        copies, header = self.connection.halves[d].copies, MARKER_LENGTH if layout.markers else 0
-        shown = begin + header + _SHOWN_BY
-        edge = min(copies.edge(begin, shown), shown)
-        if edge <= begin or not copies.is_captured(begin, edge):
-            return None
-        octets = copies.octets(begin, edge)
-        if bytes(octets[: len(KEY_PREFIX)]) == KEY_PREFIX:
-            return False
-        extent = FPDUWindow(octets, 0, layout).extent(0)
-        if not layout.crc or extent is None:
-            is_marked = bytes(octets[:header]) == bytes(header)
-            return None if edge < shown else is_marked and not is_unlike_ddp(octets, 0, layout)
-        end = begin + extent.end
-        if copies.edge(begin, end) < end or not copies.is_captured(begin, end):
-            return None
-        return FPDUWindow(copies.octets(begin, end), 0, layout).is_whole_and_valid(0)
-
     def _agree(self, is_over: bool) -> None:
         """Both startup frames are there: begin Full Operation, once it is clear where each of them ends."""
         self.unexpected = self._in_place_of_reply()
@@ -479,16 +462,16 @@ class ConnectionReader:
             end = found.end if arrival is None else max(arrival.end, found.end)
         if end == found.end:
             return True
-        if self._is_fpdu(d, end, layout):
+        if begins_with_fpdu(half, end, layout):
             other = self._searches[d].frame_that_ends_at(end)
             if other is not None:
                 self.frames[d], self.is_accepted = self._with_acks(d, other), True
             return True
         edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
-        if edge <= found.end or not half.copies.is_captured(found.end, min(edge, found.end + _SHOWN_BY)):
+        if edge <= found.end or not half.copies.is_captured(found.end, min(edge, found.end + SHOWN_BY)):
             return end < found.end  # the Reply came early, and the rest after it
-        octets = half.copies.octets(found.end, min(edge, found.end + _SHOWN_BY + MARKER_LENGTH))
-        is_long = len(octets) == _SHOWN_BY + MARKER_LENGTH
+        octets = half.copies.octets(found.end, min(edge, found.end + SHOWN_BY + MARKER_LENGTH))
+        is_long = len(octets) == SHOWN_BY + MARKER_LENGTH
         return (is_long and not is_unlike_ddp(octets, 0, layout)) or edge >= found.end + LONGEST_FPDU
 
     def _operate(self) -> None:
@@ -553,7 +536,7 @@ class ConnectionReader:
         first, second = self.frames
         if not self._is_looking(d) or found is None or first is None or second is None:
             return
-        is_fpdu = self._is_fpdu(d, found.end, self._layouts((first, second))[d])
+        is_fpdu = begins_with_fpdu(half, found.end, self._layouts((first, second))[d])
         if is_fpdu:
             copy = half.copies.piece(found.end)[2]
             self.after_rejection[d] = copy.frame, copy.time
@@ -624,12 +607,8 @@ class ConnectionReader:
             offset = self._offset_of(d, seq)
             if half.copies.next_start(offset) == offset:
                 return offset
-        if half.start is None or not self._assumptions.begins_behind_syn:
-            return None
         # MPA may begin after streaming data, and in one direction alone (draft-culley-iwarp-mpa-02 §8.1).
-        edge = min(half.copies.edge(half.start, half.start + LONGEST_FPDU), half.start + LONGEST_FPDU)
-        is_there = edge >= half.start + _SHOWN_BY + MARKER_LENGTH and half.copies.is_captured(half.start, edge)
-        begins = not is_there or may_begin_with_fpdu(bytes(half.copies.octets(half.start, edge)))
+        begins = self._assumptions.begins_behind_syn and half.start is not None and may_begin(half, half.start)
         return half.start if begins else None
 
     def _infer(self, is_over: bool) -> None:

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.markers import LONGEST_FPDU, MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.startup import KEY_PREFIX
+from scapy_mpa.infer.evidence import HEADER_OCTETS, may_begin_with_fpdu
 from scapy_mpa.infer.inference import FEWEST_HEADERS, Budget, Inferred, Run, infer, is_enough
-from scapy_mpa.receiver.window import FPDUWindow, Layout
+from scapy_mpa.receiver.window import FPDUWindow, Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 
 #: Octets of one run that are examined: four of the longest FPDUs.
 MOST_EXAMINED: Final = 1 << 18
+#: ULPDU_Length and the header of a ULPDU (RFC 5041 §4), which show an FPDU where no CRC does.
+SHOWN_BY: Final = 2 + HEADER_OCTETS
 
 
 class Beginning(NamedTuple):
@@ -102,3 +106,34 @@ def markers_at(half: TCPHalf, origin: int, budget: Budget, crc: bool | None) -> 
         if extent is not None and extent.end <= window.end and window.is_valid(extent):
             return Layout(markers, True)
     return Layout(bytes(data[:4]) == bytes(4), bool(crc))
+
+
+def begins_with_fpdu(half: TCPHalf, begin: int, layout: Layout) -> bool | None:
+    """Return whether an FPDU, the first of Full Operation, begins at an offset, None while that is not known.
+
+    Its CRC tells, without CRC the header of its ULPDU.
+    """
+    copies, header = half.copies, MARKER_LENGTH if layout.markers else 0
+    shown = begin + header + SHOWN_BY
+    edge = min(copies.edge(begin, shown), shown)
+    if edge <= begin or not copies.is_captured(begin, edge):
+        return None
+    octets = copies.octets(begin, edge)
+    if bytes(octets[: len(KEY_PREFIX)]) == KEY_PREFIX:
+        return False
+    extent = FPDUWindow(octets, 0, layout).extent(0)
+    if not layout.crc or extent is None:
+        is_marked = bytes(octets[:header]) == bytes(header)
+        return None if edge < shown else is_marked and not is_unlike_ddp(octets, 0, layout)
+    end = begin + extent.end
+    if copies.edge(begin, end) < end or not copies.is_captured(begin, end):
+        return None
+    return FPDUWindow(copies.octets(begin, end), 0, layout).is_whole_and_valid(0)
+
+
+def may_begin(half: TCPHalf, begin: int) -> bool:
+    """Return False if the octets from an offset on show that no FPDU begins there, with a Marker or without."""
+    edge = min(half.copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)
+    if edge < begin + MARKER_LENGTH + SHOWN_BY or not half.copies.is_captured(begin, edge):
+        return True
+    return may_begin_with_fpdu(bytes(half.copies.octets(begin, edge)))
