@@ -366,6 +366,8 @@ class ConnectionReader:
         edge = min(half.copies.edge(start, start + KEY_LENGTH), start + KEY_LENGTH, first.end)
         is_there = start < edge and half.copies.is_captured(start, edge)
         beginning = bytes(half.copies.octets(start, edge)) if is_there else b""
+        if reply is None and is_cut(half, start) and REPLY_KEY.startswith(beginning):
+            return None  # of a Reply that a snapshot length cut
         return OtherOctets(first.start, first.frame, first.time, beginning)
 
     def _due(self, d: int) -> int | None:
@@ -468,9 +470,10 @@ class ConnectionReader:
                 self.frames[d], self.is_accepted = self._with_acks(d, other), True
             return True
         edge = half.copies.edge(found.end, found.end + LONGEST_FPDU)
-        if edge <= found.end or not half.copies.is_captured(found.end, min(edge, found.end + SHOWN_BY)):
-            return end < found.end  # the Reply came early, and the rest after it
-        octets = half.copies.octets(found.end, min(edge, found.end + SHOWN_BY + MARKER_LENGTH))
+        shown = min(edge, found.end + SHOWN_BY + MARKER_LENGTH)
+        if edge <= found.end or not half.copies.is_captured(found.end, shown):
+            return True
+        octets = half.copies.octets(found.end, shown)
         is_long = len(octets) == SHOWN_BY + MARKER_LENGTH
         return (is_long and not is_unlike_ddp(octets, 0, layout)) or edge >= found.end + LONGEST_FPDU
 
@@ -795,3 +798,8 @@ class ConnectionReader:
 def _drop_before(offset: int, arrivals: list[Arrival]) -> None:
     """Drop the first segments, as far as they end at an offset or before it."""
     del arrivals[: next((index for index, one in enumerate(arrivals) if one.end > offset), len(arrivals))]
+
+
+def is_cut(half: TCPHalf, start: int) -> bool:
+    """Return True if octets were cut off of those that follow one another from an offset on."""
+    return not half.copies.is_captured(start, half.copies.edge(start))

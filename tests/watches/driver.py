@@ -291,8 +291,11 @@ class Watched:
                 side = side._replace(first=first, first_octets=octets, fpdus=fpdus, layout=reader.layout)
             sides.append(side)
             frame = mpa.frames[d]
-            if frame is not None and reader is None:
-                self.reporter(d)(copies_of_frame([*mpa.rivals[d], *mpa.connection.halves[d].late], frame))
+            if reader is None:
+                late = mpa.connection.halves[d].late
+                self.reporter(d)(copies_of_frame([*mpa.rivals[d], *late], frame) if frame is not None else ())
+                for arrival in mpa.arrivals[d]:
+                    self.reporter(d)(GapWatch(False, False).arrived(arrival))
         facts = mpa.unexpected, mpa.answered_octets, mpa.rejected, mpa.is_accepted, mpa.profile.initiator_first
         found = judge_startup(Startup(sides[0], sides[1], *facts, self.port), now)
         for role, rules in found.forgotten:
@@ -335,11 +338,7 @@ def watch(batches: Iterable[Iterable[Segment]], assumptions: Assumptions = NOTHI
             if mpa is None:
                 continue
             d = directions[seg.key][1]
-            if id(mpa) not in watched:
-                for before in mpa.chain[:-1]:
-                    if watched[id(before)].lifecycle is None:
-                        watched[id(before)].finish(now)
-            found = watched.setdefault(id(mpa), Watched(mpa))
+            found = followed(watched, mpa, now)
             if seg.flags & SYN:
                 found.syns[d] = announced(seg)
             key = seg.key if d == mpa.initiator else reverse_key(seg.key)
@@ -347,7 +346,7 @@ def watch(batches: Iterable[Iterable[Segment]], assumptions: Assumptions = NOTHI
             found.take(d, port)
     connections = [mpa for _, mpa in receiver.finish()]
     for mpa in connections:
-        one = watched[id(mpa)]
+        one = followed(watched, mpa, now)
         if one.lifecycle is None:
             for d in (1, 0):
                 one.take(d, port)
@@ -359,6 +358,15 @@ def watch(batches: Iterable[Iterable[Segment]], assumptions: Assumptions = NOTHI
             others.add("assumption", None, *now, seq, start_not_found(seq))
     report_others(list(receiver._flows), {id(mpa.connection): watched[id(mpa)] for mpa in connections}, others)
     return [watched[id(mpa)] for mpa in connections], others
+
+
+def followed(watched: dict[int, Watched], mpa: ConnectionReader, now: Moment) -> Watched:
+    """Return a connection with its watches; those that were rejected before, on the same TCP connection, are over."""
+    for one in mpa.chain:
+        found = watched.setdefault(id(one), Watched(one))
+        if one is not mpa and found.lifecycle is None:
+            found.finish(now)
+    return found
 
 
 def report_others(
