@@ -619,7 +619,9 @@ class ConnectionReader:
         halves = self.connection.halves
         if not any(len(half.copies) for half in halves):
             return
-        self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
+        known = self.initiator
+        if known is None:
+            self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
         starts = [self._told_start(d) for d in (0, 1)]
         is_told = any(start is not None for start in starts)
         markers = [self._markers_told(d) for d in (0, 1)]
@@ -631,7 +633,7 @@ class ConnectionReader:
         is_told = any(start is not None for start in starts)
         is_little = not crc and sum(half.copies.held for half in halves) < ENOUGH_WITHOUT_CRC
         if not is_told and (not any(found) or (not is_over and is_little)):
-            self.initiator = None
+            self.initiator = known
             return
         self.inferred, self._next_look = True, FIRST_LOOK
         for d, inferred in enumerate(found):
@@ -737,6 +739,9 @@ class ConnectionReader:
             self._infer_from_one()
         elif self.initiator is not None:
             self.unexpected = self._in_place_of_reply()
+        if not self.has_begun and self.frames != [None, None]:
+            # Whatever is wrong with the startup frames, FPDUs are read where octets show them.
+            self._infer(is_over=True)
         for d, search in enumerate(self._searches):
             if self.frames[d] is None and not self.has_begun:
                 part = self.parts[d] = search.part(self._due(d))
