@@ -113,6 +113,18 @@ def test_a_key_that_is_wrong(
 
 
 @pytest.mark.parametrize(
+    ("request_", "reply", "count"),
+    [
+        (REQUEST, b"HTTP/1.1 200 OK\r\n\r\n!", [8, 4]), (REQUEST, b"", [8, 4]), (b"", REPLY, [8, 4]),
+        (b"MPA", b"nothing", [8, 4]),
+    ],
+)  # fmt: skip
+def test_fpdus_are_read_where_octets_show_them(request_: bytes, reply: bytes, count: list[int]) -> None:
+    (mpa,) = read(conversation(request_, reply).segments)
+    assert fpdus(mpa) == count
+
+
+@pytest.mark.parametrize(
     ("answer", "beginning"),
     [(frame("request"), None), (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"HTTP/1.1 400 Bad"), (REPLY[:17], None)],
 )
