@@ -161,6 +161,14 @@ class ConnectionReader:
         return found[::-1]
 
     @property
+    def last(self) -> ConnectionReader:
+        """The reader of the MPA connection that began last on the same TCP connection: this one, or one after it."""
+        one = self
+        while one._successor is not None and one._successor.is_mpa:
+            one = one._successor
+        return one
+
+    @property
     def has_begun(self) -> bool:
         """True once Full Operation has begun, or the connection was rejected."""
         return self.rejected or self.readers != [None, None]
@@ -194,13 +202,14 @@ class ConnectionReader:
         return min(half.first_frame for half in self.connection.halves) if found is None else found
 
     def receive(self, d: int, frame: int, time: int) -> None:
-        """Read on, after the TCP connection received a segment in direction ``d``."""
-        if self._successor is not None:
-            self._look_after_rejection(d)
-            self._successor._receive(d, frame, time)
+        """Read on, after the TCP connection received a segment in direction ``d``; then :attr:`last` reads on."""
+        one = self.last
+        if one._successor is not None:
+            one._look_after_rejection(d)
+            one._successor._receive(d, frame, time)
         else:
-            self._receive(d, frame, time)
-        self._hand_over()
+            one._receive(d, frame, time)
+        one._hand_over()
 
     def _receive(self, d: int, frame: int, time: int) -> None:
         connection = self.connection
@@ -507,7 +516,7 @@ class ConnectionReader:
             assert one._successor is not None
             if not one._successor.is_mpa:
                 break
-            one = one.connection.user = one._successor
+            one = one._successor
 
     def _leave(self) -> None:
         """Leave MPA after a rejection: what was held behind the startup frames is searched for others."""
@@ -770,8 +779,6 @@ class ConnectionReader:
                 one._leave()
             for d in (0, 1):
                 one._look_after_rejection(d)
-            if one.is_mpa:
-                self.connection.user = one
             one = one._successor
 
     def _finish(self) -> None:

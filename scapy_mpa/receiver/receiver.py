@@ -40,8 +40,8 @@ class Receiver:
             return None
         mpa: ConnectionReader = connection.user
         mpa.receive(d, seg.frame, seg.time)
-        found: ConnectionReader = connection.user
-        return found
+        connection.user = mpa.last
+        return mpa.last
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Receive segments in the order of capture."""
@@ -56,5 +56,5 @@ class Receiver:
             if id(connection) in strays:
                 continue
             connection.user.finish()
-            found += [(key, mpa) for mpa in connection.user.chain if mpa.is_mpa]
+            found += [(key, mpa) for mpa in connection.user.last.chain if mpa.is_mpa]
         return sorted(found, key=lambda one: one[1].first_frame)
