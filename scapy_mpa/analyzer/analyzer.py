@@ -133,10 +133,9 @@ class Analyzer:
                 half.forget(half.copies.end)
             return
         reader.receive(d, seg.frame, seg.time)
-        if reader.rejected and reader.current is not reader:
-            # MPA was left, and begins once more on the same TCP connection.
-            self._finish_mpa(followed)
-            reader = followed.reader = reader.current
+        if reader.rejected and reader.last is not reader:
+            self._begin_once_more(connection, followed)
+            reader = followed.reader
         mpa = followed.mpa
         if mpa is None:
             if reader.is_mpa:
@@ -238,16 +237,20 @@ class Analyzer:
             for one in flow.connections:
                 if one.beside is connection and one.user.mpa is None:
                     _report_with(one, connection)
-            chain = followed.reader.current.chain
-            for reader in chain[chain.index(followed.reader) + 1 :]:
-                self._finish_mpa(followed)
-                followed.reader = reader
-                self._begin_mpa(connection, followed)
+            self._begin_once_more(connection, followed)
             self._finish_mpa(followed)
         elif connection.beside is not None and connection.beside.user.mpa is not None:
             _report_with(connection, connection.beside)
         elif not followed.is_reported:
             self._report_other(connection, followed, flow.key)
+
+    def _begin_once_more(self, connection: TCPConnection, followed: FollowedConnection) -> None:
+        """MPA was left after a rejection, and begins once more on the same TCP connection, maybe several times."""
+        chain = followed.reader.last.chain
+        for reader in chain[chain.index(followed.reader) + 1 :]:
+            self._finish_mpa(followed)
+            followed.reader = reader
+            self._begin_mpa(connection, followed)
 
     def _finish_mpa(self, followed: FollowedConnection) -> None:
         """Nothing more comes for the MPA connection on a TCP connection."""

@@ -168,8 +168,8 @@ class ConnectionReader:
         return found[::-1]
 
     @property
-    def current(self) -> ConnectionReader:
-        """The reader of the last MPA connection on the same TCP connection: this one, if it was not rejected."""
+    def last(self) -> ConnectionReader:
+        """The reader of the MPA connection that began last on the same TCP connection: this one, or one after it."""
         one = self
         while one._successor is not None and one._successor.is_mpa:
             one = one._successor
@@ -209,13 +209,14 @@ class ConnectionReader:
         return min(half.first_frame for half in self.connection.halves) if found is None else found
 
     def receive(self, d: int, frame: int, time: int) -> None:
-        """Read on, after the TCP connection received a segment in direction ``d``."""
-        if self._successor is not None:
-            self._look_after_rejection(d)
-            self._successor._receive(d, frame, time)
+        """Read on, after the TCP connection received a segment in direction ``d``; then :attr:`last` reads on."""
+        one = self.last
+        if one._successor is not None:
+            one._look_after_rejection(d)
+            one._successor._receive(d, frame, time)
         else:
-            self._receive(d, frame, time)
-        self._hand_over()
+            one._receive(d, frame, time)
+        one._hand_over()
 
     def _receive(self, d: int, frame: int, time: int) -> None:
         connection = self.connection

@@ -40,7 +40,7 @@ class Receiver:
         assert flow is not None
         if not is_stray(connection, flow):
             mpa.finish()
-            self._ended += [(flow.key, one) for one in mpa.current.chain if one.is_mpa]
+            self._ended += [(flow.key, one) for one in mpa.last.chain if one.is_mpa]
         self._flows.remove(connection)
 
     def receive(self, seg: Segment) -> ConnectionReader | None:
@@ -50,9 +50,8 @@ class Receiver:
             return None
         mpa: ConnectionReader = connection.user
         mpa.receive(d, seg.frame, seg.time)
-        if mpa.rejected:
-            mpa = connection.user = mpa.current
-        return mpa
+        connection.user = mpa.last
+        return mpa.last
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Receive segments in the order of capture."""

@@ -38,7 +38,7 @@ def report_unfinished(connections: Sequence[Connection], findings: Findings) -> 
         first = many.first
         place = first.frame, first.time, first.seq
         count, last_frame = many.connections, many.last_frame
-        findings.add("attack-unfinished-startup", None, *place, many.detail, count=count, last_frame=last_frame)
+        findings.add(many.rule, None, *place, many.detail, count=count, last_frame=last_frame)
 
 
 def alike(connections: Sequence[Connection]) -> dict[int, int]:

@@ -486,6 +486,7 @@ class ManyUnfinished(NamedTuple):
     last_frame: int
     connections: int
     detail: str
+    rule: str = "attack-unfinished-startup"
 
 
 def many_unfinished(parts: Mapping[str, Sequence[PartOfFrame]]) -> ManyUnfinished | None:
