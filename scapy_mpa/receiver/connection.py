@@ -120,7 +120,7 @@ class ConnectionReader:
                 if search is not None:
                     self._replace_reader(direction, search.update(frame))
             for one in self.readers:
-                if one is not None and len(one.half.copies):
+                if one is not None and one.half.copies.held:
                     self._give_up(one, (frame, time))
         elif arrival is not None and not self.rejected:
             if len(self.arrivals[d]) < self._limits.held_segments:

@@ -221,6 +221,8 @@ class FPDUReader:
             main.agreed = main.goal = main.named = -1, -1
             if start < main.at + 8:
                 main.unresolved = -1, -1
+        if start > main.edge and not main.waits and not self.layout.markers and not self.half.has_fins:
+            return  # beyond a hole
         if not main.waits:
             self._read(main)
         elif start <= main.edge < end:

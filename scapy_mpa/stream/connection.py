@@ -18,7 +18,7 @@ from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
-from scapy_mpa.stream.sequence_space import SequenceSpace
+from scapy_mpa.stream.sequence_space import HALF, SequenceSpace
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -235,7 +235,7 @@ class TCPHalf:
         space, start = self.space, self.start
         if space.base is None:
             return False
-        ahead = space.distance_from_last(seq)
+        ahead = ((seq - space.base - space.last + HALF) & SEQ_MASK) - HALF
         if not -CLOSE < ahead < CLOSE:
             return False
         return start is None or (space.nearest(seq)[1] if space.others else space.last + ahead) >= start - 1
@@ -377,8 +377,9 @@ class TCPHalf:
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
-        edge, before = self.peer.right_edge, self.peer.last_ack_sent
-        advanced = self.peer.acknowledge(frame, ack, window)
+        peer = self.peer
+        edge, before = peer.right_edge, peer.last_ack_sent
+        advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
         if (
             advanced
@@ -392,7 +393,7 @@ class TCPHalf:
                 self.note_fin(one.offset, one.frame, one.time)
                 self._dropped.remove(one)
                 break
-        if self._fins and ack == self.peer.last_ack_sent:
+        if self._fins and ack == peer.last_ack_sent:
             self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
         return advanced
 
@@ -559,7 +560,27 @@ class TCPConnection:
         if length and half.has_fins and half.has_fin_before(end):
             reason = max(reason, DropReason.AFTER_FIN)
         if flags & ACK_FLAG:
-            reason = self._acknowledge(seg, d, is_syn, reason, stamps)
+            other_space, other_peer = other.space, other.peer
+            if other_space.base is None:
+                other.begin(ack, False)
+            distance = other_space.distance_from_last(ack)
+            is_near = -CLOSE < distance < CLOSE or other_space.nearest(ack)[0] <= NEAR
+            if not is_near and other.last_frame:
+                # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
+                reason = max(reason, DropReason.INVALID_ACK)
+            if reason < DropReason.INVALID_ACK:
+                window, wnd = None, other_peer.rcv_wnd
+                if tcp >= 0:
+                    window = buffer[tcp + 14] << 8 | buffer[tcp + 15]
+                    if not is_syn:
+                        window <<= self._shift_counts[d]
+                    if stamps is not None:
+                        other_peer.echo(stamps[1], time)
+                    if first - tcp > (20 if stamps is None else _STAMPED_HEADER):
+                        for low, high in sacked_by(seg):
+                            low, high = other_space.offset_of(low, 0, wnd), other_space.offset_of(high, 0, wnd)
+                            other_peer.sack(frame, low, high)
+                self.advanced = other.acknowledge(frame, other_space.offset_of(ack, 0, wnd), window)
         if length:
             highest = half.highest
             octets = memoryview(bytes(buffer[first:last]))
@@ -580,30 +601,6 @@ class TCPConnection:
             half.receive_state(seg, offset, reason, tsval)
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
-
-    def _acknowledge(
-        self, seg: Segment, d: int, is_syn: bool, reason: DropReason, stamps: tuple[int, int] | None
-    ) -> DropReason:
-        """Receive the acknowledgement of a segment; return the reason to drop it, which may lie in that."""
-        other, ack, tcp = self.halves[1 - d], seg.ack, seg.tcp
-        space, peer = other.space, other.peer
-        if space.base is None:
-            other.begin(ack, False)
-        is_near = -CLOSE < space.distance_from_last(ack) < CLOSE or space.nearest(ack)[0] <= NEAR
-        if not is_near and other.last_frame:
-            # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
-            reason = max(reason, DropReason.INVALID_ACK)
-        if reason < DropReason.INVALID_ACK:
-            window, wnd = None, peer.rcv_wnd
-            if tcp >= 0:
-                window = (seg.buffer[tcp + 14] << 8 | seg.buffer[tcp + 15]) << (0 if is_syn else self._shift_counts[d])
-                if stamps is not None:
-                    peer.echo(stamps[1], seg.time)
-                if seg.start - tcp > (20 if stamps is None else _STAMPED_HEADER):
-                    for low, high in sacked_by(seg):
-                        peer.sack(seg.frame, space.offset_of(low, 0, wnd), space.offset_of(high, 0, wnd))
-            self.advanced = other.acknowledge(seg.frame, space.offset_of(ack, 0, wnd), window)
-        return reason
 
     def _shift_count(self, d: int) -> int:
         """Return the shift count of the windows that a side sends: the largest where a SYN was not captured."""
@@ -790,11 +787,13 @@ def checksum_of(seg: Segment) -> int:
 
     It is UNKNOWN where nothing follows from it: no header, octets cut off, zero, or the sum that offloading leaves.
     """
-    if seg.tcp < 0 or seg.end - seg.start != seg.length:
+    _, _, key, _, _, _, buffer, start, end, tcp, length = seg
+    if tcp < 0 or end - start != length:
         return UNKNOWN
-    octets = seg.buffer[seg.tcp : seg.end]
-    pseudo = int.from_bytes(seg.key[:-4], "big") + 6 + len(octets)
-    total = int.from_bytes(octets, "big") << (8 * (len(octets) & 1))
-    if (total + pseudo) % 0xFFFF == 0:
+    size = end - tcp
+    total = int.from_bytes(buffer[tcp:end], "big")
+    if size & 1:
+        total <<= 8
+    if (total + int.from_bytes(key[:-4], "big") + 6 + size) % 0xFFFF == 0:
         return RIGHT
     return WRONG if checksum_is_wrong(seg) else UNKNOWN

@@ -425,8 +425,14 @@ class Copies:
             return []
         if not self.has_doubts and ends[-1] <= below:
             # Nothing is left, as nearly always.
-            dropped = list(zip(self._starts[head:], self._chosen[head:], strict=True))
-            self._starts, self._ends, self._chosen = [], [], []
+            starts, chosen = self._starts, self._chosen
+            if len(ends) == 1:
+                dropped = [(starts[0], chosen[0])]
+            else:
+                dropped = list(zip(starts[head:], chosen[head:], strict=True))
+            starts.clear()
+            ends.clear()
+            chosen.clear()
             self._head = self.held = 0
             return dropped
         index = self._index(below)
