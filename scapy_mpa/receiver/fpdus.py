@@ -44,6 +44,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.values.octets import head
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
@@ -410,11 +411,9 @@ class FPDUReader:
         while True:
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
             if header + 4 <= end:
-                index = header - start
-                ulpdu_length = data[index] << 8 | data[index + 1]
+                ulpdu_length, control = head(data, header - start)
             elif is_plain and at + 8 <= edge:
-                octets = copies.octets(header, header + 2)
-                ulpdu_length = octets[0] << 8 | octets[1]
+                ulpdu_length, control = head(copies.octets(header, header + 4), 0)
             else:
                 break
             after, markers = at + 4 + (ulpdu_length + 5 & ~3), 0
@@ -438,7 +437,7 @@ class FPDUReader:
             if crc_used and crc32c(octets) != CRC_RESIDUE:
                 break
             if ulpdu_length > 1 and not (markers_used and header & 3):
-                opcode = octets[header + 3 - at] & 0x0F
+                opcode = control & 0x0F
             else:
                 opcode = self._opcode(header, ulpdu_length, octets, at)
             if is_passed:

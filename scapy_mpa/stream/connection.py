@@ -18,7 +18,7 @@ from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
-from scapy_mpa.stream.sequence_space import HALF, SequenceSpace
+from scapy_mpa.stream.sequence_space import SequenceSpace
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -235,7 +235,7 @@ class TCPHalf:
         space, start = self.space, self.start
         if space.base is None:
             return False
-        ahead = ((seq - space.base - space.last + HALF) & SEQ_MASK) - HALF
+        ahead = space.distance_from_last(seq)
         if not -CLOSE < ahead < CLOSE:
             return False
         return start is None or (space.nearest(seq)[1] if space.others else space.last + ahead) >= start - 1
@@ -394,7 +394,7 @@ class TCPHalf:
                 self._dropped.remove(one)
                 break
         if self._fins and ack == peer.last_ack_sent:
-            self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
+            self.fin = ack - 1 if ack - 1 in [fin for fin, _, _ in self._fins] else None
         return advanced
 
     def forget(self, below: int) -> None:
@@ -578,8 +578,8 @@ class TCPConnection:
                         other_peer.echo(stamps[1], time)
                     if first - tcp > (20 if stamps is None else _STAMPED_HEADER):
                         for low, high in sacked_by(seg):
-                            low, high = other_space.offset_of(low, 0, wnd), other_space.offset_of(high, 0, wnd)
-                            other_peer.sack(frame, low, high)
+                            sacked = other_space.offset_of(low, 0, wnd), other_space.offset_of(high, 0, wnd)
+                            other_peer.sack(frame, *sacked)
                 self.advanced = other.acknowledge(frame, other_space.offset_of(ack, 0, wnd), window)
         if length:
             highest = half.highest
@@ -638,6 +638,11 @@ class Flow:
             if only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
+        return self._receive(seg, d)
+
+    def _receive(self, seg: Segment, d: int) -> TCPConnection | None:
+        """Receive a segment that may belong to any connection, or to none."""
+        connections = self.connections
         if seg.flags & PATH_MTU or (seg.flags & SYN and seg.flags & FIN):
             return None
         if seg.flags & RST:

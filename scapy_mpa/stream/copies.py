@@ -441,7 +441,8 @@ class Copies:
             self.held -= ends[at] - self._starts[at]
             rivals = self._rivals.pop(self._starts[at], None) if self._rivals else None
             if rivals is not None:
-                self.held -= sum(len(one.data or b"") for one in rivals[1:])
+                for one in rivals[1:]:
+                    self.held -= len(one.data or b"")
                 self._valid.discard(self._starts[at])
             self._chosen[at] = _GONE
         self._head = index

@@ -58,7 +58,8 @@ class SequenceSpace:
     def distance_from_last(self, seq: int) -> int:
         """Return the signed distance in octets from the place met last."""
         assert self.base is not None
-        return ((seq - self.base - self.last + HALF) & SEQ_MASK) - HALF
+        base, last, mask, half = self.base, self.last, SEQ_MASK, HALF
+        return ((seq - base - last + half) & mask) - half
 
     def offset_of(self, seq: int, length: int, rcv_wnd: int | None) -> int:
         """Return the offset of a segment's first octet, and remember that the stream is now after its last one.
@@ -69,9 +70,10 @@ class SequenceSpace:
             rcv_wnd: the largest window that its receiver is known to have advertised, octets; None if none is.
         """
         assert self.base is not None
-        ahead = ((seq - self.base - self.last + HALF) & SEQ_MASK) - HALF
-        if -NEAR < ahead < NEAR:
-            offset = self.last + ahead
+        base, last, mask, half, near = self.base, self.last, SEQ_MASK, HALF, NEAR
+        ahead = ((seq - base - last + half) & mask) - half
+        if -near < ahead < near:
+            offset = last + ahead
             self.last = offset + length
             return offset
         return self._offset_far(seq, length, rcv_wnd)
