@@ -3,6 +3,7 @@ from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
+from scapy_mpa.values._octets cimport sum_of
 
 cdef class TCPHalf:
     cdef public bint has_right_checksums
@@ -55,6 +56,7 @@ cdef class Flows:
     cpdef tuple receive(self, object seg)
 
 @cython.locals(
-    start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong, size=cython.longlong,
+    start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong,
+    pseudo=cython.longlong,
 )
 cpdef long long checksum_of(object seg) except -1

@@ -19,6 +19,7 @@ from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
+from scapy_mpa.values.octets import sum_of
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -795,10 +796,7 @@ def checksum_of(seg: Segment) -> int:
     _, _, key, _, _, _, buffer, start, end, tcp, length = seg
     if tcp < 0 or end - start != length:
         return UNKNOWN
-    size = end - tcp
-    total = int.from_bytes(buffer[tcp:end], "big")
-    if size & 1:
-        total <<= 8
-    if (total + int.from_bytes(key[:-4], "big") + 6 + size) % 0xFFFF == 0:
+    pseudo = sum_of(key, 0, len(key) - 4) + 6 + end - tcp
+    if (sum_of(buffer, tcp, end) + pseudo) % 0xFFFF == 0:
         return RIGHT
     return WRONG if checksum_is_wrong(seg) else UNKNOWN
