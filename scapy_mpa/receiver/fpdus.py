@@ -222,7 +222,7 @@ class FPDUReader:
             main.agreed = main.goal = main.named = -1, -1
             if start < main.at + 8:
                 main.unresolved = -1, -1
-        if start > main.edge and not main.waits and not self.layout.markers and not self.half.has_fins:
+        if start > main.edge and not main.waits and not self.layout.markers and not self.half.fins:
             return  # beyond a hole
         if not main.waits:
             self._read(main)
@@ -344,7 +344,7 @@ class FPDUReader:
         if peer.is_acknowledged(start, end):
             return True
         reason = copies.weakest_reason(start, end)
-        if reason == DropReason.NONE:
+        if not reason:
             return True
         if reason != DropReason.OVERWINDOW:
             return False

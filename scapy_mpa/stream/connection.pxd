@@ -8,7 +8,7 @@ from scapy_mpa.values._octets cimport sum_of
 cdef class TCPHalf:
     cdef public bint has_right_checksums
     cdef public Copies copies
-    cdef public list _dropped, _fins, late, resets
+    cdef public list _dropped, fins, late, resets
     cdef public long long _expected, believed, first_frame, highest, keep_from, last_frame, needed, passed, reset_count
     cdef public long long syn_length
     cdef public object fin, last_time, retransmissions, shift_count, start

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival
-from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, DropReason
+from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
@@ -175,6 +175,7 @@ class TCPHalf:
         copies: its octets.
         start: the offset of the first octet after the SYN, None while no SYN was captured.
         fin: the offset of the FIN that the peer acknowledged, None if there is none.
+        fins: the offset, frame and time of the FINs that may count, the last MOST_FINS.
         needed: octets below this offset were read.
         passed: octets below this offset were read, though some may be read again: their FPDU is bad.
         keep_from: octets from this offset on are held though they were read; NEVER if none are.
@@ -190,7 +191,7 @@ class TCPHalf:
     """
 
     __slots__ = (
-        "_dropped", "_expected", "_fins", "_recent", "believed", "copies", "fin", "first_frame", "has_right_checksums",
+        "_dropped", "_expected", "_recent", "believed", "copies", "fin", "fins", "first_frame", "has_right_checksums",
         "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
         "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
@@ -202,7 +203,7 @@ class TCPHalf:
         self.copies = Copies(self.peer)
         self.start: int | None = None
         self.fin: int | None = None
-        self._fins: list[tuple[int, int, int]] = []
+        self.fins: list[tuple[int, int, int]] = []
         self.needed = self.passed = -NEVER
         #: Octets up to here followed those needed when this was asked last.
         self._expected = -NEVER
@@ -290,8 +291,8 @@ class TCPHalf:
 
     def note_fin(self, offset: int, frame: int, time: int) -> None:
         """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
-        if all(offset != fin for fin, _, _ in self._fins):
-            self._fins = [*self._fins[1 - MOST_FINS :], (offset, frame, time)]
+        if all(offset != fin for fin, _, _ in self.fins):
+            self.fins = [*self.fins[1 - MOST_FINS :], (offset, frame, time)]
 
     @property
     def fin_captured(self) -> tuple[int, int, int] | None:
@@ -300,22 +301,17 @@ class TCPHalf:
         One beyond which octets were read is none of its sender's.
         """
         fin, believed = self.fin, self.believed
-        return next((one for one in self._fins if one[0] == fin or (fin is None and one[0] >= believed)), None)
+        return next((one for one in self.fins if one[0] == fin or (fin is None and one[0] >= believed)), None)
 
     @property
     def other_fins(self) -> list[tuple[int, int, int]]:
         """The offset, frame and time of each FIN before or after the one that counts."""
         counts = self.fin_captured
-        return [one for one in self._fins if one != counts and (counts is not None or one[0] < self.believed)]
-
-    @property
-    def has_fins(self) -> bool:
-        """True if FINs are remembered."""
-        return bool(self._fins)
+        return [one for one in self.fins if one != counts and (counts is not None or one[0] < self.believed)]
 
     def has_fin_before(self, end: int) -> bool:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
-        return any(fin < end for fin, _, _ in self._fins)
+        return any(fin < end for fin, _, _ in self.fins)
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -394,8 +390,8 @@ class TCPHalf:
                 self.note_fin(one.offset, one.frame, one.time)
                 self._dropped.remove(one)
                 break
-        if self._fins and ack == peer.last_ack_sent:
-            self.fin = ack - 1 if ack - 1 in [fin for fin, _, _ in self._fins] else None
+        if self.fins and ack == peer.last_ack_sent:
+            self.fin = ack - 1 if ack - 1 in [fin for fin, _, _ in self.fins] else None
         return advanced
 
     def forget(self, below: int) -> None:
@@ -433,7 +429,7 @@ class TCPHalf:
         self.late = [one.shifted(origin) for one in self.late]
         self._recent.shift(origin)
         self.retransmissions.at -= origin
-        self._fins = [(fin - origin, frame, time) for fin, frame, time in self._fins]
+        self.fins = [(fin - origin, frame, time) for fin, frame, time in self.fins]
 
 
 class TCPConnection:
@@ -551,14 +547,14 @@ class TCPConnection:
         end, edge = offset + length, peer.right_edge
         stamps = timestamps_of(seg) if tcp >= 0 and first - tcp >= _STAMPED_HEADER else None
         tsval = None
-        reason = DropReason.NONE
+        reason = NO_REASON
         if stamps is not None:
             tsval = stamps[0]
             if is_syn:
                 peer.take_timestamp(tsval, time)
         if tsval is not None or (edge is not None and offset > edge):
             reason = peer.drop_reason(offset, end, tsval, time, half.believed)
-        if length and half.has_fins and half.has_fin_before(end):
+        if length and half.fins and half.has_fin_before(end):
             reason = max(reason, DropReason.AFTER_FIN)
         if flags & ACK_FLAG:
             other_space, other_peer = other.space, other.peer
@@ -569,7 +565,7 @@ class TCPConnection:
             if not is_near and other.last_frame:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
-            if reason < DropReason.INVALID_ACK:
+            if not reason or reason < DropReason.INVALID_ACK:
                 window, wnd = None, other_peer.rcv_wnd
                 if tcp >= 0:
                     window = buffer[tcp + 14] << 8 | buffer[tcp + 15]

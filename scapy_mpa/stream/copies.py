@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.stream.drop_reason import NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
@@ -271,7 +271,9 @@ class Copies:
 
     def is_settled(self, copy: Copy) -> bool:
         """Return True if a chosen copy stays chosen, whatever is captured later: nothing speaks against it."""
-        return copy.checksum != WRONG and not effective_reason(copy, False, self.window_known)
+        return copy.checksum != WRONG and (
+            not copy.reason or not effective_reason(copy, False, self.window_known)
+        )
 
     def strongest_reason(self, start: int, end: int) -> int:
         """Return the strongest reason of the copies chosen for [start, end): 0 if all of them are settled."""
@@ -285,7 +287,7 @@ class Copies:
     def weakest_reason(self, start: int, end: int) -> DropReason:
         """Return the weakest reason of all copies of [start, end)."""
         if not self.has_doubts:
-            return DropReason.NONE
+            return NO_REASON
         return min(
             effective_reason(copy, False, self.window_known)
             for index in self._indexes(start, end)
