@@ -59,8 +59,8 @@ class ConnectionReader:
     """
 
     __slots__ = (
-        "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_few", "_is_other", "_limits", "_next_look", "_recent",
-        "_searches", "arrivals",
+        "_adapting", "_budget", "_deviations", "_diagnosis_budget", "_few", "_is_other", "_limits", "_next_look",
+        "_recent", "_searches", "arrivals",
         "connection", "diagnoses", "frames", "inferred", "initiator", "readers", "rejected",
     )  # fmt: skip
 

@@ -392,21 +392,25 @@ class FPDUReader:
         at, edge = chain.at, chain.edge
         start, end, copy = copies.piece(at)
         frame, time, _, _, data = copy
-        if data is None or dialect is not None or not chain.is_proven:
+        end, is_plain = min(end, edge), not copies.has_doubts
+        if (
+            data is None
+            or dialect is not None
+            or not chain.is_proven
+            or not (is_plain or (copies.is_settled(copy) and not copies.has_rivals(at, end)))
+        ):
             return True
-        is_plain = not copies.has_doubts
-        if end > edge:
-            end = edge
-        if not is_plain and (not copies.is_settled(copy) or copies.has_rivals(at, end)):
-            return True
-        waits_for_marker = markers_used and not crc_used
-        is_passed, is_gapless = chain is self.main and not waits_for_marker, self._is_gapless
-        code, startup, delivered = GOOD if crc_used else UNCHECKED, self.startup, self._delivered
-        known, by_length, ahead = chain.known, chain.by_length, self._ahead
-        believed, window_edge = half.believed, half.peer.right_edge
+        needs_marker = markers_used and not crc_used
+        is_passed, is_gapless = chain is self.main and not needs_marker, self._is_gapless
+        code, startup, ahead = GOOD if crc_used else UNCHECKED, self.startup, self._ahead
+        known, by_length, delivered, need = chain.known, chain.by_length, self._delivered, 0
         # An FPDU is judged if there is more to judge than its CRC.
         judged_below = self._judged_below if markers_used or not crc_used else -1
-        frames, moment, need = (frame,), (frame, time), 0
+        # Beyond this offset, an FPDU shows that the peer's window was larger than is known (:meth:`_believe`).
+        window_edge = half.peer.right_edge
+        shows_from, window_known = max(half.believed, NEVER if window_edge is None else window_edge), 0
+        frames: tuple[int, ...] = (frame,)
+        moment = frame, time
         complete = moment if moment > startup else startup
         while True:
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
@@ -416,58 +420,47 @@ class FPDUReader:
                 ulpdu_length, control = head(copies.octets(header, header + 4), 0)
             else:
                 break
-            after, markers = at + 4 + (ulpdu_length + 5 & ~3), 0
-            if markers_used:
-                markers = marker_count(at, after - at)
-                if markers and waits_for_marker:
-                    break
-                after += MARKER_LENGTH * markers
+            after = at + 4 + (ulpdu_length + 5 & ~3)
+            markers = marker_count(at, after - at) if markers_used else 0
+            after += MARKER_LENGTH * markers
             if after <= end:
                 octets = data[at - start : after - start]
-            elif not is_plain or (after > edge and (waits_for_marker or self._is_over)):
-                break
-            elif after > edge:
-                need = after
-                break
-            else:
+            elif is_plain and after <= edge:
                 octets = copies.octets(at, after)
                 frames, frame, time = copies.frames(at, after)
                 moment = frame, time
                 complete = moment if moment > startup else startup
-            if crc_used and crc32c(octets) != CRC_RESIDUE:
-                break
-            if ulpdu_length > 1 and not (markers_used and header & 3):
-                opcode = control & 0x0F
             else:
-                opcode = self._opcode(header, ulpdu_length, octets, at)
+                need = after if is_plain and not needs_marker and not self._is_over else 0
+                break
+            if (needs_marker and markers) or (crc_used and crc32c(octets) != CRC_RESIDUE):
+                break
+            # A Marker may stand before or after the first control octet where an FPDU is not aligned.
+            is_usual = ulpdu_length > 1 and not (markers_used and header & 3)
+            opcode = control & 0x0F if is_usual else self._opcode(header, ulpdu_length, octets, at)
             if is_passed:
-                is_by_length = by_length and known is not None and known[0] <= complete[0]
-                if markers or not by_length or known is None or known <= complete:
-                    known = complete
+                before = known
+                placed = complete if markers or not by_length or before is None or before <= complete else before
                 if not at and self.is_beginning:
                     located_by = START
-                elif is_by_length or (by_length and known is not complete):
+                elif by_length and before is not None and before[0] <= placed[0]:
                     located_by = LENGTH
                 else:
                     located_by = MARKER if markers else SCAN
                 fpdu = _new_tuple(
                     LocatedFPDU,
                     (
-                        at, header, ulpdu_length, after, markers, code, located_by, frames, complete, known, opcode,
+                        at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed, opcode,
                         octets,
                     ),
                 )  # fmt: skip
-                self.final.append(fpdu)
-                if complete[0] > delivered:
-                    delivered = complete[0]
                 if at < judged_below:
                     self._judge(fpdu)
+                delivered = complete[0] if complete[0] > delivered else delivered
+                window_known = complete[0] if after > shows_from and complete[0] > window_known else window_known
+                self.final.append(fpdu)
                 self.passed.append((fpdu, delivered if is_gapless else 0))
-                if after > believed:
-                    believed = after
-                    if window_edge is not None and after > window_edge and complete[0] > copies.window_known:
-                        copies.window_known = complete[0]
-                by_length = True
+                known, by_length = placed, True
             else:
                 extent = Extent(at, header, ulpdu_length, after, markers)
                 self._accept(chain, extent, code, frames, moment, opcode, octets)
@@ -475,26 +468,20 @@ class FPDUReader:
             if ahead and at in ahead:
                 break
             if at >= end:
-                if at >= edge:
-                    need = at + 8
-                    break
-                if not is_plain:
+                if at >= edge or not is_plain:
+                    need = at + 8 if at >= edge else 0
                     break
                 start, end, copy = copies.piece(at)
-                frame, time, _, _, octets = copy
-                data = octets
-                if end > edge:
-                    end = edge
-                frames, moment = (frame,), (frame, time)
+                frame, time, _, _, data = copy
+                assert data is not None
+                end, frames, moment = min(end, edge), (frame,), (frame, time)
                 complete = moment if moment > startup else startup
         if is_passed and at > chain.at:
             chain.at, chain.known, chain.by_length, chain.need, chain.waits = at, known, True, 0, False
             self._delivered, self._has_passed = delivered, True
-            half.believed = believed
-            if at > half.passed:
-                half.passed = at
-        if need:
-            chain.need = need
+            half.believed, half.passed = max(half.believed, at), max(half.passed, at)
+            copies.window_known = max(copies.window_known, window_known)
+        chain.need = need or chain.need
         return not need
 
     def _opcode(self, header: int, ulpdu_length: int, data: memoryview, start: int) -> int:

@@ -36,8 +36,7 @@ cdef class TCPConnection:
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
         first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong,
         offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        distance=cython.longlong, is_near=cython.bint, is_late=cython.bint, is_plain=cython.bint,
-        is_acknowledged=cython.bint,
+        distance=cython.longlong, is_near=cython.bint, is_late=cython.bint, is_acknowledged=cython.bint,
     )
     cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
 
@@ -60,3 +59,4 @@ cdef class Flows:
     pseudo=cython.longlong,
 )
 cpdef long long checksum_of(object seg) except -1
+cpdef hop_limit_of(object key, object buffer, Py_ssize_t tcp)

@@ -448,8 +448,8 @@ class TCPConnection:
     """
 
     __slots__ = (
-        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "halves", "has_syn", "last_frame",
-        "late", "stray", "user",
+        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "halves", "has_syn",
+        "last_frame", "late", "stray", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None) -> None:
@@ -568,9 +568,7 @@ class TCPConnection:
             if not reason or reason < DropReason.INVALID_ACK:
                 window, wnd = None, other_peer.rcv_wnd
                 if tcp >= 0:
-                    window = buffer[tcp + 14] << 8 | buffer[tcp + 15]
-                    if not is_syn:
-                        window <<= self._shift_counts[d]
+                    window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_counts[d])
                     if stamps is not None:
                         other_peer.echo(stamps[1], time)
                     if first - tcp > (20 if stamps is None else _STAMPED_HEADER):
@@ -588,8 +586,7 @@ class TCPConnection:
             if not new and acked is not None and offset <= acked < end:
                 half.retransmissions.note(acked, frame, time)
             is_acknowledged = acked is not None and acked >= offset
-            is_plain = tcp >= 20 and len(key) == 12 and buffer[tcp - 20] == 0x45
-            hop_limit = buffer[tcp - 12] if is_plain else hop_limit_of(seg)
+            hop_limit = hop_limit_of(key, buffer, tcp)
             self.arrival = _new_tuple(
                 Arrival,
                 (frame, time, offset, end, new, is_late, is_acknowledged, hop_limit, last - first, reason, tsval),
@@ -775,13 +772,11 @@ def stray_of(seg: Segment, d: int) -> Stray:
     return Stray(seg.frame, seg.time, d, seg.seq, seg.flags, seg.length, beginning, checksum_of(seg))
 
 
-def hop_limit_of(seg: Segment) -> int | None:
-    """Return TTL or Hop Limit of the packet that a segment came in, None where IP options or extensions hide it."""
-    if len(seg.key) == 12:
-        at = seg.tcp - 20
-        return seg.buffer[at + 8] if at >= 0 and seg.buffer[at] == 0x45 else None
-    at = seg.tcp - 40
-    return seg.buffer[at + 7] if at >= 0 and seg.buffer[at] >> 4 == 6 else None
+def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int | None:
+    """Return TTL or Hop Limit of a packet whose TCP header is at an index, None where options or extensions hide it."""
+    if len(key) == 12:
+        return buffer[tcp - 12] if tcp >= 20 and buffer[tcp - 20] == 0x45 else None
+    return buffer[tcp - 33] if tcp >= 40 and buffer[tcp - 40] >> 4 == 6 else None
 
 
 def checksum_of(seg: Segment) -> int:

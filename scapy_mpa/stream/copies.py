@@ -271,9 +271,7 @@ class Copies:
 
     def is_settled(self, copy: Copy) -> bool:
         """Return True if a chosen copy stays chosen, whatever is captured later: nothing speaks against it."""
-        return copy.checksum != WRONG and (
-            not copy.reason or not effective_reason(copy, False, self.window_known)
-        )
+        return copy.checksum != WRONG and (not copy.reason or not effective_reason(copy, False, self.window_known))
 
     def strongest_reason(self, start: int, end: int) -> int:
         """Return the strongest reason of the copies chosen for [start, end): 0 if all of them are settled."""

@@ -41,7 +41,7 @@ def crc_of(octets: Octets, at: int, end: int) -> int:
 
 
 def sum_of(octets: Octets, at: int, end: int) -> int:
-    """The sum of the 16-bit numbers in ``octets[at:end]`` modulo 65535, with a zero added to an odd octet (RFC 1071)."""
+    """The sum of the 16-bit numbers in ``octets[at:end]`` modulo 65535; a zero follows an odd octet (RFC 1071)."""
     total = int.from_bytes(octets[at:end], "big")
     return (total << 8 if end - at & 1 else total) % 0xFFFF
 
