@@ -29,7 +29,7 @@ cdef class FPDUReader:
     @cython.locals(
         half=TCPHalf, copies=Copies, markers_used=cython.bint, crc_used=cython.bint, at=cython.longlong,
         edge=cython.longlong, start=cython.longlong, end=cython.longlong, is_plain=cython.bint,
-        needs_marker=cython.bint, is_usual=cython.bint, shows_from=cython.longlong, window_known=cython.longlong,
+        needs_marker=cython.bint, is_usual=cython.bint, shows_from=cython.longlong, believed=cython.longlong, window_known=cython.longlong,
         is_passed=cython.bint, is_gapless=cython.bint, delivered=cython.longlong,
         by_length=cython.bint, judged_below=cython.longlong, need=cython.longlong,
         header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong, after=cython.longlong,

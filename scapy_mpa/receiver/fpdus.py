@@ -222,9 +222,9 @@ class FPDUReader:
             main.agreed = main.goal = main.named = -1, -1
             if start < main.at + 8:
                 main.unresolved = -1, -1
-        if start > main.edge and not main.waits and not self.layout.markers and not self.half.fins:
-            return  # beyond a hole
         if not main.waits:
+            if start > main.edge and not self.layout.markers and not self.half.fins:
+                return  # beyond a hole
             self._read(main)
         elif start <= main.edge < end:
             main.edge = min(self.half.copies.edge(main.edge), self._limit(NEVER))
@@ -356,8 +356,8 @@ class FPDUReader:
 
     def _read(self, chain: FPDUChain) -> None:
         """Read the FPDUs of a chain as far as they are there and final."""
-        copies, main = self.half.copies, self.main
-        limit = self._limit(NEVER)
+        copies, main, fin = self.half.copies, self.main, self.half.fin
+        limit = NEVER if fin is None else fin
         while True:
             if chain is main and self._ahead and self._pass_ahead():
                 continue
@@ -392,7 +392,7 @@ class FPDUReader:
         at, edge = chain.at, chain.edge
         start, end, copy = copies.piece(at)
         frame, time, _, _, data = copy
-        end, is_plain = min(end, edge), not copies.has_doubts
+        end, is_plain = end if end < edge else edge, not copies.has_doubts
         if (
             data is None
             or dialect is not None
@@ -407,8 +407,9 @@ class FPDUReader:
         # An FPDU is judged if there is more to judge than its CRC.
         judged_below = self._judged_below if markers_used or not crc_used else -1
         # Beyond this offset, an FPDU shows that the peer's window was larger than is known (:meth:`_believe`).
-        window_edge = half.peer.right_edge
-        shows_from, window_known = max(half.believed, NEVER if window_edge is None else window_edge), 0
+        window_edge, believed = half.peer.right_edge, half.believed
+        shows_from, window_known = NEVER if window_edge is None else window_edge, 0
+        shows_from = believed if believed > shows_from else shows_from
         frames: tuple[int, ...] = (frame,)
         moment = frame, time
         complete = moment if moment > startup else startup
@@ -474,13 +475,15 @@ class FPDUReader:
                 start, end, copy = copies.piece(at)
                 frame, time, _, _, data = copy
                 assert data is not None
-                end, frames, moment = min(end, edge), (frame,), (frame, time)
+                end, frames, moment = end if end < edge else edge, (frame,), (frame, time)
                 complete = moment if moment > startup else startup
         if is_passed and at > chain.at:
             chain.at, chain.known, chain.by_length, chain.need, chain.waits = at, known, True, 0, False
             self._delivered, self._has_passed = delivered, True
-            half.believed, half.passed = max(half.believed, at), max(half.passed, at)
-            copies.window_known = max(copies.window_known, window_known)
+            half.believed = at if at > believed else believed
+            half.passed = at if at > half.passed else half.passed
+            if window_known > copies.window_known:
+                copies.window_known = window_known
         chain.need = need or chain.need
         return not need
 
