@@ -20,6 +20,8 @@ cdef class Copies:
     cpdef octets(self, long long start, long long end)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef tuple piece(self, long long at)
+    @cython.locals(index=cython.Py_ssize_t, starts=list, chosen=list, frame=cython.longlong, other=cython.longlong)
+    cpdef tuple frames(self, long long start, long long end)
     cpdef bint is_settled(self, object copy) except -1
     @cython.locals(
         captured=cython.longlong, new=cython.longlong, at=cython.longlong, stop=cython.longlong, index=cython.Py_ssize_t,

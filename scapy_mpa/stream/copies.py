@@ -162,7 +162,7 @@ class Copies:
     @property
     def start(self) -> int:
         """The offset of the first octet held, NEVER if there is none."""
-        return self._starts[self._head] if len(self) else NEVER
+        return self._starts[self._head] if self._head < len(self._starts) else NEVER
 
     @property
     def middle(self) -> int:
@@ -172,7 +172,7 @@ class Copies:
     @property
     def end(self) -> int:
         """The offset after the last octet held, -NEVER if there is none."""
-        return self._ends[-1] if len(self) else -NEVER
+        return self._ends[-1] if self._head < len(self._ends) else -NEVER
 
     def _index(self, at: int) -> int:
         """Return the index of the piece that holds ``at``, or of the first one after it."""
@@ -265,9 +265,16 @@ class Copies:
         latest = self._chosen[index]
         if self._ends[index] >= end:
             return (latest.frame,), latest.frame, latest.time
-        chosen = [self._chosen[index] for index in self._indexes(start, end)]
-        latest = max(chosen, key=lambda copy: copy.frame)
-        return tuple(sorted({copy.frame for copy in chosen})), latest.frame, latest.time
+        starts, chosen = self._starts, self._chosen
+        frame, time, found = latest.frame, latest.time, {latest.frame}
+        index += 1
+        while index < len(starts) and starts[index] < end:
+            other, other_time, _, _, _ = chosen[index]
+            found.add(other)
+            if other > frame:
+                frame, time = other, other_time
+            index += 1
+        return tuple(sorted(found)), frame, time
 
     def is_settled(self, copy: Copy) -> bool:
         """Return True if a chosen copy stays chosen, whatever is captured later: nothing speaks against it."""
