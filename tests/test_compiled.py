@@ -94,6 +94,7 @@ def test_numbers_are_read_alike(octets: bytes, data: st.DataObject) -> None:
         for name in ("head", "place", "queued", "word"):
             assert getattr(read, name)(form, at) == getattr(PLAIN, name)(form, at)
         assert read.crc_of(form, at, end) == PLAIN.crc_of(form, at, end) == crc32c(octets[at:end])
+        assert read.sum_of(form, at, end) == PLAIN.sum_of(form, at, end)
 
 
 @needs_compiled

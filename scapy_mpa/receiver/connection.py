@@ -100,8 +100,8 @@ class ConnectionReader:
     """
 
     __slots__ = (
-        "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_is_other", "_limits",
-        "_next_look", "_recent", "_searches", "_successor", "after_rejection", "agreed", "answered_octets",
+        "_adapting", "_assumptions", "_before", "_budget", "_deviations", "_diagnosis_budget", "_few", "_is_other",
+        "_limits", "_next_look", "_recent", "_searches", "_successor", "after_rejection", "agreed", "answered_octets",
         "arrivals", "connection", "diagnoses", "frames", "garbled", "has_doubt", "inferences", "inferred", "initiator",
         "is_accepted", "limits_met", "octets_after", "openings", "parts", "readers", "rejected", "rivals",
         "starts_found", "unexpected",
@@ -138,6 +138,8 @@ class ConnectionReader:
         self._before = before
         self._successor: ConnectionReader | None = None
         self._limits = limits
+        #: Octets that no limit forbids, as many as pieces may be.
+        self._few = min(limits.held_octets, limits.held_segments)
         self._budget = budget
         self._diagnosis_budget = diagnosis_budget
         self._deviations: list[DeviationSearch | None] = [None, None]
@@ -233,9 +235,11 @@ class ConnectionReader:
                 reader.receive(arrival.start, arrival.end)
             for direction, search in enumerate(self._deviations):
                 if search is not None:
-                    self._replace_reader(direction, search.update(frame))
+                    diagnosis = search.update(frame)
+                    if diagnosis is not None or not search.is_open:
+                        self._replace_reader(direction, diagnosis)
             for one in self.readers:
-                if one is not None and len(one.half.copies):
+                if one is not None and one.half.copies.held:
                     self._give_up(one, (frame, time))
         elif arrival is not None:
             if len(self.arrivals[d]) < self._limits.held_segments:
@@ -244,8 +248,8 @@ class ConnectionReader:
 
     def _give_up(self, reader: FPDUReader, now: Moment) -> None:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
-        half = reader.half
-        if half.copies.held > self._limits.held_octets or len(half.copies) > self._limits.held_segments:
+        half, held = reader.half, reader.half.copies.held
+        if held > self._few and (held > self._limits.held_octets or len(half.copies) > self._limits.held_segments):
             search = self._deviations[self.readers.index(reader)]
             if search is not None:
                 search.close()

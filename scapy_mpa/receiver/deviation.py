@@ -98,8 +98,9 @@ class DiagnosisBudget:
 
     def advance(self, frame: int) -> None:
         """Note how many frames of the capture have been read."""
-        self._readings += READINGS_A_FRAME * max(0, frame - self._frame)
-        self._frame = max(frame, self._frame)
+        if frame > self._frame:
+            self._readings += READINGS_A_FRAME * (frame - self._frame)
+            self._frame = frame
 
     def reserve(self, search: DeviationSearch, weight: int) -> bool:
         """Return True if a direction may take so much in all; those that are idle or over give way."""
@@ -253,7 +254,7 @@ class DeviationSearch:
 
     __slots__ = (
         "_agreed", "_bases", "_budget", "_edge", "_explained", "_has_tried_pairs", "_hypotheses", "_most", "_next_look",
-        "_reader", "is_open", "last_frame",
+        "_reader", "_seen", "is_open", "last_frame",
     )  # fmt: skip
 
     def __init__(self, reader: FPDUReader, bases: Bases, budget: DiagnosisBudget, limits: Limits) -> None:
@@ -270,6 +271,8 @@ class DeviationSearch:
         self._edge = 0
         #: How many of them there must be to look again.
         self._next_look = 0
+        #: Where the main chain was when it was looked at last, up to where octets were there, how many were held.
+        self._seen = -1, -1, -1
         self.is_open = True
         self.last_frame = 0
         reader.half.keep_from = 0
@@ -284,6 +287,10 @@ class DeviationSearch:
         reader = self._reader
         if not self.is_open:
             return None
+        seen = reader.main.at, reader.main.edge, reader.half.copies.held
+        if reader.anomaly is None and seen == self._seen:
+            return None
+        self._seen = seen
         self.last_frame = frame
         self._budget.advance(frame)
         if reader.anomaly is None:

@@ -44,6 +44,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
+from scapy_mpa.values.octets import head
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
@@ -57,6 +58,8 @@ NEAR_STARTS: Final = 64
 BEGINNING: Final = 16 << 10
 
 _NOTHING: Final = memoryview(b"")
+#: It makes a named tuple in half the time that its class takes.
+_new_tuple = tuple.__new__
 
 
 class FPDUChain:
@@ -220,6 +223,8 @@ class FPDUReader:
             if start < main.at + 8:
                 main.unresolved = -1, -1
         if not main.waits:
+            if start > main.edge and not self.layout.markers and not self.half.fins:
+                return  # beyond a hole
             self._read(main)
         elif start <= main.edge < end:
             main.edge = min(self.half.copies.edge(main.edge), self._limit(NEVER))
@@ -339,7 +344,7 @@ class FPDUReader:
         if peer.is_acknowledged(start, end):
             return True
         reason = copies.weakest_reason(start, end)
-        if reason == DropReason.NONE:
+        if not reason:
             return True
         if reason != DropReason.OVERWINDOW:
             return False
@@ -351,13 +356,14 @@ class FPDUReader:
 
     def _read(self, chain: FPDUChain) -> None:
         """Read the FPDUs of a chain as far as they are there and final."""
-        copies, main = self.half.copies, self.main
-        limit = self._limit(NEVER)
+        copies, main, fin = self.half.copies, self.main, self.half.fin
+        limit = NEVER if fin is None else fin
         while True:
             if chain is main and self._ahead and self._pass_ahead():
                 continue
             at = chain.at
-            chain.edge = min(copies.edge(max(chain.edge, at)), limit)
+            edge = copies.edge(chain.edge if chain.edge > at else at)
+            chain.edge = edge if edge < limit else limit
             if not chain.is_located:
                 if not self._locate(chain):
                     return
@@ -368,46 +374,118 @@ class FPDUReader:
                 if not self._examine_part(chain):
                     return
                 continue
-            self._read_piece(chain, limit)
+            if not self._read_run(chain):
+                return
             if chain is main and self._ahead and chain.at in self._ahead:
                 continue
             if not self._read_one(chain):
                 return
 
-    def _read_piece(self, chain: FPDUChain, limit: int) -> None:
-        """Read the FPDUs that lie whole in the piece at which the chain is, as long as nothing is remarkable."""
-        copies = self.half.copies
+    def _read_run(self, chain: FPDUChain) -> bool:
+        """Read FPDUs one after the other as long as nothing is remarkable; False if the next one is not complete.
+
+        They lie in octets that have one copy each, with no reason to be dropped; else in one piece that is so.  Here
+        nearly all FPDUs are read: what :meth:`_read_one`, :meth:`_accept` and :meth:`_pass` do is done in place.
+        """
+        half, copies = self.half, self.half.copies
         markers_used, crc_used, dialect = self.layout
-        start, end, copy = copies.piece(chain.at)
+        at, edge = chain.at, chain.edge
+        start, end, copy = copies.piece(at)
         frame, time, _, _, data = copy
-        if data is None or dialect is not None or not chain.is_proven or not copies.is_settled(copy):
-            return
-        if copies.has_rivals(chain.at, end):
-            return
-        at, end = chain.at, min(end, limit)
-        ahead = self._ahead_offsets
+        end, is_plain = end if end < edge else edge, not copies.has_doubts
+        if (
+            data is None
+            or dialect is not None
+            or not chain.is_proven
+            or not (is_plain or (copies.is_settled(copy) and not copies.has_rivals(at, end)))
+        ):
+            return True
+        needs_marker = markers_used and not crc_used
+        is_passed, is_gapless = chain is self.main and not needs_marker, self._is_gapless
+        code, startup, ahead = GOOD if crc_used else UNCHECKED, self.startup, self._ahead
+        known, by_length, delivered, need = chain.known, chain.by_length, self._delivered, 0
+        # An FPDU is judged if there is more to judge than its CRC.
+        judged_below = self._judged_below if markers_used or not crc_used else -1
+        # Beyond this offset, an FPDU shows that the peer's window was larger than is known (:meth:`_believe`).
+        window_edge, believed = half.peer.right_edge, half.believed
+        shows_from, window_known = NEVER if window_edge is None else window_edge, 0
+        shows_from = believed if believed > shows_from else shows_from
+        frames: tuple[int, ...] = (frame,)
+        moment = frame, time
+        complete = moment if moment > startup else startup
         while True:
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
-            index = header - start
-            if header + 4 > end:
+            if header + 4 <= end:
+                ulpdu_length, control = head(data, header - start)
+            elif is_plain and at + 8 <= edge:
+                ulpdu_length, control = head(copies.octets(header, header + 4), 0)
+            else:
                 break
-            ulpdu_length = data[index] << 8 | data[index + 1]
-            fpdu_end = at + 4 + (ulpdu_length + 5 & ~3)
-            markers = 0
-            if markers_used:
-                markers = marker_count(at, fpdu_end - at)
-                fpdu_end += MARKER_LENGTH * markers
-                if not crc_used and markers:
+            after = at + 4 + (ulpdu_length + 5 & ~3)
+            markers = marker_count(at, after - at) if markers_used else 0
+            after += MARKER_LENGTH * markers
+            if after <= end:
+                octets = data[at - start : after - start]
+            elif is_plain and after <= edge:
+                octets = copies.octets(at, after)
+                frames, frame, time = copies.frames(at, after)
+                moment = frame, time
+                complete = moment if moment > startup else startup
+            else:
+                need = after if is_plain and not needs_marker and not self._is_over else 0
+                break
+            if (needs_marker and markers) or (crc_used and crc32c(octets) != CRC_RESIDUE):
+                break
+            # A Marker may stand before or after the first control octet where an FPDU is not aligned.
+            is_usual = ulpdu_length > 1 and not (markers_used and header & 3)
+            opcode = control & 0x0F if is_usual else self._opcode(header, ulpdu_length, octets, at)
+            if is_passed:
+                before = known
+                placed = complete if markers or not by_length or before is None or before <= complete else before
+                if not at and self.is_beginning:
+                    located_by = START
+                elif by_length and before is not None and before[0] <= placed[0]:
+                    located_by = LENGTH
+                else:
+                    located_by = MARKER if markers else SCAN
+                fpdu = _new_tuple(
+                    LocatedFPDU,
+                    (
+                        at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed, opcode,
+                        octets,
+                    ),
+                )  # fmt: skip
+                if at < judged_below:
+                    self._judge(fpdu)
+                delivered = complete[0] if complete[0] > delivered else delivered
+                window_known = complete[0] if after > shows_from and complete[0] > window_known else window_known
+                self.final.append(fpdu)
+                self.passed.append((fpdu, delivered if is_gapless else 0))
+                known, by_length = placed, True
+            else:
+                extent = Extent(at, header, ulpdu_length, after, markers)
+                self._accept(chain, extent, code, frames, moment, opcode, octets)
+            at = after
+            if ahead and at in ahead:
+                break
+            if at >= end:
+                if at >= edge or not is_plain:
+                    need = at + 8 if at >= edge else 0
                     break
-            if fpdu_end > end or (crc_used and crc32c(data[at - start : fpdu_end - start]) != CRC_RESIDUE):
-                break
-            opcode = self._opcode(header, ulpdu_length, data, start)
-            extent = Extent(at, header, ulpdu_length, fpdu_end, markers)
-            octets = data[at - start : fpdu_end - start]
-            self._accept(chain, extent, GOOD if crc_used else UNCHECKED, (frame,), (frame, time), opcode, octets)
-            at = fpdu_end
-            if ahead and at in self._ahead:
-                break
+                start, end, copy = copies.piece(at)
+                frame, time, _, _, data = copy
+                assert data is not None
+                end, frames, moment = end if end < edge else edge, (frame,), (frame, time)
+                complete = moment if moment > startup else startup
+        if is_passed and at > chain.at:
+            chain.at, chain.known, chain.by_length, chain.need, chain.waits = at, known, True, 0, False
+            self._delivered, self._has_passed = delivered, True
+            half.believed = at if at > believed else believed
+            half.passed = at if at > half.passed else half.passed
+            if window_known > copies.window_known:
+                copies.window_known = window_known
+        chain.need = need or chain.need
+        return not need
 
     def _opcode(self, header: int, ulpdu_length: int, data: memoryview, start: int) -> int:
         """Return the RDMAP opcode of an FPDU, NO_OPCODE if its ULPDU has none (RFC 5040 §4.1)."""

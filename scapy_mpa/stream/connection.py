@@ -15,12 +15,23 @@ from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival
-from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, DropReason
+from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
+from scapy_mpa.values.octets import sum_of
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
-from scapy_mpa.values.segment import ACK_FLAG, FIN, PATH_MTU, RST, SYN, Segment, checksum_is_wrong, reverse_key
+from scapy_mpa.values.segment import (
+    ACK_FLAG,
+    FIN,
+    PATH_MTU,
+    RST,
+    STATE_FLAGS,
+    SYN,
+    Segment,
+    checksum_is_wrong,
+    reverse_key,
+)
 
 #: Connections on the same addresses and ports that nobody reads and that are kept: SYNs that nobody answered, strays.
 #: A bound of memory.
@@ -40,6 +51,11 @@ MOST_RESETS: Final = 64
 BEGINNING: Final = 16
 #: FINs of a direction that are remembered while nobody has acknowledged one: a bound of memory.
 MOST_FINS: Final = 8
+
+#: Octets of the shortest TCP header with timestamps (RFC 7323 appendix A).
+_STAMPED_HEADER = 32
+#: It makes a named tuple in half the time that its class takes; of each segment there are two.
+_new_tuple = tuple.__new__
 
 
 class Arrival(NamedTuple):
@@ -161,6 +177,7 @@ class TCPHalf:
         copies: its octets.
         start: the offset of the first octet after the SYN, None while no SYN was captured.
         fin: the offset of the FIN that the peer acknowledged, None if there is none.
+        fins: the offset, frame and time of the FINs that may count, the last MOST_FINS.
         needed: octets below this offset were read.
         passed: octets below this offset were read, though some may be read again: their FPDU is bad.
         keep_from: octets from this offset on are held though they were read; NEVER if none are.
@@ -176,7 +193,7 @@ class TCPHalf:
     """
 
     __slots__ = (
-        "_dropped", "_expected", "_fins", "_recent", "believed", "copies", "fin", "first_frame", "has_right_checksums",
+        "_dropped", "_expected", "_recent", "believed", "copies", "fin", "fins", "first_frame", "has_right_checksums",
         "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
         "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
@@ -188,7 +205,7 @@ class TCPHalf:
         self.copies = Copies(self.peer)
         self.start: int | None = None
         self.fin: int | None = None
-        self._fins: list[tuple[int, int, int]] = []
+        self.fins: list[tuple[int, int, int]] = []
         self.needed = self.passed = -NEVER
         #: Octets up to here followed those needed when this was asked last.
         self._expected = -NEVER
@@ -219,10 +236,13 @@ class TCPHalf:
 
     def is_close(self, seq: int) -> bool:
         """Return True if a sequence number is surely this direction's: where it just was, and not before the SYN."""
-        if self.space.base is None:
+        space, start = self.space, self.start
+        if space.base is None:
             return False
-        ahead = self.space.distance_from_last(seq)
-        return -CLOSE < ahead < CLOSE and (self.start is None or self.space.nearest(seq)[1] >= self.start - 1)
+        ahead = space.distance_from_last(seq)
+        if not -CLOSE < ahead < CLOSE:
+            return False
+        return start is None or (space.nearest(seq)[1] if space.others else space.last + ahead) >= start - 1
 
     def misfit(self, seq: int) -> int:
         """Return the distance in octets of a sequence number from this direction, at most LARGEST_WINDOW.
@@ -246,10 +266,17 @@ class TCPHalf:
 
         Those below ``needed`` were read before; they are held only from ``keep_from`` on.
         """
+        frame, _, reason, _, data = copy
+        if start >= self.needed and start >= self.passed:
+            if frame < self.first_frame:
+                self.first_frame = frame
+            if end > self.highest and not reason:
+                self.highest = end
+            return self.copies.add(start, end, copy)
         lowest = min(self.needed, self.keep_from)
         # A keep-alive may bring an octet of anything (RFC 9293 §3.8.4).
         read = max(self.needed, self.passed)
-        if start < read and copy.data is not None and not end == start + 1 == self.highest:
+        if start < read and data is not None and not end == start + 1 == self.highest:
             held = self.copies.chosen(start, min(end, read))
             rival = self._recent.compare(start, read, copy, held, self.peer.last_ack_sent)
             if rival is not None and len(self.late) < MOST_RESETS:
@@ -257,17 +284,17 @@ class TCPHalf:
         if end <= lowest:
             return 0
         if start < lowest:
-            data = copy.data[lowest - start :] if copy.data is not None else None
-            copy, start = copy._replace(data=data), lowest
-        self.first_frame = min(self.first_frame, copy.frame)
-        if copy.reason == DropReason.NONE:
+            copy = copy._replace(data=data[lowest - start :] if data is not None else None)
+            start = lowest
+        self.first_frame = min(self.first_frame, frame)
+        if not reason:
             self.highest = max(self.highest, end)
         return self.copies.add(start, end, copy)
 
     def note_fin(self, offset: int, frame: int, time: int) -> None:
         """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
-        if all(offset != fin for fin, _, _ in self._fins):
-            self._fins = [*self._fins[1 - MOST_FINS :], (offset, frame, time)]
+        if all(offset != fin for fin, _, _ in self.fins):
+            self.fins = [*self.fins[1 - MOST_FINS :], (offset, frame, time)]
 
     @property
     def fin_captured(self) -> tuple[int, int, int] | None:
@@ -276,17 +303,17 @@ class TCPHalf:
         One beyond which octets were read is none of its sender's.
         """
         fin, believed = self.fin, self.believed
-        return next((one for one in self._fins if one[0] == fin or (fin is None and one[0] >= believed)), None)
+        return next((one for one in self.fins if one[0] == fin or (fin is None and one[0] >= believed)), None)
 
     @property
     def other_fins(self) -> list[tuple[int, int, int]]:
         """The offset, frame and time of each FIN before or after the one that counts."""
         counts = self.fin_captured
-        return [one for one in self._fins if one != counts and (counts is not None or one[0] < self.believed)]
+        return [one for one in self.fins if one != counts and (counts is not None or one[0] < self.believed)]
 
     def has_fin_before(self, end: int) -> bool:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
-        return any(fin < end for fin, _, _ in self._fins)
+        return any(fin < end for fin, _, _ in self.fins)
 
     @property
     def dropped(self) -> list[Dropped]:
@@ -349,19 +376,24 @@ class TCPHalf:
 
     def acknowledge(self, frame: int, ack: int, window: int | None) -> bool:
         """Take an acknowledgement of the peer; True if it advanced."""
-        edge, before = self.peer.right_edge, self.peer.last_ack_sent
-        advanced = self.peer.acknowledge(frame, ack, window)
-        is_opened = edge is not None and before is not None and advanced
+        peer = self.peer
+        edge, before = peer.right_edge, peer.last_ack_sent
+        advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-        if is_opened and (ack > (edge or 0) or self.copies.has_alone(before or 0, ack, DropReason.OVERWINDOW)):
+        if (
+            advanced
+            and edge is not None
+            and before is not None
+            and (ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW))
+        ):
             self.copies.window_known = frame
         for one in self._dropped:
             if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
                 self.note_fin(one.offset, one.frame, one.time)
                 self._dropped.remove(one)
                 break
-        if self._fins and ack == self.peer.last_ack_sent:
-            self.fin = ack - 1 if any(fin == ack - 1 for fin, _, _ in self._fins) else None
+        if self.fins and ack == peer.last_ack_sent:
+            self.fin = ack - 1 if ack - 1 in [fin for fin, _, _ in self.fins] else None
         return advanced
 
     def forget(self, below: int) -> None:
@@ -399,7 +431,7 @@ class TCPHalf:
         self.late = [one.shifted(origin) for one in self.late]
         self._recent.shift(origin)
         self.retransmissions.at -= origin
-        self._fins = [(fin - origin, frame, time) for fin, frame, time in self._fins]
+        self.fins = [(fin - origin, frame, time) for fin, frame, time in self.fins]
 
 
 class TCPConnection:
@@ -419,8 +451,8 @@ class TCPConnection:
     """
 
     __slots__ = (
-        "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_syn", "last_frame", "late",
-        "stray", "user",
+        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_syn",
+        "last_frame", "late", "stray", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -434,6 +466,8 @@ class TCPConnection:
         self.first_time = 0
         self.last_frame = 0
         self.has_syn = False
+        #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
+        self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
         self.arrival: Arrival | None = None
         self.advanced = False
 
@@ -513,6 +547,7 @@ class TCPConnection:
         options = announced(seg)
         half.shift_count = -1 if options is None else options.shift
         half.syn_length = seg.length
+        self._shift_counts = self._shift_count(0), self._shift_count(1)
         self.has_syn = True
         self.receive(seg._replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
         return True
@@ -520,54 +555,79 @@ class TCPConnection:
     def receive(self, seg: Segment, d: int, is_syn: bool = False) -> None:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
-        frame, time, _, seq, ack, flags, buffer, first, last, tcp, length = seg
+        frame, time, key, seq, ack, flags, buffer, first, last, tcp, length = seg
         if frame < self.first_frame:
             self.first_frame, self.first_time = frame, time
         self.last_frame, self.advanced, self.arrival = frame, False, None
-        if not half.is_known:
+        space, peer = half.space, half.peer
+        if space.base is None:
             half.begin(seq, False)
         half.last_frame, half.last_time = frame, time
         if is_syn:
             half.has_right_checksums = checksum_of(seg) == RIGHT
-        offset = half.space.offset_of(seq, length, half.peer.rcv_wnd)
-        stamps = timestamps_of(seg) if tcp >= 0 else None
-        if is_syn and stamps:
-            half.peer.take_timestamp(stamps[0], time)
-        reason = half.peer.drop_reason(offset, offset + length, stamps[0] if stamps else None, time, half.believed)
-        if length and half.has_fin_before(offset + length):
+        offset = space.offset_of(seq, length, peer.rcv_wnd)
+        end, edge = offset + length, peer.right_edge
+        stamps = timestamps_of(seg) if tcp >= 0 and first - tcp >= _STAMPED_HEADER else None
+        tsval = None
+        reason = NO_REASON
+        if stamps is not None:
+            tsval = stamps[0]
+            if is_syn:
+                peer.take_timestamp(tsval, time)
+        if tsval is not None or (edge is not None and offset > edge):
+            reason = peer.drop_reason(offset, end, tsval, time, half.believed)
+        if length and half.fins and half.has_fin_before(end):
             reason = max(reason, DropReason.AFTER_FIN)
         if flags & ACK_FLAG:
-            if not other.is_known:
+            other_space, other_peer = other.space, other.peer
+            if other_space.base is None:
                 other.begin(ack, False)
-            is_near = -CLOSE < other.space.distance_from_last(ack) < CLOSE or other.space.nearest(ack)[0] <= NEAR
+            distance = other_space.distance_from_last(ack)
+            is_near = -CLOSE < distance < CLOSE or other_space.nearest(ack)[0] <= NEAR
             if not is_near and other.last_frame:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
-            if reason < DropReason.INVALID_ACK:
-                window, wnd = None, other.peer.rcv_wnd
+            if not reason or reason < DropReason.INVALID_ACK:
+                window, wnd = None, other_peer.rcv_wnd
                 if tcp >= 0:
-                    window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_count(d))
-                if stamps:
-                    other.peer.echo(stamps[1], time)
-                if tcp >= 0 and first - tcp > (32 if stamps else 20):
-                    for low, high in sacked_by(seg):
-                        other.peer.sack(frame, other.space.offset_of(low, 0, wnd), other.space.offset_of(high, 0, wnd))
-                self.advanced = other.acknowledge(frame, other.space.offset_of(ack, 0, wnd), window)
+                    window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_counts[d])
+                    if stamps is not None:
+                        other_peer.echo(stamps[1], time)
+                    if first - tcp > (20 if stamps is None else _STAMPED_HEADER):
+                        for low, high in sacked_by(seg):
+                            sacked = other_space.offset_of(low, 0, wnd), other_space.offset_of(high, 0, wnd)
+                            other_peer.sack(frame, *sacked)
+                self.advanced = other.acknowledge(frame, other_space.offset_of(ack, 0, wnd), window)
         if length:
-            end, highest = offset + length, half.highest
-            copy = Copy(frame, time, reason, checksum_of(seg), memoryview(bytes(buffer[first:last])))
+            highest = half.highest
+            octets = memoryview(bytes(buffer[first:last]))
+            copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
             new = half.hold(offset, end, copy)
-            is_late = new > max(0, end - max(offset, highest))
-            if new == 0 and half.peer.last_ack_sent is not None and offset <= half.peer.last_ack_sent < end:
-                half.retransmissions.note(half.peer.last_ack_sent, frame, time)
-            acked = half.peer.last_ack_sent
+            is_late = highest > offset and new > max(0, end - highest)
+            acked = peer.last_ack_sent
+            if not new and acked is not None and offset <= acked < end:
+                half.retransmissions.note(acked, frame, time)
             is_acknowledged = acked is not None and acked >= offset
-            self.arrival = Arrival(
-                frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(seg), last - first, reason,
-                stamps[0] if stamps else None, ack if flags & ACK_FLAG else None,
-            )  # fmt: skip
-        if flags & FIN or not length:
-            half.receive_state(seg, offset, reason, stamps[0] if stamps else None)
+            hop_limit = hop_limit_of(key, buffer, tcp)
+            self.arrival = _new_tuple(
+                Arrival,
+                (
+                    frame,
+                    time,
+                    offset,
+                    end,
+                    new,
+                    is_late,
+                    is_acknowledged,
+                    hop_limit,
+                    last - first,
+                    reason,
+                    tsval,
+                    ack if flags & ACK_FLAG else None,
+                ),
+            )
+        if flags & FIN or (reason and not length):
+            half.receive_state(seg, offset, reason, tsval)
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
 
@@ -596,9 +656,19 @@ class Flow:
 
     def receive(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a segment; return the connection that it belongs to, None if it is left out."""
+        connections = self.connections
+        if len(connections) == 1 and not seg.flags & STATE_FLAGS:
+            only = connections[0]
+            if only.halves[d].is_close(seg.seq):
+                only.receive(seg, d)
+                return only
+        return self._receive(seg, d)
+
+    def _receive(self, seg: Segment, d: int) -> TCPConnection | None:
+        """Receive a segment that may belong to any connection, or to none."""
+        connections = self.connections
         if seg.flags & PATH_MTU or (seg.flags & SYN and seg.flags & FIN):
             return None
-        connections = self.connections
         if seg.flags & RST:
             return self._reset(seg, d)
         if seg.flags & SYN:
@@ -757,13 +827,11 @@ def stray_of(seg: Segment, d: int) -> Stray:
     return Stray(seg.frame, seg.time, d, seg.seq, seg.flags, seg.length, beginning, checksum_of(seg))
 
 
-def hop_limit_of(seg: Segment) -> int | None:
-    """Return TTL or Hop Limit of the packet that a segment came in, None where IP options or extensions hide it."""
-    if len(seg.key) == 12:
-        at = seg.tcp - 20
-        return seg.buffer[at + 8] if at >= 0 and seg.buffer[at] == 0x45 else None
-    at = seg.tcp - 40
-    return seg.buffer[at + 7] if at >= 0 and seg.buffer[at] >> 4 == 6 else None
+def hop_limit_of(key: bytes, buffer: memoryview, tcp: int) -> int | None:
+    """Return TTL or Hop Limit of a packet whose TCP header is at an index, None where options or extensions hide it."""
+    if len(key) == 12:
+        return buffer[tcp - 12] if tcp >= 20 and buffer[tcp - 20] == 0x45 else None
+    return buffer[tcp - 33] if tcp >= 40 and buffer[tcp - 40] >> 4 == 6 else None
 
 
 def checksum_of(seg: Segment) -> int:
@@ -771,11 +839,10 @@ def checksum_of(seg: Segment) -> int:
 
     It is UNKNOWN where nothing follows from it: no header, octets cut off, zero, or the sum that offloading leaves.
     """
-    if seg.tcp < 0 or seg.end - seg.start != seg.length:
+    _, _, key, _, _, _, buffer, start, end, tcp, length = seg
+    if tcp < 0 or end - start != length:
         return UNKNOWN
-    octets = seg.buffer[seg.tcp : seg.end]
-    pseudo = int.from_bytes(seg.key[:-4], "big") + 6 + len(octets)
-    total = int.from_bytes(octets, "big") << (8 * (len(octets) & 1))
-    if (total + pseudo) % 0xFFFF == 0:
+    pseudo = sum_of(key, 0, len(key) - 4) + 6 + end - tcp
+    if (sum_of(buffer, tcp, end) + pseudo) % 0xFFFF == 0:
         return RIGHT
     return WRONG if checksum_is_wrong(seg) else UNKNOWN

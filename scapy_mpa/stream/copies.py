@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from scapy_mpa.stream.drop_reason import DropReason
+from scapy_mpa.stream.drop_reason import NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
@@ -123,11 +123,12 @@ class Copies:
         held: octets held, copies that are not chosen included.
         dropped: segments of which something was not kept, because too many copies differ.
         window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
+        has_doubts: False if each octet held has one copy, which was captured and has no reason to be dropped.
     """
 
     __slots__ = (
         "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_tried", "_valid",
-        "dropped", "held", "window_known",
+        "dropped", "has_doubts", "held", "window_known",
     )  # fmt: skip
 
     def __init__(self, peer: PeerState) -> None:
@@ -149,6 +150,8 @@ class Copies:
         self.held = 0
         self.dropped = 0
         self.window_known = 0
+        #: Once True, it is so until nothing is held.
+        self.has_doubts = False
 
     # --- what is there ---
 
@@ -159,7 +162,7 @@ class Copies:
     @property
     def start(self) -> int:
         """The offset of the first octet held, NEVER if there is none."""
-        return self._starts[self._head] if len(self) else NEVER
+        return self._starts[self._head] if self._head < len(self._starts) else NEVER
 
     @property
     def middle(self) -> int:
@@ -169,7 +172,7 @@ class Copies:
     @property
     def end(self) -> int:
         """The offset after the last octet held, -NEVER if there is none."""
-        return self._ends[-1] if len(self) else -NEVER
+        return self._ends[-1] if self._head < len(self._ends) else -NEVER
 
     def _index(self, at: int) -> int:
         """Return the index of the piece that holds ``at``, or of the first one after it."""
@@ -187,7 +190,12 @@ class Copies:
         Where they reach ``enough``, any offset from there on to their end may be returned.
         """
         ends, starts = self._ends, self._starts
-        index, count = self._index(at), len(ends)
+        count = len(ends)
+        if count == self._head or at >= ends[-1]:
+            return at
+        if starts[-1] <= at:
+            return ends[-1]
+        index = bisect_right(ends, at, self._head)
         if index < count and starts[index] <= at:
             at = ends[index]
             index += 1
@@ -226,7 +234,7 @@ class Copies:
 
     def is_captured(self, start: int, end: int) -> bool:
         """Return True if none of the octets of [start, end), all of them held, was cut off."""
-        return all(self._chosen[index].data is not None for index in self._indexes(start, end))
+        return not self.has_doubts or all(self._chosen[index].data is not None for index in self._indexes(start, end))
 
     def octets(self, start: int, end: int) -> memoryview:
         """Return the chosen octets of [start, end), all of which must be held and captured."""
@@ -248,7 +256,7 @@ class Copies:
 
     def piece(self, at: int) -> tuple[int, int, Copy]:
         """Return where the piece that holds ``at`` begins and ends, and the copy chosen; ``at`` must be held."""
-        index = self._index(at)
+        index = -1 if self._starts[-1] <= at else self._index(at)
         return self._starts[index], self._ends[index], self._chosen[index]
 
     def frames(self, start: int, end: int) -> tuple[tuple[int, ...], int, int]:
@@ -257,18 +265,25 @@ class Copies:
         latest = self._chosen[index]
         if self._ends[index] >= end:
             return (latest.frame,), latest.frame, latest.time
-        chosen = [self._chosen[index] for index in self._indexes(start, end)]
-        latest = max(chosen, key=lambda copy: copy.frame)
-        return tuple(sorted({copy.frame for copy in chosen})), latest.frame, latest.time
+        starts, chosen = self._starts, self._chosen
+        frame, time, found = latest.frame, latest.time, {latest.frame}
+        index += 1
+        while index < len(starts) and starts[index] < end:
+            other, other_time, _, _, _ = chosen[index]
+            found.add(other)
+            if other > frame:
+                frame, time = other, other_time
+            index += 1
+        return tuple(sorted(found)), frame, time
 
     def is_settled(self, copy: Copy) -> bool:
         """Return True if a chosen copy stays chosen, whatever is captured later: nothing speaks against it."""
-        return copy.checksum != WRONG and not effective_reason(copy, False, self.window_known)
+        return copy.checksum != WRONG and (not copy.reason or not effective_reason(copy, False, self.window_known))
 
     def strongest_reason(self, start: int, end: int) -> int:
         """Return the strongest reason of the copies chosen for [start, end): 0 if all of them are settled."""
         strongest = 0
-        for index in self._indexes(start, end):
+        for index in self._indexes(start, end) if self.has_doubts else ():
             copy = self._chosen[index]
             if not self.is_settled(copy):
                 strongest = max(strongest, DropReason.CHECKSUM if copy.checksum == WRONG else copy.reason)
@@ -276,6 +291,8 @@ class Copies:
 
     def weakest_reason(self, start: int, end: int) -> DropReason:
         """Return the weakest reason of all copies of [start, end)."""
+        if not self.has_doubts:
+            return NO_REASON
         return min(
             effective_reason(copy, False, self.window_known)
             for index in self._indexes(start, end)
@@ -288,7 +305,7 @@ class Copies:
 
     def has_alone(self, start: int, end: int, reason: DropReason) -> bool:
         """Return True if octets of [start, end) have one copy alone, and with this reason to be dropped."""
-        return any(
+        return self.has_doubts and any(
             self._chosen[index].reason == reason and self._starts[index] not in self._rivals
             for index in self._indexes(start, end)
         )
@@ -300,25 +317,35 @@ class Copies:
 
         ``copy.data`` may have fewer octets than that: a snapshot length cut them off.
         """
-        captured = start + (len(copy.data) if copy.data is not None else 0)
+        _, _, reason, checksum, data = copy
+        starts, ends = self._starts, self._ends
+        captured = start if data is None else start + len(data)
+        if reason or checksum == WRONG or captured < end:
+            self.has_doubts = True
+        elif not ends or start >= ends[-1]:
+            starts.append(start)
+            ends.append(end)
+            self._chosen.append(copy)
+            self.held += end - start
+            return end - start
         if start < captured < end:
             return self.add(start, captured, copy) + self.add(captured, end, copy._replace(data=None))
         if captured <= start:
             copy = copy._replace(data=None)
-        if not len(self) or start >= self._ends[-1]:
-            self._insert(len(self._starts), start, end, copy)
+        if not len(self) or start >= ends[-1]:
+            self._insert(len(starts), start, end, copy)
             return end - start
         if len(self._rivals) >= MOST_CONTESTED and self.edge(start, end) >= end:
             self.dropped += 1
             return 0
         new, at, index = 0, start, self._index(start)
         while at < end:
-            if index == len(self._starts) or at < self._starts[index]:
-                stop = end if index == len(self._starts) else min(end, self._starts[index])
+            if index == len(starts) or at < starts[index]:
+                stop = end if index == len(starts) else min(end, starts[index])
                 index = self._insert(index, at, stop, _part(copy, start, at, stop)) + 1
                 new += stop - at
             else:
-                stop = min(end, self._ends[index])
+                stop = min(end, ends[index])
                 index = self._compete(index, at, stop, _part(copy, start, at, stop))
             at = stop
         return new
@@ -359,6 +386,7 @@ class Copies:
         index = self._split(index, start, end)
         copies = self._rivals.setdefault(start, [self._chosen[index]])
         copies.append(copy)
+        self.has_doubts = True
         self.held += end - start
         self._changes += 1
         self._choose(index, copies)
@@ -402,19 +430,33 @@ class Copies:
         ends, head = self._ends, self._head
         if head == len(ends) or ends[head] > below:
             return []
+        if not self.has_doubts and ends[-1] <= below:
+            # Nothing is left, as nearly always.
+            starts, chosen = self._starts, self._chosen
+            if len(ends) == 1:
+                dropped = [(starts[0], chosen[0])]
+            else:
+                dropped = list(zip(starts[head:], chosen[head:], strict=True))
+            starts.clear()
+            ends.clear()
+            chosen.clear()
+            self._head = self.held = 0
+            return dropped
         index = self._index(below)
         dropped = list(zip(self._starts[head:index], self._chosen[head:index], strict=True))
         for at in range(head, index):
             self.held -= ends[at] - self._starts[at]
             rivals = self._rivals.pop(self._starts[at], None) if self._rivals else None
             if rivals is not None:
-                self.held -= sum(len(one.data or b"") for one in rivals[1:])
+                for one in rivals[1:]:
+                    self.held -= len(one.data or b"")
                 self._valid.discard(self._starts[at])
             self._chosen[at] = _GONE
         self._head = index
         if 2 * index >= len(ends):
             del self._starts[:index], ends[:index], self._chosen[:index]
             self._head = 0
+        self.has_doubts = self.has_doubts and self._head < len(ends)
         return dropped
 
     def shift(self, origin: int) -> None:

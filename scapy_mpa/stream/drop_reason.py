@@ -37,3 +37,7 @@ class DropReason(IntEnum):
     AFTER_FIN = 4
     #: Its TCP checksum is wrong, and a copy of the same octets has a right one (RFC 9293 §3.1).
     CHECKSUM = 5
+
+
+#: What nearly every segment has: a member of an enumeration takes longer to look up.
+NO_REASON = DropReason.NONE

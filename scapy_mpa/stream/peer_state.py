@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.stream.drop_reason import PAWS_WINDOW, SHORTEST_TICK, TICK_SLACK, DropReason
+from scapy_mpa.stream.drop_reason import NO_REASON, PAWS_WINDOW, SHORTEST_TICK, TICK_SLACK, DropReason
 
 #: A frame after all others, an offset behind all others.
 NEVER: Final = 1 << 62
@@ -180,13 +180,9 @@ class PeerState:
             if acked is not None and start <= acked <= end and (not age or age >= OLDER):
                 self.ts_recent, self._ts_time = tsval, time
         edge = self.right_edge
-        if edge is not None and start > edge:
-            return (
-                DropReason.NONE
-                if believed > edge and start <= believed + (self.rcv_wnd or 0)
-                else DropReason.OVERWINDOW
-            )
-        return DropReason.NONE
+        if edge is None or start <= edge or (believed > edge and start <= believed + (self.rcv_wnd or 0)):
+            return NO_REASON
+        return DropReason.OVERWINDOW
 
     def forget(self, below: int) -> None:
         """Drop what was acknowledged below an offset: nobody asks for it any more; SACKs beyond SEG.ACK are counted."""

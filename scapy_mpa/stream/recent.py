@@ -27,17 +27,15 @@ class RecentBudget:
     __slots__ = ("_held", "_order")
 
     def __init__(self) -> None:
-        self._order: deque[tuple[RecentOctets, int]] = deque()
+        self._order: deque[RecentOctets] = deque()
         self._held = 0
 
     def keep(self, owner: RecentOctets, octets: int) -> None:
         """Make room for one more piece of a direction."""
-        self._order.append((owner, octets + WEIGHT))
+        self._order.append(owner)
         self._held += octets + WEIGHT
         while self._held > MOST_OCTETS:
-            oldest, weight = self._order.popleft()
-            self._held -= weight
-            oldest.forget_first()
+            self._held -= self._order.popleft().forget_first() + WEIGHT
 
 
 class RecentOctets:
@@ -51,13 +49,15 @@ class RecentOctets:
 
     def keep(self, start: int, copy: Copy) -> None:
         """Keep a piece that was read: the octets of a copy, from an offset on."""
-        if copy.data is not None:
+        data = copy.data
+        if data is not None:
             self._pieces.append((start, copy))
-            self._budget.keep(self, len(copy.data))
+            self._budget.keep(self, len(data))
 
-    def forget_first(self) -> None:
-        """Let go of the oldest piece."""
-        self._pieces.popleft()
+    def forget_first(self) -> int:
+        """Let go of the oldest piece; return how many octets it has."""
+        data = self._pieces.popleft()[1].data
+        return len(data) if data is not None else 0
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

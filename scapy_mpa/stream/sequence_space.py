@@ -28,24 +28,28 @@ class SequenceSpace:
 
     Attributes:
         base: the sequence number of offset 0, None before the first number is known.
+        last: the place met last.
+        others: the other places, that met last first.
     """
 
-    __slots__ = ("_edges", "base")
+    __slots__ = ("base", "last", "others")
 
     def __init__(self) -> None:
         self.base: int | None = None
-        #: The places, that met last first.
-        self._edges: list[int] = []
+        self.last = 0
+        self.others: list[int] = []
 
     def begin(self, seq: int) -> None:
         """Let a sequence number be offset 0."""
-        self.base, self._edges = seq & SEQ_MASK, [0]
+        self.base, self.last, self.others = seq & SEQ_MASK, 0, []
 
     def nearest(self, seq: int) -> tuple[int, int]:
         """Return the distance in octets of a sequence number from the nearest known place, and its offset there."""
         assert self.base is not None
-        best, offset = 1 << 62, 0
-        for edge in self._edges:
+        edge = self.last
+        ahead = ((seq - self.base - edge + HALF) & SEQ_MASK) - HALF
+        best, offset = abs(ahead), edge + ahead
+        for edge in self.others:
             ahead = ((seq - self.base - edge + HALF) & SEQ_MASK) - HALF
             if abs(ahead) < best:
                 best, offset = abs(ahead), edge + ahead
@@ -54,7 +58,8 @@ class SequenceSpace:
     def distance_from_last(self, seq: int) -> int:
         """Return the signed distance in octets from the place met last."""
         assert self.base is not None
-        return ((seq - self.base - self._edges[0] + HALF) & SEQ_MASK) - HALF
+        base, last, mask, half = self.base, self.last, SEQ_MASK, HALF
+        return ((seq - base - last + half) & mask) - half
 
     def offset_of(self, seq: int, length: int, rcv_wnd: int | None) -> int:
         """Return the offset of a segment's first octet, and remember that the stream is now after its last one.
@@ -64,18 +69,18 @@ class SequenceSpace:
             length: octets of its payload.
             rcv_wnd: the largest window that its receiver is known to have advertised, octets; None if none is.
         """
-        edges, base = self._edges, self.base
-        assert base is not None
-        ahead = ((seq - base - edges[0] + HALF) & SEQ_MASK) - HALF
-        if -NEAR < ahead < NEAR:
-            offset = edges[0] + ahead
-            edges[0] = offset + length
+        assert self.base is not None
+        base, last, mask, half, near = self.base, self.last, SEQ_MASK, HALF, NEAR
+        ahead = ((seq - base - last + half) & mask) - half
+        if -near < ahead < near:
+            offset = last + ahead
+            self.last = offset + length
             return offset
         return self._offset_far(seq, length, rcv_wnd)
 
     def _offset_far(self, seq: int, length: int, rcv_wnd: int | None) -> int:
         """Return the offset of what is not near the place met last: near another one, or at a new one."""
-        edges, base = self._edges, self.base
+        edges, base = [self.last, *self.others], self.base
         assert base is not None
         window = LARGEST_WINDOW if rcv_wnd is None else max(LEAST_WINDOW, min(rcv_wnd, LARGEST_WINDOW))
         # Where the stream was before, only what is under way lies: many holes bring numbers near by chance.
@@ -90,15 +95,15 @@ class SequenceSpace:
             # What is not within a window behind lies ahead, up to 4 GiB less that window.
             ahead = (seq - base - edges[0]) & SEQ_MASK
             offset = edges[0] + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - max(NEAR, window) else ahead)
-        edges.insert(0, offset + length)
-        del edges[MOST_PLACES:]
+        self.last, self.others = offset + length, edges[: MOST_PLACES - 1]
         return offset
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
         assert self.base is not None
         self.base = (self.base + origin) & SEQ_MASK
-        self._edges = [edge - origin for edge in self._edges]
+        self.last -= origin
+        self.others = [edge - origin for edge in self.others]
 
     def seq_of(self, offset: int) -> int:
         """Return the sequence number of an offset."""

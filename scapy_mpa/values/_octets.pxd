@@ -5,6 +5,7 @@ cpdef (unsigned int, unsigned long long) place(object octets, Py_ssize_t at) exc
 cpdef (unsigned int, unsigned int, unsigned int) queued(object octets, Py_ssize_t at) except *
 cpdef long long word(object octets, Py_ssize_t at) except -1
 cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
+cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
 
 cdef struct Field:
     unsigned int at

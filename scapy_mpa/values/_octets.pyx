@@ -74,6 +74,21 @@ cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
     return mpa_crc32c(lying_in(octets, at, end - at), end - at)
 
 
+cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
+    cdef const unsigned char *p = lying_in(octets, at, end - at)
+    cdef const unsigned char *last = p + (end - at)
+    cdef unsigned long long total = 0
+    while last - p >= 4:
+        total += MPA_BE32(p)
+        p += 4
+    if last - p >= 2:
+        total += MPA_BE16(p)
+        p += 2
+    if last - p:
+        total += <unsigned int>p[0] << 8
+    return total % 0xFFFF
+
+
 cdef class Fields:
     def __cinit__(self, places):
         cdef Py_ssize_t index

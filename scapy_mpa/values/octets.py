@@ -40,6 +40,12 @@ def crc_of(octets: Octets, at: int, end: int) -> int:
     return crc32c(octets[at:end])
 
 
+def sum_of(octets: Octets, at: int, end: int) -> int:
+    """The sum of the 16-bit numbers in ``octets[at:end]`` modulo 65535; a zero follows an odd octet (RFC 1071)."""
+    total = int.from_bytes(octets[at:end], "big")
+    return (total << 8 if end - at & 1 else total) % 0xFFFF
+
+
 class Fields:
     """Numbers of 8 or 32 bits at known places, and what they have to be.
 
@@ -65,4 +71,4 @@ class Fields:
 
 if not TYPE_CHECKING:
     with suppress(ImportError):  # nothing is compiled
-        from scapy_mpa.values._octets import Fields, crc_of, head, place, queued, word  # noqa: F401
+        from scapy_mpa.values._octets import Fields, crc_of, head, place, queued, sum_of, word  # noqa: F401

@@ -13,7 +13,7 @@ _END, _NO_OPERATION, _MSS, _WINDOW_SCALE, _SACK, _TIMESTAMPS = 0, 1, 2, 3, 5, 8
 #: No receiver shifts its window by more (RFC 7323 §2.3).
 LARGEST_SHIFT = 14
 #: How nearly every segment with timestamps carries them (RFC 7323 appendix A).
-_STAMPED = Struct(">II").unpack_from
+_STAMPED = Struct(">4sII").unpack_from
 USUAL_TIMESTAMPS = b"\x01\x01\x08\x0a"
 _NUMBER = Struct(">I").unpack_from
 #: Octets that timestamps take of each segment, with the two that fill them up (RFC 7323 appendix A).
@@ -65,11 +65,12 @@ def announced(syn: Segment) -> Announced | None:
 
 def timestamps_of(seg: Segment) -> tuple[int, int] | None:
     """The timestamp of a segment and the one it echoes (TSval and TSecr, RFC 7323 §3.2), None without them."""
-    at = seg.tcp + _HEADER
-    if seg.tcp < 0 or seg.start < at + 12:
+    tcp = seg.tcp
+    at = tcp + _HEADER
+    if tcp < 0 or seg.start < at + 12:
         return None
-    if seg.buffer[at : at + 4] == USUAL_TIMESTAMPS:
-        stamp, echo = _STAMPED(seg.buffer, at + 4)
+    kinds, stamp, echo = _STAMPED(seg.buffer, at)
+    if kinds == USUAL_TIMESTAMPS:
         return stamp, echo
     for kind, content in _options(seg):
         if kind == _TIMESTAMPS and len(content) == 8:

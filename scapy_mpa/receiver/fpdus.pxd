@@ -1,0 +1,49 @@
+cimport cython
+from scapy_mpa.framing.markers cimport marker_count
+from scapy_mpa.stream.connection cimport TCPHalf
+from scapy_mpa.stream.copies cimport Copies
+from scapy_mpa.values._octets cimport head
+
+cdef class FPDUChain:
+    cdef public bint by_length, is_located, is_proven, waits
+    cdef public list pending
+    cdef public long long at, edge, hint, marker, need, resumed, tried
+    cdef public object agreed, goal, known, named, unresolved
+
+cdef class FPDUReader:
+    cdef public bint _has_passed, _is_gapless, _is_over, is_beginning, replaced
+    cdef public dict _ahead, _chains
+    cdef public FPDUChain main
+    cdef public list _ahead_offsets, _starts, contradictions, final, left_out, passed, rivals
+    cdef public long long _delivered, _due, _final_below, _judged_below
+    cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup
+    cdef public TCPHalf half
+
+    @cython.locals(main=FPDUChain)
+    cpdef receive(self, long long start, long long end)
+    cpdef long long _limit(self, long long end) except? -1
+    @cython.locals(
+        copies=Copies, main=FPDUChain, limit=cython.longlong, at=cython.longlong, edge=cython.longlong,
+    )
+    cpdef _read(self, FPDUChain chain)
+    @cython.locals(
+        half=TCPHalf, copies=Copies, markers_used=cython.bint, crc_used=cython.bint, at=cython.longlong,
+        edge=cython.longlong, start=cython.longlong, end=cython.longlong, is_plain=cython.bint,
+        needs_marker=cython.bint, is_usual=cython.bint, shows_from=cython.longlong, believed=cython.longlong, window_known=cython.longlong,
+        is_passed=cython.bint, is_gapless=cython.bint, delivered=cython.longlong,
+        by_length=cython.bint, judged_below=cython.longlong, need=cython.longlong,
+        header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong, after=cython.longlong,
+        markers=cython.longlong,
+    )
+    cpdef bint _read_run(self, FPDUChain chain) except -1
+    @cython.locals(at=cython.longlong)
+    cpdef _opcode(self, long long header, long long ulpdu_length, object data, long long start)
+    cpdef _accept(
+        self, FPDUChain chain, object extent, object crc, object frames, object latest, object opcode, object octets
+    )
+    cpdef _finalize(self, FPDUChain chain, object fpdu)
+    cpdef _pass(self, object fpdu)
+    cpdef _note_rivals(self, long long start, long long end)
+    cpdef _believe(self, long long offset, long long frame)
+    @cython.locals(main=FPDUChain)
+    cpdef _forget(self)

@@ -1,0 +1,61 @@
+cimport cython
+from scapy_mpa.stream.copies cimport Copies
+from scapy_mpa.stream.peer_state cimport PeerState
+from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
+from scapy_mpa.stream.sequence_space cimport SequenceSpace
+from scapy_mpa.values._octets cimport sum_of
+
+cdef class TCPHalf:
+    cdef public bint has_right_checksums
+    cdef public Copies copies
+    cdef public list _dropped, fins, late, resets
+    cdef public long long _expected, believed, first_frame, highest, keep_from, last_frame, needed, passed, reset_count
+    cdef public long long syn_length
+    cdef public object fin, last_time, retransmissions, shift_count, start
+    cdef public PeerState peer
+    cdef public RecentOctets _recent
+    cdef public SequenceSpace space
+
+    @cython.locals(space=SequenceSpace, ahead=cython.longlong)
+    cpdef bint is_close(self, long long seq) except -1
+    @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
+    cpdef long long hold(self, long long start, long long end, object copy) except -1
+    @cython.locals(peer=PeerState)
+    cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1
+    cpdef forget(self, long long below)
+
+cdef class TCPConnection:
+    cdef public bint advanced, has_syn
+    cdef public list late
+    cdef public long long first_frame, last_frame
+    cdef public object arrival, beside, first_time, flow, stray, user
+    cdef public tuple _shift_counts, halves
+
+    @cython.locals(
+        half=TCPHalf, other=TCPHalf, space=SequenceSpace, peer=PeerState, other_space=SequenceSpace,
+        other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
+        first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong,
+        offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
+        distance=cython.longlong, is_near=cython.bint, is_late=cython.bint, is_acknowledged=cython.bint,
+    )
+    cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
+
+cdef class Flow:
+    cdef public object _flows, key
+    cdef public list connections
+
+    @cython.locals(only=TCPConnection, half=TCPHalf)
+    cpdef receive(self, object seg, Py_ssize_t d)
+
+cdef class Flows:
+    cdef public dict _directions
+    cdef public object budget, end, make_user
+
+    cpdef tuple receive(self, object seg)
+
+@cython.locals(
+    start=cython.longlong, end=cython.longlong, tcp=cython.longlong, length=cython.longlong,
+    pseudo=cython.longlong,
+)
+cpdef long long checksum_of(object seg) except -1
+cpdef hop_limit_of(object key, object buffer, Py_ssize_t tcp)

@@ -1,0 +1,14 @@
+cimport cython
+
+cdef class SequenceSpace:
+    cdef public long long last
+    cdef public object base
+    cdef public list others
+
+    @cython.locals(base=cython.longlong, last=cython.longlong, mask=cython.longlong, half=cython.longlong)
+    cpdef long long distance_from_last(self, long long seq) except? -1
+    @cython.locals(
+        base=cython.longlong, last=cython.longlong, mask=cython.longlong, half=cython.longlong, near=cython.longlong,
+        ahead=cython.longlong, offset=cython.longlong,
+    )
+    cpdef long long offset_of(self, long long seq, long long length, object rcv_wnd) except? -1
