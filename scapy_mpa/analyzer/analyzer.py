@@ -108,6 +108,8 @@ class Analyzer:
         self._followed = Followed(limits.connections)
         #: Connections that hold octets, as far as was looked at.
         self._holding: dict[int, TCPConnection] = {}
+        #: MPA connections of which something was found since the last time, and the direction of the last segment.
+        self._pending: dict[int, tuple[CapturedConnection, int]] = {}
         self._starts_found: set[int] = set()
         self._now: Moment = (0, 0)
 
@@ -115,36 +117,51 @@ class Analyzer:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
+        seg: Segment | None = None
         for seg in segments:
-            self._now = seg.frame, seg.time
             if seg.flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
             connection, d = self._flows.receive(seg)
             if connection is not None:
                 self._receive(connection, connection.user, d, seg)
+        if seg is not None:
+            self._now = seg.frame, seg.time
+        if self._sink is not None:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what was found since the last time; at the latest that is done by :meth:`release`."""
+        pending, self._pending = self._pending, {}
+        for mpa, d in pending.values():
+            mpa.take(d)
 
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
-        flags, reader = seg.flags, followed.reader
+        flags, reader, mpa = seg.flags, followed.reader, followed.mpa
         if flags & SYN:
             followed.syns[d] = announced(seg)
         if followed.is_left_out:
             for half in connection.halves:
                 half.forget(half.copies.end)
             return
+        if mpa is not None and connection.arrival is not None and reader.arrivals[1 - d]:
+            # What each side had sent when the other one answered must be known first.
+            mpa.take(1 - d)
         reader.receive(d, seg.frame, seg.time)
         if reader.rejected and reader.last is not reader:
             self._begin_once_more(connection, followed)
-            reader = followed.reader
-        mpa = followed.mpa
+            reader, mpa = followed.reader, followed.mpa
         if mpa is None:
             if reader.is_mpa:
                 mpa = self._begin_mpa(connection, followed)
             elif connection.is_answered:
                 self._followed.move(connection, has_mpa=False)
         if mpa is not None:
-            mpa.take(d)
-        if len(connection.halves[d].copies):
+            if self._observer is not None:
+                mpa.take(d)
+            elif connection.arrival is not None or connection.advanced:
+                self._pending[id(mpa)] = mpa, d
+        if connection.halves[d].copies.held:
             self._holding[id(connection)] = connection
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
@@ -186,7 +203,8 @@ class Analyzer:
         return flow is not None and any(one.user.mpa is not None for one in flow.connections)
 
     def release(self) -> None:
-        """Give up what is held longest-for where all connections together hold too much; call it now and then."""
+        """Hand on what was found; give up what is held where all connections together hold too much."""
+        self.flush()
         weights = {key: _weight(one) for key, one in self._holding.items()}
         self._holding = {key: one for key, one in self._holding.items() if weights[key]}
         held, most = sum(weights.values()), self.limits.total_octets
@@ -256,6 +274,7 @@ class Analyzer:
         """Nothing more comes for the MPA connection on a TCP connection."""
         mpa, followed.mpa = followed.mpa, None
         if mpa is not None:
+            self._pending.pop(id(mpa), None)
             mpa.finish(self._now, followed.strays)
             self.has_doubt |= self._observer is not None and followed.reader.has_doubt
             self._starts_found |= followed.reader.starts_found

@@ -11,12 +11,13 @@ from scapy_mpa.framing.role import Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.fpdus import FPDUReader
-from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
+from scapy_mpa.receiver.plain import PlainWrites
+from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, Run
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.stream.connection import Arrival, TCPHalf
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Terminated
-from scapy_mpa.values.records import BAD, FPDULog, FPDURow, flags
+from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
 from scapy_mpa.watches.copies import CopyWatch
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
 from scapy_mpa.watches.ddp import ulpdu_of
@@ -146,6 +147,8 @@ class FullOperation:
         self.log = FPDULog(self.seq_start if self.markers else None) if log else None
         self._sink = sink
         self._observer = observer
+        if sink is None and observer is None and diagnosis is None:
+            reader.plain = PlainWrites(mpa.profile.fpduptr_origin)
         #: The offset of the FPDU that was handed on last.
         self._told = 0
         self.first_frame = NEVER
@@ -233,11 +236,16 @@ class FullOperation:
         if self._sink is not None or self._observer is not None or self.first_frame == NEVER:
             self._hand_on(final, passed)
         for one, delivered in passed:
-            if isinstance(one, Gap):
+            if isinstance(one, Run):
+                self._pass_run(one, delivered)
+            elif isinstance(one, Gap):
                 self.counts.lost(one)
                 self.report(self.gaps.lost(one))
             else:
                 self._pass(one, delivered)
+        if reader.plain is not None:
+            ddp = self.fpdus.ddp
+            reader.plain.allow(ddp.plain_control, self.fpdus.sizes.longest, ddp.longest_part)
         self.report(self.copies.competed([*reader.rivals, *half.late]))
         reader.rivals, half.late = [], []
         fin = half.fin_captured
@@ -250,6 +258,19 @@ class FullOperation:
     def _judge(self, segments: Iterable[UnalignedSegment]) -> None:
         for segment in segments:
             self.report(self.segments.unaligned(segment))
+
+    def _pass_run(self, run: Run, delivered: int) -> None:
+        """Hand the next FPDUs in stream order, which are plain, to the watches."""
+        self.counts.passed_run(run, delivered)
+        if self.log is not None:
+            place = self.seq_of(run.offset), flags(run.crc, LENGTH, False), run.moment[0], delivered, run.moment[1]
+            self.log.add_run(*place, run.fpdus)
+        if run.moment[0] < self.first_frame:
+            self.first_frame = run.moment[0]
+        self.copies.passed_run(run)
+        self.gaps.passed_run(run)
+        self.fpdus.ddp.passed_run(run)
+        self.messages.passed_run(run)
 
     def _pass(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Hand the next FPDU in stream order to the watches."""
@@ -283,7 +304,7 @@ class FullOperation:
 
     # --- who listens ---
 
-    def _hand_on(self, final: list[LocatedFPDU], passed: list[tuple[LocatedFPDU | Gap, int]]) -> None:
+    def _hand_on(self, final: list[LocatedFPDU], passed: list[tuple[LocatedFPDU | Gap | Run, int]]) -> None:
         """Hand on FPDUs that became final, and those before that are delivered now."""
         for fpdu in final:
             self.first_frame = min(self.first_frame, fpdu.known[0])
@@ -291,7 +312,7 @@ class FullOperation:
             return
         waiting = {fpdu.offset: fpdu for fpdu in final}
         for one, delivered in passed:
-            if isinstance(one, Gap):
+            if not isinstance(one, LocatedFPDU):
                 continue
             if waiting.pop(one.offset, None) is not None:
                 self._hand(one, delivered)

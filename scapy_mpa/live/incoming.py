@@ -18,6 +18,7 @@ from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import Role
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import Event, PeerDeviated, ULPDUReceived
+from scapy_mpa.receiver.plain import usual_octets
 from scapy_mpa.receiver.window import Extent, FPDUWindow, Layout
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.watches.fpdus import disagreement, oddities, usual_octets, wrong_beginning

@@ -28,7 +28,8 @@ from typing import Final
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.dialect import header_octets, ulpdu_of
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
-from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
+from scapy_mpa.receiver.plain import PlainWrites
+from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest, Run
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
@@ -44,7 +45,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import head
+from scapy_mpa.values.octets import crc_of, head
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
@@ -142,6 +143,7 @@ class FPDUReader:
 
     Attributes:
         final: FPDUs that became final, for the owner to take.
+        plain: tells which FPDUs the main chain passes in runs, and not in ``final``; None if every one is wanted alone.
         passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never, and the gaps
             between them; to be taken.
         left_out: octets that were not believed.
@@ -157,7 +159,7 @@ class FPDUReader:
     __slots__ = (
         "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_is_gapless",
         "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "final", "first_error",
-        "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "replaced", "rest",
+        "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "plain", "replaced", "rest",
         "rivals", "startup",
     )  # fmt: skip
 
@@ -184,7 +186,8 @@ class FPDUReader:
         #: A run beyond the first hole that was not believed, by where it starts, and when it was looked at.
         self._refused = -NEVER, (0, 0)
         self.final: list[LocatedFPDU] = []
-        self.passed: list[tuple[LocatedFPDU | Gap, int]] = []
+        self.passed: list[tuple[LocatedFPDU | Gap | Run, int]] = []
+        self.plain: PlainWrites | None = None
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
         self.rivals: list[Rival] = []
@@ -413,58 +416,68 @@ class FPDUReader:
         frames: tuple[int, ...] = (frame,)
         moment = frame, time
         complete = moment if moment > startup else startup
+        plain = self.plain
         while True:
-            header = at + MARKER_LENGTH if markers_used and not at & 511 else at
-            if header + 4 <= end:
-                ulpdu_length, control = head(data, header - start)
-            elif is_plain and at + 8 <= edge:
-                ulpdu_length, control = head(copies.octets(header, header + 4), 0)
+            after = at
+            if by_length and is_passed and at >= judged_below:
+                after = self._read_plain(data, start, at, end, known, moment, delivered)
+            if after > at:
+                known, delivered = moment, frame
+                window_known = frame if after > shows_from and frame > window_known else window_known
             else:
-                break
-            after = at + 4 + (ulpdu_length + 5 & ~3)
-            markers = marker_count(at, after - at) if markers_used else 0
-            after += MARKER_LENGTH * markers
-            if after <= end:
-                octets = data[at - start : after - start]
-            elif is_plain and after <= edge:
-                octets = copies.octets(at, after)
-                frames, frame, time = copies.frames(at, after)
-                moment = frame, time
-                complete = moment if moment > startup else startup
-            else:
-                need = after if is_plain and not needs_marker and not self._is_over else 0
-                break
-            if (needs_marker and markers) or (crc_used and crc32c(octets) != CRC_RESIDUE):
-                break
-            # A Marker may stand before or after the first control octet where an FPDU is not aligned.
-            is_usual = ulpdu_length > 1 and not (markers_used and header & 3)
-            opcode = control & 0x0F if is_usual else self._opcode(header, ulpdu_length, octets, at)
-            if is_passed:
-                before = known
-                placed = complete if markers or not by_length or before is None or before <= complete else before
-                if not at and self.is_beginning:
-                    located_by = START
-                elif by_length and before is not None and before[0] <= placed[0]:
-                    located_by = LENGTH
+                header = at + MARKER_LENGTH if markers_used and not at & 511 else at
+                if header + 4 <= end:
+                    ulpdu_length, control = head(data, header - start)
+                elif is_plain and at + 8 <= edge:
+                    ulpdu_length, control = head(copies.octets(header, header + 4), 0)
                 else:
-                    located_by = MARKER if markers else SCAN
-                fpdu = _new_tuple(
-                    LocatedFPDU,
-                    (
-                        at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed, opcode,
-                        octets,
-                    ),
-                )  # fmt: skip
-                if at < judged_below:
-                    self._judge(fpdu)
-                delivered = complete[0] if complete[0] > delivered else delivered
-                window_known = complete[0] if after > shows_from and complete[0] > window_known else window_known
-                self.final.append(fpdu)
-                self.passed.append((fpdu, delivered if is_gapless else 0))
-                known, by_length = placed, True
-            else:
-                extent = Extent(at, header, ulpdu_length, after, markers)
-                self._accept(chain, extent, code, frames, moment, opcode, octets)
+                    break
+                after = at + 4 + (ulpdu_length + 5 & ~3)
+                markers = marker_count(at, after - at) if markers_used else 0
+                after += MARKER_LENGTH * markers
+                if after <= end:
+                    octets = data[at - start : after - start]
+                elif is_plain and after <= edge:
+                    octets = copies.octets(at, after)
+                    frames, frame, time = copies.frames(at, after)
+                    moment = frame, time
+                    complete = moment if moment > startup else startup
+                else:
+                    need = after if is_plain and not needs_marker and not self._is_over else 0
+                    break
+                if (needs_marker and markers) or (crc_used and crc32c(octets) != CRC_RESIDUE):
+                    break
+                # A Marker may stand before or after the first control octet where an FPDU is not aligned.
+                is_usual = ulpdu_length > 1 and not (markers_used and header & 3)
+                opcode = control & 0x0F if is_usual else self._opcode(header, ulpdu_length, octets, at)
+                if is_passed:
+                    before = known
+                    placed = complete if markers or not by_length or before is None or before <= complete else before
+                    if not at and self.is_beginning:
+                        located_by = START
+                    elif by_length and before is not None and before[0] <= placed[0]:
+                        located_by = LENGTH
+                    else:
+                        located_by = MARKER if markers else SCAN
+                    fpdu = _new_tuple(
+                        LocatedFPDU,
+                        (
+                            at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed,
+                            opcode, octets,
+                        ),
+                    )  # fmt: skip
+                    if at < judged_below:
+                        self._judge(fpdu)
+                    delivered = complete[0] if complete[0] > delivered else delivered
+                    window_known = complete[0] if after > shows_from and complete[0] > window_known else window_known
+                    self.final.append(fpdu)
+                    self.passed.append((fpdu, delivered if is_gapless else 0))
+                    if plain is not None:
+                        plain.passed(fpdu)
+                    known, by_length = placed, True
+                else:
+                    extent = Extent(at, header, ulpdu_length, after, markers)
+                    self._accept(chain, extent, code, frames, moment, opcode, octets)
             at = after
             if ahead and at in ahead:
                 break
@@ -486,6 +499,46 @@ class FPDUReader:
                 copies.window_known = window_known
         chain.need = need or chain.need
         return not need
+
+    def _read_plain(
+        self, data: memoryview, start: int, at: int, end: int, known: Moment | None, moment: Moment, delivered: int
+    ) -> int:
+        """Read plain FPDUs from ``at`` on, in octets [start, end) that one frame brought; return where the next begins.
+
+        The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.
+        """
+        markers_used, crc_used, _ = self.layout
+        plain, ahead, first, markers, ulpdu_octets = self.plain, self._ahead, at, 0, 0
+        if plain is None or known is None or known > moment or moment < self.startup or delivered > moment[0]:
+            return at
+        starts: list[int] = []
+        fpdus: list[int] = []
+        while not (ahead and starts and at in ahead):
+            header = at + MARKER_LENGTH if markers_used and not at & 511 else at
+            if header + 4 > end:
+                break
+            ulpdu_length, control = head(data, header - start)
+            after = at + 4 + (ulpdu_length + 5 & ~3)
+            count = marker_count(at, after - at) if markers_used else 0
+            after += MARKER_LENGTH * count
+            if after > end or (count and not crc_used):
+                break
+            if crc_used and crc_of(data, at - start, after - start) != CRC_RESIDUE:
+                break
+            phase = at & 511 if count else -1
+            if not plain.fits(data, at - start, header - start, ulpdu_length, control, phase):
+                break
+            starts.append(at)
+            fpdus.append(ulpdu_length)
+            markers += count
+            ulpdu_octets += ulpdu_length
+            at = after
+        if starts:
+            crc, octets = GOOD if crc_used else UNCHECKED, data[first - start : at - start]
+            run = Run(first, at, crc, moment, starts, fpdus, markers, ulpdu_octets, plain.write, octets)
+            plain.passed_run(at)
+            self.passed.append((run, moment[0] if self._is_gapless else 0))
+        return at
 
     def _opcode(self, header: int, ulpdu_length: int, data: memoryview, start: int) -> int:
         """Return the RDMAP opcode of an FPDU, NO_OPCODE if its ULPDU has none (RFC 5040 §4.1)."""
@@ -695,6 +748,8 @@ class FPDUReader:
         self.half.passed = max(self.half.passed, fpdu.end)
         is_delivered = fpdu.crc != BAD and self._is_gapless
         self.passed.append((fpdu, self._delivered if is_delivered else 0))
+        if self.plain is not None:
+            self.plain.passed(fpdu)
         if fpdu.end > self.half.believed and fpdu.crc != BAD:
             self._believe(fpdu.end, fpdu.complete[0])
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment
+from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment, Run
 from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Arrival, Dropped, Stray
 from scapy_mpa.stream.copies import WRONG, Rival
@@ -21,14 +21,15 @@ from scapy_mpa.values.records import BAD, GOOD
 from scapy_mpa.values.segment import FIN, SYN
 from scapy_mpa.watches.lifecycle import after, distance
 
-#: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
-#: memory: 1 MiB.
+#: FPDUs, and runs of them, that are remembered: of a copy of anything before them it is not known whether it fits an
+#: FPDU.  A bound of memory: 1 MiB, more where runs are of small FPDUs.
 REMEMBERED: Final = 4096
 #: Doubtful segments that are remembered until it is known what became of them.  A bound of memory: 1 MiB.
 MOST_DOUBTFUL: Final = 4096
 
 DROPPED: Final = "TCP checksum wrong: assumed to be dropped by the receiver"
 _FIRST: Final = "the first copy is kept"
+_NOTHING: Final = memoryview(b"")
 _ACKNOWLEDGED: Final = "it came after the peer had acknowledged them"
 
 
@@ -45,7 +46,7 @@ class CopyWatch:
     def __init__(self, layout: Layout, startup_frame: int = 0) -> None:
         self._layout = layout
         self._startup_frame = startup_frame
-        self._fpdus: list[LocatedFPDU] = []
+        self._fpdus: list[LocatedFPDU | Run] = []
         self._starts: list[int] = []
         self._doubtful: dict[int, Arrival] = {}
 
@@ -56,14 +57,24 @@ class CopyWatch:
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Remember the next FPDU in stream order."""
+        self._remember(fpdu._replace(octets=_NOTHING))
+
+    def passed_run(self, run: Run) -> None:
+        """Remember FPDUs that were passed together."""
+        self._remember(run._replace(octets=_NOTHING))
+
+    def _remember(self, fpdu: LocatedFPDU | Run) -> None:
         self._starts.append(fpdu.offset)
-        self._fpdus.append(fpdu._replace(octets=memoryview(b"")))
+        self._fpdus.append(fpdu)
         if len(self._starts) > 2 * REMEMBERED:
             del self._starts[:REMEMBERED], self._fpdus[:REMEMBERED]
 
     def _fpdu_at(self, offset: int) -> LocatedFPDU | None:
         index = bisect_right(self._starts, offset) - 1
-        return self._fpdus[index] if index >= 0 and offset < self._fpdus[index].end else None
+        found = self._fpdus[index] if index >= 0 else None
+        if found is None or offset >= found.end:
+            return None
+        return found.fpdu_at(offset) if isinstance(found, Run) else found
 
     # --- copies that compete ---
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
+from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU, Run
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.values.records import BAD
 
@@ -166,6 +166,22 @@ class Counts:
             self.undelivered += 1
         elif delivered > fpdu.known[0]:
             self.delivered_late += 1
+
+    def passed_run(self, run: Run, delivered: int) -> None:
+        """Count FPDUs that one frame brought and that are placed at it; they are delivered then, or never."""
+        count, offset, end = len(run.starts), run.offset, run.end
+        self.fpdus += count
+        self.marker_count += run.markers
+        self.ulpdu_octets += run.ulpdu_octets
+        if offset != self._next and self._seen:
+            self._ends.append(self._seen)
+        self._starts.extend(run.starts)
+        if len(self._starts) > 2 * REMEMBERED:
+            del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
+        self._located += end - max(offset, self._seen)
+        self._seen = self._next = end
+        if not delivered:
+            self.undelivered += count
 
     def lost(self, gap: Gap) -> None:
         """Count octets that no frame brought."""

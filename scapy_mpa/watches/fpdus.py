@@ -6,7 +6,6 @@ In: each FPDU that the main chain passes, also those whose CRC is bad.  Out: the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_LENGTH
@@ -29,13 +28,11 @@ from scapy_mpa.framing.markers import (
     check_markers,
     expected_fpduptr,
     header_offset,
-    marker_positions,
-    wire_length,
 )
 from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
+from scapy_mpa.receiver.plain import usual_octets
 from scapy_mpa.receiver.values import CUT, Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.values.octets import Fields
 from scapy_mpa.values.records import BAD, GOOD
 from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
 from scapy_mpa.watches.sizes import SizeWatch
@@ -224,25 +221,6 @@ class FPDUWatch:
         if terminate.layout == "siw":
             detail = "control word laid out from the least significant bit, as siw does"
             yield Breach("terminate-layout", *place, detail)
-
-
-@lru_cache(
-    maxsize=1024
-)  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
-def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
-    """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker."""
-    pad = pad_length(ulpdu_length)
-    if phase < 0:
-        end = LENGTH_FIELD_LENGTH + ulpdu_length + pad
-        return Fields((at, "B", 0) for at in range(end - pad, end))
-    length = wire_length(ulpdu_length, phase)
-    markers = marker_positions(phase, phase + length)
-    end = length - CRC_LENGTH
-    if end + phase - MARKER_LENGTH in markers:
-        end -= MARKER_LENGTH  # a Marker stands between PAD and CRC
-    fields = [(at, "B", 0) for at in range(end - pad, end)]
-    fields += [(marker - phase, "I", expected_fpduptr(marker, phase, origin)) for marker in markers]
-    return Fields(sorted(fields))
 
 
 def oddities(

@@ -7,6 +7,7 @@ read only when somebody asks.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from scapy_mpa.framing.ddp import (
@@ -18,15 +19,20 @@ from scapy_mpa.framing.ddp import (
     decode_terminate,
     quoted_header,
 )
-from scapy_mpa.framing.markers import Octets
-from scapy_mpa.receiver.values import LocatedFPDU
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets
+from scapy_mpa.receiver.values import LocatedFPDU, Run
 from scapy_mpa.values.lifecycle import Quoted, Terminated
 
 #: Acknowledged FPDUs that are kept: a Terminate quotes what came shortly before.  A bound of memory: 100 KiB.
 MOST_ACKNOWLEDGED: Final = 256
-#: FPDUs not acknowledged that are kept.  A bound of memory: 24 MiB, of a direction whose peer acknowledges nothing.
+#: FPDUs, and runs of them, not acknowledged that are kept.  A bound of memory: 24 MiB, of a direction whose peer
+#: acknowledges nothing.
 MOST_KEPT: Final = 1 << 16
+#: Octets that are kept of each FPDU of a run, if there are no more: a header and what keeps it take as many.
+MOST_OCTETS: Final = 128
 _LAST = 0x40
+_NOTHING: Final = memoryview(b"")
 
 
 class _Kept(NamedTuple):
@@ -34,6 +40,22 @@ class _Kept(NamedTuple):
     frames: tuple[int, ...]
     ulpdu_length: int
     header: bytes
+
+
+class _KeptRun(NamedTuple):
+    """FPDUs that were passed together; ``headers`` are those of their ULPDUs, empty if all octets are kept."""
+
+    end: int
+    run: Run
+    headers: bytes
+
+
+def _places(run: Run) -> list[int]:
+    """Return where the ULPDU of each FPDU begins among the octets of a run."""
+    before = LENGTH_FIELD_LENGTH - run.offset
+    if not run.markers:
+        return [start + before for start in run.starts]
+    return [start + before + (0 if start % MARKER_INTERVAL else MARKER_LENGTH) for start in run.starts]
 
 
 class MessageWatch:
@@ -46,17 +68,40 @@ class MessageWatch:
     __slots__ = ("_fpdus", "acknowledged")
 
     def __init__(self) -> None:
-        self._fpdus: deque[_Kept] = deque()
+        self._fpdus: deque[_Kept | _KeptRun] = deque()
         self.acknowledged: int | None = None
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
+        self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH])))
+
+    def passed_run(self, run: Run) -> None:
+        """Keep FPDUs that were passed together: all their octets if these are few, else their headers."""
+        headers = b""
+        if run.end - run.offset > MOST_OCTETS * len(run.starts):
+            headers = b"".join([run.octets[at : at + TAGGED_HEADER_LENGTH] for at in _places(run)])
+            run = run._replace(octets=_NOTHING)
+        self._keep(_KeptRun(run.end, run, headers))
+
+    def _keep(self, one: _Kept | _KeptRun) -> None:
         fpdus = self._fpdus
-        fpdus.append(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH])))
+        fpdus.append(one)
         if len(fpdus) > MOST_ACKNOWLEDGED:
             acknowledged = self.acknowledged
             if acknowledged is None or fpdus[0].end <= acknowledged or len(fpdus) > MOST_KEPT:
                 fpdus.popleft()
+
+    def _kept(self) -> Iterator[_Kept]:
+        for one in self._fpdus:
+            if isinstance(one, _Kept):
+                yield one
+                continue
+            _, run, headers = one
+            ends = [*run.starts[1:], run.end]
+            for number, (at, end, length) in enumerate(zip(_places(run), ends, run.fpdus, strict=True)):
+                first = number * TAGGED_HEADER_LENGTH
+                header = headers[first : first + TAGGED_HEADER_LENGTH] or run.octets[at : at + TAGGED_HEADER_LENGTH]
+                yield _Kept(end, run.moment[:1], length, bytes(header))
 
     def unacknowledged(self, end: int) -> int:
         """Count the messages with octets between what the peer acknowledged and ``end``, the last octet captured.
@@ -66,8 +111,9 @@ class MessageWatch:
         acknowledged = self.acknowledged
         if acknowledged is None or acknowledged >= end:
             return 0
-        whole = [one for one in self._fpdus if one.end > acknowledged]
-        last = self._fpdus[-1] if self._fpdus else None
+        kept = list(self._kept())
+        whole = [one for one in kept if one.end > acknowledged]
+        last = kept[-1] if kept else None
         is_begun = end > max(acknowledged, last.end if last is not None else 0) or (
             last is not None and not is_last(last)
         )
@@ -78,7 +124,7 @@ class MessageWatch:
         messages: dict[tuple[int, ...], Quoted] = {}
         asked: tuple[int, ...] | None = None
         run = 0
-        for one in self._fpdus:
+        for one in self._kept():
             found = decode_ddp(one.header.ljust(min(one.ulpdu_length, UNTAGGED_HEADER_LENGTH), b"\0"))
             if found is None or not one.header:
                 continue

@@ -1,0 +1,131 @@
+"""FPDUs about which no rule has anything to say: RDMA Writes that go on where the one before ended.
+
+Nearly all octets of a capture are in such.  The reader hands those that one frame brought on together, as a
+:class:`~scapy_mpa.receiver.values.Run`; all others one by one.  What is plain depends on what rules have seen, so their
+owner sets it (:meth:`PlainWrites.allow`); where the Write goes on is read off the FPDUs.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from scapy_mpa.framing.crc import CRC_LENGTH
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, pad_length
+from scapy_mpa.framing.markers import (
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    Origin,
+    expected_fpduptr,
+    marker_positions,
+    wire_length,
+)
+from scapy_mpa.framing.mulpdu import MIN_MULPDU
+from scapy_mpa.receiver.values import LocatedFPDU
+from scapy_mpa.values.octets import Fields, head, place
+from scapy_mpa.values.records import BAD
+
+_LAST: Final = 0x4000
+#: Where a Write goes on: nowhere, since none is open; at a place; nobody knows.
+_CLOSED, _OPEN, _UNKNOWN = range(3)
+
+
+@lru_cache(
+    maxsize=1024
+)  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
+def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
+    """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker."""
+    pad = pad_length(ulpdu_length)
+    if phase < 0:
+        end = LENGTH_FIELD_LENGTH + ulpdu_length + pad
+        return Fields((at, "B", 0) for at in range(end - pad, end))
+    length = wire_length(ulpdu_length, phase)
+    markers = marker_positions(phase, phase + length)
+    end = length - CRC_LENGTH
+    if end + phase - MARKER_LENGTH in markers:
+        end -= MARKER_LENGTH  # a Marker stands between PAD and CRC
+    fields = [(at, "B", 0) for at in range(end - pad, end)]
+    fields += [(marker - phase, "I", expected_fpduptr(marker, phase, origin)) for marker in markers]
+    return Fields(sorted(fields))
+
+
+class PlainWrites:
+    """Tells which FPDUs of a direction are plain.
+
+    Args:
+        origin: what FPDUPTR counts from in the connection's profile.
+    """
+
+    __slots__ = ("_control", "_end", "_longest", "_longest_part", "_origin", "_stag", "_state", "_to")
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin: Origin = origin
+        self._control = -1
+        self._longest = self._longest_part = 0
+        self._state, self._stag, self._to, self._end = _UNKNOWN, 0, 0, -1
+
+    def allow(self, control: int, longest: int, longest_part: int) -> None:
+        """Let RDMA Writes be plain that have these control octets, and ULPDUs no longer than this.
+
+        ``control`` is without the bit L, -1 if none are plain; ``longest_part`` is for all but the last of a message.
+        """
+        self._control, self._longest, self._longest_part = control, longest, longest_part
+
+    @property
+    def write(self) -> tuple[int, int] | None:
+        """STag and TO at which the Write goes on, None if none is open."""
+        return (self._stag, self._to) if self._state == _OPEN else None
+
+    def fits(self, data: memoryview, index: int, header: int, ulpdu_length: int, control: int, phase: int) -> bool:
+        """Return True if the next FPDU, good and whole in ``data`` from an index on, is plain; then it is passed.
+
+        Args:
+            data: octets.
+            index: that of its first octet.
+            header: that of its ULPDU_Length.
+            ulpdu_length: that.
+            control: its control octets.
+            phase: its offset modulo 512, -1 if it holds no Marker.
+        """
+        if control & ~_LAST != self._control or not TAGGED_HEADER_LENGTH <= ulpdu_length <= self._longest:
+            return False
+        is_last = control & _LAST
+        if not is_last and not MIN_MULPDU <= ulpdu_length <= self._longest_part:
+            return False
+        if phase >= 0 and -(phase + header - index) % MARKER_INTERVAL < LENGTH_FIELD_LENGTH + TAGGED_HEADER_LENGTH:
+            return False  # a Marker in its header
+        stag, to = place(data, header + 4)
+        if self._state and (self._state == _UNKNOWN or stag != self._stag or to != self._to):
+            return False
+        if not usual_octets(phase, ulpdu_length, self._origin).are_in(data, index):
+            return False
+        self._state = _CLOSED if is_last else _OPEN
+        self._stag, self._to = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
+        return True
+
+    def passed(self, fpdu: LocatedFPDU) -> None:
+        """Learn from an FPDU that was handed on alone where the Write goes on."""
+        if fpdu.offset != self._end or fpdu.crc == BAD or len(fpdu.octets) < fpdu.end - fpdu.offset:
+            self._state = _UNKNOWN
+        self._end = fpdu.end
+        index = fpdu.header - fpdu.offset
+        if (
+            fpdu.crc == BAD
+            or fpdu.ulpdu_length < TAGGED_HEADER_LENGTH
+            or len(fpdu.octets) < index + 16
+            or (fpdu.markers and -fpdu.header % MARKER_INTERVAL < LENGTH_FIELD_LENGTH + TAGGED_HEADER_LENGTH)
+        ):
+            self._state = _UNKNOWN
+            return
+        _, control = head(fpdu.octets, index)
+        if control & ~_LAST == self._control:
+            self._stag, self._to = place(fpdu.octets, index + 4)
+            self._to = self._to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
+            self._state = _CLOSED if control & _LAST else _OPEN
+        elif not control & 0x0F:
+            self._state = _UNKNOWN  # a Write, and not a plain one
+
+    def passed_run(self, end: int) -> None:
+        """Note where a run ends."""
+        self._end = end
