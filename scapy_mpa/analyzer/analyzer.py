@@ -117,16 +117,14 @@ class Analyzer:
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
-        seg: Segment | None = None
         for seg in segments:
+            self._now = seg.frame, seg.time
             if seg.flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
             connection, d = self._flows.receive(seg)
             if connection is not None:
                 self._receive(connection, connection.user, d, seg)
-        if seg is not None:
-            self._now = seg.frame, seg.time
         if self._sink is not None:
             self.flush()
 

@@ -21,7 +21,7 @@ from scapy_mpa.live.events import Event, PeerDeviated, ULPDUReceived
 from scapy_mpa.receiver.plain import usual_octets
 from scapy_mpa.receiver.window import Extent, FPDUWindow, Layout
 from scapy_mpa.rules.table import RULES
-from scapy_mpa.watches.fpdus import disagreement, oddities, usual_octets, wrong_beginning
+from scapy_mpa.watches.fpdus import disagreement, oddities, wrong_beginning
 
 #: Octets of the shortest FPDU (RFC 5044 §4.1): no Marker is judged before so many of one have arrived.
 _SHORTEST_FPDU: Final = 8

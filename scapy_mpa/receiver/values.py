@@ -75,22 +75,9 @@ class Run(NamedTuple):
         end = self.starts[index + 1] if index + 1 < len(self.starts) else self.end
         has_marker = self.markers and not start % MARKER_INTERVAL
         header, length = start + (MARKER_LENGTH if has_marker else 0), self.fpdus[index]
-        frame = self.moment[0]
         markers = (end - start - plain_length(length)) // MARKER_LENGTH
-        return LocatedFPDU(
-            start,
-            header,
-            length,
-            end,
-            markers,
-            self.crc,
-            LENGTH,
-            (frame,),
-            self.moment,
-            self.moment,
-            0,
-            self.octets[:0],
-        )
+        when = self.moment[:1], self.moment, self.moment
+        return LocatedFPDU(start, header, length, end, markers, self.crc, LENGTH, *when, 0, self.octets[:0])
 
 
 class Gap(NamedTuple):
