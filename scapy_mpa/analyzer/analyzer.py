@@ -188,6 +188,7 @@ class Analyzer:
         if flow is not None:
             followed: FollowedConnection = flow.connections[-1].user
             if followed.mpa is not None:
+                followed.mpa.take(d)
                 followed.mpa.receive_path_mtu(d, seg)
 
     def pass_time(self, segments: Iterable[Segment]) -> None:

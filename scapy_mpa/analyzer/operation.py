@@ -219,12 +219,15 @@ class FullOperation:
     def take(self, arrivals: Iterable[Arrival]) -> None:
         """Take what the reader found since the last time; ``arrivals`` are the segments that came."""
         reader, half = self.reader, self.half
+        counts, copies, segments, gaps = self.counts, self.copies, self.segments, self.gaps
         for arrival in arrivals:
             if arrival.end > 0:
-                self.counts.arrived(arrival)
-                self.copies.arrived(arrival)
-                self.report(self.segments.arrived(arrival))
-                self.report(self.gaps.arrived(arrival))
+                counts.arrived(arrival)
+                copies.arrived(arrival)
+                if found := segments.arrived(arrival):
+                    self.report(found)
+                if found := gaps.arrived(arrival):
+                    self.report(found)
         self.messages.acknowledged = half.peer.last_ack_sent
         for wrong in reader.contradictions:
             self.report((self.fpdus.contradicted(wrong),))
@@ -246,9 +249,10 @@ class FullOperation:
         if reader.plain is not None:
             ddp = self.fpdus.ddp
             reader.plain.allow(ddp.plain_control, self.fpdus.sizes.longest, ddp.longest_part)
-        self.report(self.copies.competed([*reader.rivals, *half.late]))
-        reader.rivals, half.late = [], []
-        fin = half.fin_captured
+        if reader.rivals or half.late:
+            self.report(copies.competed([*reader.rivals, *half.late]))
+            reader.rivals, half.late = [], []
+        fin = half.fin_captured if reader.left_out else None
         for octets in reader.left_out:
             self.counts.left_out(octets)
             self.report(self.copies.left_out(octets, fin[1] if fin is not None else 0, half.start))
@@ -267,10 +271,11 @@ class FullOperation:
             self.log.add_run(*place, run.fpdus)
         if run.moment[0] < self.first_frame:
             self.first_frame = run.moment[0]
-        self.copies.passed_run(run)
+        bare = run.bare()
+        self.copies.passed_run(bare)
         self.gaps.passed_run(run)
         self.fpdus.ddp.passed_run(run)
-        self.messages.passed_run(run)
+        self.messages.passed_run(run, bare)
 
     def _pass(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Hand the next FPDU in stream order to the watches."""
@@ -278,11 +283,13 @@ class FullOperation:
         if self.log is not None:
             self.log.add(self._row(fpdu, delivered), fpdu.frames)
         self.copies.passed(fpdu)
-        self.report(self.gaps.passed(fpdu))
+        if found := self.gaps.passed(fpdu):
+            self.report(found)
         if self.deviating is not None:
             breaches, fpdu = self.deviating.passed(fpdu)
             self.report(breaches)
-        self.report(self.segments.explained(self.fpdus.passed(fpdu)))
+        if found := self.fpdus.passed(fpdu):
+            self.report(self.segments.explained(found))
         if not fpdu.offset and self.fpdus.first is not None and self.fpdus.first.is_doubtful:
             self.report(self.fpdus.wrong_beginning(self.reader.first_octets, fpdu.known))
         self.messages.passed(fpdu, ulpdu_of(fpdu))
@@ -291,9 +298,12 @@ class FullOperation:
         peer = self.peer
         if self.reads is not None and peer is not None:
             mine, others = self.reads
-            self.report(mine.requested(fpdu, peer.has_hole))
-            peer.report(others.answered(fpdu))
-            self.report(others.answer_after_error(fpdu))
+            if mine.has_new_requests and (found := mine.requested(fpdu, peer.has_hole)):
+                self.report(found)
+            if found := others.answered(fpdu):
+                peer.report(found)
+            if found := others.answer_after_error(fpdu):
+                self.report(found)
 
     def quote(self) -> None:
         """Look for the message that the Terminate quotes: when it is placed, and again at the end."""

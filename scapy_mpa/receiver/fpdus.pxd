@@ -1,8 +1,9 @@
 cimport cython
 from scapy_mpa.framing.markers cimport marker_count
+from scapy_mpa.receiver.plain cimport PlainWrites
 from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies
-from scapy_mpa.values._octets cimport head
+from scapy_mpa.values._octets cimport crc_of, head
 
 cdef class FPDUChain:
     cdef public bint by_length, is_located, is_proven, waits
@@ -16,6 +17,7 @@ cdef class FPDUReader:
     cdef public FPDUChain main
     cdef public list _ahead_offsets, _starts, contradictions, final, left_out, passed, rivals
     cdef public long long _delivered, _due, _final_below, _judged_below
+    cdef public PlainWrites plain
     cdef public object _refused, anomaly, first_error, first_octets, layout, rest, startup
     cdef public TCPHalf half
 
@@ -36,6 +38,15 @@ cdef class FPDUReader:
         markers=cython.longlong,
     )
     cpdef bint _read_run(self, FPDUChain chain) except -1
+    @cython.locals(
+        markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, first=cython.longlong, markers=cython.longlong,
+        ulpdu_octets=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
+        after=cython.longlong, count=cython.longlong, phase=cython.longlong, has_ahead=cython.bint,
+        starts=list, fpdus=list,
+    )
+    cpdef long long _read_plain(
+        self, object data, long long start, long long at, long long end, object known, object moment, object delivered
+    ) except -1
     @cython.locals(at=cython.longlong)
     cpdef _opcode(self, long long header, long long ulpdu_length, object data, long long start)
     cpdef _accept(

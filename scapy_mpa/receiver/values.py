@@ -13,6 +13,7 @@ from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.records import LENGTH
 
 Moment = tuple[int, int]
+_NO_OCTETS: Final = memoryview(b"")
 
 #: Beside the codes of :mod:`scapy_mpa.values.records`: not all octets of the FPDU are in the capture file.
 CUT: Final = 3
@@ -67,6 +68,10 @@ class Run(NamedTuple):
     ulpdu_octets: int
     write: tuple[int, int] | None
     octets: memoryview
+
+    def bare(self) -> Run:
+        """Return it without its octets."""
+        return tuple.__new__(Run, (*self[:-1], _NO_OCTETS))
 
     def fpdu_at(self, offset: int) -> LocatedFPDU:
         """Return the FPDU that holds the octet at an offset, without its octets."""

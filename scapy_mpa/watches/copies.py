@@ -60,8 +60,8 @@ class CopyWatch:
         self._remember(fpdu._replace(octets=_NOTHING))
 
     def passed_run(self, run: Run) -> None:
-        """Remember FPDUs that were passed together."""
-        self._remember(run._replace(octets=_NOTHING))
+        """Remember FPDUs that were passed together, without their octets."""
+        self._remember(run)
 
     def _remember(self, fpdu: LocatedFPDU | Run) -> None:
         self._starts.append(fpdu.offset)

@@ -32,7 +32,6 @@ MOST_KEPT: Final = 1 << 16
 #: Octets that are kept of each FPDU of a run, if there are no more: a header and what keeps it take as many.
 MOST_OCTETS: Final = 128
 _LAST = 0x40
-_NOTHING: Final = memoryview(b"")
 
 
 class _Kept(NamedTuple):
@@ -75,12 +74,16 @@ class MessageWatch:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
         self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH])))
 
-    def passed_run(self, run: Run) -> None:
-        """Keep FPDUs that were passed together: all their octets if these are few, else their headers."""
+    def passed_run(self, run: Run, bare: Run) -> None:
+        """Keep FPDUs that were passed together: all their octets if these are few, else their headers.
+
+        ``bare`` is the run without its octets.
+        """
         headers = b""
         if run.end - run.offset > MOST_OCTETS * len(run.starts):
-            headers = b"".join([run.octets[at : at + TAGGED_HEADER_LENGTH] for at in _places(run)])
-            run = run._replace(octets=_NOTHING)
+            octets = run.octets
+            headers = b"".join([octets[at : at + TAGGED_HEADER_LENGTH] for at in _places(run)])
+            run = bare
         self._keep(_KeptRun(run.end, run, headers))
 
     def _keep(self, one: _Kept | _KeptRun) -> None:

@@ -37,6 +37,11 @@ class ReadWatch:
         #: Requests beyond the depth, and how many were under way by the answers passed so far.
         self._doubtful: list[tuple[LocatedFPDU, int]] = []
 
+    @property
+    def has_new_requests(self) -> bool:
+        """True if the requester sent requests since :meth:`requested` was asked."""
+        return self.requester.ddp.requests != self._requests
+
     def requested(self, fpdu: LocatedFPDU, has_hole: bool) -> Sequence[Breach]:
         """An FPDU of the requester was passed; ``has_hole``: octets of the responder are missing, an answer perhaps."""
         ddp = self.requester.ddp
