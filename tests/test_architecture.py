@@ -158,9 +158,9 @@ def test_a_class_is_in_the_file_that_its_row_names(row: list[str]) -> None:
 
 def test_no_name_is_passed_over() -> None:
     """These names are in the document, so the patterns find them."""
-    assert {"receive/copies.py", "tests/test_structure.py"} <= {name for name in NAMED if A_FILE.fullmatch(name)}
-    assert {"Recovery._take_bad", "infer()", "FPDUReader", "Reassembly"} <= {n for n in NAMED if places(n) is not None}
-    assert not is_file("receive/nothing.py") and places("Recovery.nowhere") == places("nowhere()") == set()
+    assert {"stream/copies.py", "tests/live/test_catalogue.py"} <= {name for name in NAMED if A_FILE.fullmatch(name)}
+    assert {"FPDUReader._read_bad", "infer()", "FPDUReader", "Copies"} <= {n for n in NAMED if places(n) is not None}
+    assert not is_file("receiver/nothing.py") and places("FPDUReader.nowhere") == places("nowhere()") == set()
 
 
 # --- worked frames ---
