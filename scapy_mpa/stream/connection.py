@@ -473,9 +473,18 @@ class TCPConnection:
 
     @property
     def is_established(self) -> bool:
-        """True if octets were captured, and a SYN or octets of the other direction too (RFC 9293 §3.3.2)."""
+        """True if octets were captured, and a SYN or octets of the other direction too, or both SYNs and their ACKs.
+
+        Both sides take such a connection for established (RFC 9293 §3.3.2, §3.5).
+        """
         first, second = (half.first_frame < NEVER for half in self.halves)
-        return (first or second) and (self.has_syn or (first and second))
+        if first or second:
+            return self.has_syn or (first and second)
+        return all(half.start is not None and half.peer.last_ack_sent is not None for half in self.halves)
+
+    @property
+    def _has_both_syns(self) -> bool:
+        return all(half.start is not None for half in self.halves)
 
     @property
     def is_closed(self) -> bool:
@@ -520,8 +529,11 @@ class TCPConnection:
         elif min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < LARGEST_WINDOW else CLOSE):
             # Where a hole makes one of them far, the other must be the closer.
             return None
-        # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
-        return by_seq + by_ack + (0 if self.is_established else CLOSE)
+        # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks; but who has
+        # both SYNs may take the very next segment.
+        if self.is_established:
+            return by_seq + by_ack
+        return by_seq + by_ack + (1 if not by_seq and not by_ack and self._has_both_syns else CLOSE)
 
     def is_of_syn(self, seg: Segment, d: int) -> bool:
         """Return True if a SYN has the number of one captured before, or acknowledges just that (RFC 9293 §3.5)."""
