@@ -271,9 +271,9 @@ class FPDUReader:
         self._is_over = True
         self._read(self.main)
         self._is_over = False
-        if self.main.at == before and not self._go_over_hole():
+        if self.main.at == before and (edge := self._go_over_hole()) is not None:
             # One run without a start, or an FPDU longer than the limit.
-            self.main.search(self.main.edge, -1)
+            self.main.search(edge, -1)
         self._read(self.main)
         self._forget()
 
@@ -281,7 +281,7 @@ class FPDUReader:
         """Nothing more comes: all that is held is decided."""
         self._is_over = True
         self._read(self.main)
-        while self._go_over_hole():
+        while self._go_over_hole() is None:
             self._read(self.main)
         self._find_rest()
         self._pass_rest()
@@ -299,8 +299,10 @@ class FPDUReader:
             self._lose(max(main.edge, main.at), fin[0], fin[1:])
         end = self._limit(NEVER)
         start = half.copies.next_start(end)
-        if start < NEVER:
-            self._leave_out(start, half.copies.end, DropReason.AFTER_FIN)
+        while start < NEVER:
+            edge = half.copies.edge(start)
+            self._leave_out(start, edge, DropReason.AFTER_FIN)
+            start = half.copies.next_start(edge)
 
     def _keep_first(self, offset: int) -> None:
         """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
@@ -309,20 +311,22 @@ class FPDUReader:
             if self.half.copies.is_captured(0, edge):
                 self.first_octets = bytes(self.half.copies.octets(0, edge)) if edge else b""
 
-    def _go_over_hole(self) -> bool:
-        """Go to the next run that is believed; those before it are left out.  False if there is none."""
-        main, copies = self.main, self.half.copies
-        while main.edge < self._limit(copies.end):
-            start = copies.next_start(main.edge)
+    def _go_over_hole(self) -> int | None:
+        """Go to the next run that is believed; those before it are left out.
+
+        Return None, or, if there is none, the offset up to which all were left out.
+        """
+        copies, edge = self.half.copies, self.main.edge
+        while edge < self._limit(copies.end):
+            start = copies.next_start(edge)
             if start >= self._limit(NEVER):
                 break
             if self._is_believed(start):
                 self._skip_hole(start)
-                return True
+                return None
             edge = copies.edge(start)
             self._leave_out(start, edge, copies.weakest_reason(start, edge))
-            main.edge = edge
-        return False
+        return edge
 
     def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
         copy = self.half.copies.piece(start)[2]
