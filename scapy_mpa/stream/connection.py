@@ -254,6 +254,15 @@ class TCPHalf:
             return LARGEST_WINDOW
         return min(distance, LARGEST_WINDOW)
 
+    def is_before_syn(self, seq: int, length: int) -> bool:
+        """Return True if a segment, near enough to be placed behind what is known, lies before the SYN."""
+        start, wnd = self.start, self.peer.rcv_wnd
+        if start is None:
+            return False
+        distance, offset = self.space.nearest(seq)
+        is_placed = distance <= max(NEAR, LARGEST_WINDOW if wnd is None else wnd)
+        return is_placed and offset < start - 1 and offset + length <= start
+
     def may_begin_at(self, seq: int, octets: int) -> bool:
         """Return True if a sequence number may be that of the first octet, or follow so many octets of the SYN."""
         distance, offset = self.space.nearest(seq)
@@ -335,6 +344,10 @@ class TCPHalf:
         """True if everything up to the FIN that the peer acknowledged was captured."""
         return self.fin is not None and self.expected >= self.fin
 
+    def has_all_of(self, seg: Segment) -> bool:
+        """Return True if all octets of a segment were captured before."""
+        return self.is_known and self.space.nearest(seg.seq)[1] + seg.length <= self.expected
+
     def reset(self, frame: int, time: int, seq: int, ack: int | None) -> None:
         """Note a RST of its sender, which acknowledges the offset ``ack`` if it is not None."""
         offset, expected = self.space.nearest(seq)[1], self.expected
@@ -362,7 +375,9 @@ class TCPHalf:
         if is_fin and self.has_right_checksums and checksum_of(seg) == WRONG:
             reason = DropReason.CHECKSUM
         is_acked = reason == DropReason.OVERWINDOW and self.peer.last_ack_sent == end + 1
-        if is_fin and (reason == DropReason.NONE or is_acked) and end >= self.expected:
+        # Octets that its receiver may have dropped do not speak against a FIN before them.
+        lowest = min(self.expected, max(self.highest, self.needed))
+        if is_fin and (reason == DropReason.NONE or is_acked) and end >= lowest:
             self.note_fin(end, seg.frame, seg.time)
         elif not seg.length and (is_fin or reason not in (DropReason.NONE, DropReason.PAWS)):
             # The network brings acknowledgements out of order, too.
@@ -443,7 +458,7 @@ class TCPConnection:
         first_frame: the first segment's; ``first_time`` its time.
         last_frame: the last segment's.
         stray: its first segment, if it began beside another connection, and ``beside`` that one.
-        late: segments of connections before, the first MOST_RESETS.
+        late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
@@ -509,6 +524,11 @@ class TCPConnection:
         """The time of its last segment, RSTs left out, in nanoseconds since the epoch."""
         return max(half.last_time for half in self.halves)
 
+    def leave_out(self, seg: Stray) -> None:
+        """Note a segment that came in the midst of this connection, and is none of its own."""
+        if len(self.late) < MOST_RESETS:
+            self.late.append(seg)
+
     def is_amid(self, other: TCPConnection) -> bool:
         """Return True if all its frames lie between those of another connection, whose SYN was captured."""
         is_inside = other.first_frame < self.first_frame and self.last_frame < other.last_frame
@@ -549,7 +569,11 @@ class TCPConnection:
                 return False
         elif not half.is_known and other.is_known and (other.start is None or len(other.copies)):
             return False  # not the SYN of a simultaneous open
-        is_confirmed = seg.flags & ACK_FLAG or (half.start is None and half.peer.last_ack_sent is None)
+        if half.peer.last_ack_sent is None:
+            is_confirmed = bool(seg.flags & ACK_FLAG) or half.start is None
+        else:
+            # The peer has acknowledged another SYN.
+            is_confirmed = half.start is None and bool(seg.flags & ACK_FLAG)
         if not half.is_known or (is_confirmed and half.first_frame == NEVER):
             half.begin(first, True)
         elif not half.may_begin_at(first, 0):
@@ -711,8 +735,12 @@ class Flow:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
             last = connections[-1] if connections else None
             best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
-        if self._is_over(best) and best.halves[d].is_complete:
+        half = best.halves[d]
+        if self._is_over(best) and (half.is_complete or half.has_all_of(seg)):
             self._leave_out(seg, d)
+            return None
+        if half.is_before_syn(seg.seq, seg.length):
+            best.leave_out(stray_of(seg, d))
             return None
         best.receive(seg, d)
         return best
@@ -720,17 +748,20 @@ class Flow:
     def _is_over(self, connection: TCPConnection) -> bool:
         """Return True if a connection was closed before the one began that is under way."""
         last = self.connections[-1]
-        return connection is not last and connection.is_closed and last.has_syn
+        if connection is last or not last.has_syn:
+            return False
+        return connection.is_closed or (connection.is_over and last.is_established)
 
     def _leave_out(self, seg: Segment, d: int) -> None:
         """Note a late duplicate of a connection that is over, which comes in the midst of the last one."""
-        last = self.connections[-1]
-        if len(last.late) < MOST_RESETS:
-            last.late.append(stray_of(seg, d)._replace(is_earlier=True))
+        self.connections[-1].leave_out(stray_of(seg, d)._replace(is_earlier=True))
 
     def _reset(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a RST; return the connection whose numbers it fits, else the last one, None without any."""
-        fitting = [(one.halves[d].misfit(seg.seq), one) for one in self.connections if one.halves[d].is_known]
+        misfits = [(one.misfit(seg, d), one) for one in self.connections if one.halves[d].is_known]
+        fitting = [(misfit, one) for misfit, one in misfits if misfit is not None]
+        if not fitting:
+            fitting = [(one.halves[d].misfit(seg.seq), one) for one in self.connections if one.halves[d].is_known]
         if not fitting:
             # The RST that answers a SYN has no number of its own (RFC 9293 §3.10.7.1).
             fitting = [(0, one) for one in self.connections if one.halves[1 - d].is_known and seg.flags & ACK_FLAG]
