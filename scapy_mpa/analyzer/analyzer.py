@@ -324,7 +324,8 @@ def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
     """Return True if segments in the midst of a connection are remarkable: not if they recover from a half-open one."""
     is_answered = one.has_syn and all(half.last_frame for half in one.halves)
     has_reset = any(half.reset_count for half in one.halves)
-    return one.first_frame < other.last_frame and not is_answered and not has_reset
+    is_amid = one.first_frame < other.last_frame or not other.is_over
+    return is_amid and not is_answered and not has_reset
 
 
 def _report_with(one: TCPConnection, other: TCPConnection) -> None:

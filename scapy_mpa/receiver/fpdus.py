@@ -293,7 +293,9 @@ class FPDUReader:
         if main.edge > main.at:
             self._keep_first(main.at)
             self._note_rivals(max(main.at, half.passed), main.edge)
-            self.rest = Rest(main.at, main.edge, main.is_located, half.copies.frames(main.at, main.edge)[1:])
+            is_doubtful = self._weakest_reason(main.at, main.edge) != DropReason.NONE
+            moment = half.copies.frames(main.at, main.edge)[1:]
+            self.rest = Rest(main.at, main.edge, main.is_located, moment, is_doubtful)
         fin = half.fin_captured
         if fin is not None and fin[0] > max(main.edge, main.at):
             self._lose(max(main.edge, main.at), fin[0], fin[1:])
@@ -325,8 +327,11 @@ class FPDUReader:
                 self._skip_hole(start)
                 return None
             edge = copies.edge(start)
-            self._leave_out(start, edge, copies.weakest_reason(start, edge))
+            self._leave_out(start, edge, self._weakest_reason(start, edge))
         return edge
+
+    def _weakest_reason(self, start: int, end: int) -> DropReason:
+        return self.half.copies.weakest_reason(start, end, self.half.has_right_checksums)
 
     def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
         copy = self.half.copies.piece(start)[2]
@@ -347,14 +352,18 @@ class FPDUReader:
         end = copies.edge(start)
         if peer.is_acknowledged(start, end):
             return True
-        reason = copies.weakest_reason(start, end)
+        reason = self._weakest_reason(start, end)
+        frame = copies.frames(start, end)[0][0]
         if not reason:
-            return True
-        if reason != DropReason.OVERWINDOW:
+            edge = peer.right_edge
+            if edge is None or start <= edge or frame > peer.last_frame:
+                return True
+            # The window was not known when they were captured; an ACK that came later has no room for them.
+        elif reason != DropReason.OVERWINDOW:
             return False
         # Near what is believed only an ACK that came later, and does not cover them, speaks against them.
         ahead = start - max(self.half.believed, self.main.at)
-        return ahead <= (peer.rcv_wnd or 0) or (ahead <= NEAR and copies.frames(start, end)[0][0] > peer.last_frame)
+        return ahead <= (peer.rcv_wnd or 0) or (ahead <= NEAR and frame > peer.last_frame)
 
     # --- the chains ---
 

@@ -100,13 +100,15 @@ class Anomaly(NamedTuple):
 class Rest(NamedTuple):
     """Octets [start, end) at the end of a direction that belong to no FPDU that was read.
 
-    ``is_located``: an FPDU is known to begin at ``start``; ``moment`` is that of the last of them.
+    ``is_located``: an FPDU is known to begin at ``start``; ``moment`` is that of the last of them; ``is_doubtful``: their
+    receiver may have dropped all of them.
     """
 
     start: int
     end: int
     is_located: bool
     moment: Moment
+    is_doubtful: bool = False
 
 
 class Breach(NamedTuple):

@@ -189,13 +189,14 @@ class TCPHalf:
         reset_count: how many there were.
         late: copies that differ from octets that had been read when they came.
         has_right_checksums: whether the checksum of its SYN was right: checksums are those of the wire.
+        has_syn_ack: whether its SYN acknowledged one of the peer.
         retransmissions: of the octets that the peer has not acknowledged, the first ones.
     """
 
     __slots__ = (
         "_dropped", "_expected", "_recent", "believed", "copies", "fin", "fins", "first_frame", "has_right_checksums",
-        "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
-        "retransmissions", "shift_count", "space", "start", "syn_length",
+        "has_syn_ack", "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer",
+        "reset_count", "resets", "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None) -> None:
@@ -221,7 +222,7 @@ class TCPHalf:
         self.reset_count = 0
         self._dropped: list[Dropped] = []
         self.late: list[Rival] = []
-        self.has_right_checksums = False
+        self.has_right_checksums = self.has_syn_ack = False
         self.retransmissions = Retransmissions()
 
     @property
@@ -275,7 +276,9 @@ class TCPHalf:
 
         Those below ``needed`` were read before; they are held only from ``keep_from`` on.
         """
-        frame, _, reason, _, data = copy
+        frame, _, reason, checksum, data = copy
+        if checksum == WRONG and self.has_right_checksums:
+            reason = reason or DropReason.CHECKSUM
         if start >= self.needed and start >= self.passed:
             if frame < self.first_frame:
                 self.first_frame = frame
@@ -309,16 +312,23 @@ class TCPHalf:
     def fin_captured(self) -> tuple[int, int, int] | None:
         """The offset, frame and time of the FIN that was acknowledged, else of the first one; None without any.
 
-        One beyond which octets were read is none of its sender's.
+        One beyond which octets were read, or that lies beyond the window, is none of its sender's.
         """
-        fin, believed = self.fin, self.believed
-        return next((one for one in self.fins if one[0] == fin or (fin is None and one[0] >= believed)), None)
+        fin = self.fin
+        return next((one for one in self.fins if one[0] == fin or (fin is None and self._may_count(one))), None)
+
+    def _may_count(self, fin: tuple[int, int, int]) -> bool:
+        """Return True unless octets were read beyond a FIN, or ACKs captured later show that there was no room for it."""
+        offset, frame, _ = fin
+        edge = self.peer.right_edge
+        is_beyond = edge is not None and offset > edge and frame < self.peer.last_frame
+        return offset >= self.believed and not is_beyond
 
     @property
     def other_fins(self) -> list[tuple[int, int, int]]:
         """The offset, frame and time of each FIN before or after the one that counts."""
         counts = self.fin_captured
-        return [one for one in self.fins if one != counts and (counts is not None or one[0] < self.believed)]
+        return [one for one in self.fins if one != counts and (counts is not None or not self._may_count(one))]
 
     def has_fin_before(self, end: int) -> bool:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
@@ -328,10 +338,14 @@ class TCPHalf:
     def dropped(self) -> list[Dropped]:
         """The segments without octets that its receiver dropped, the first MOST_RESETS.
 
-        Only an ACK captured later, beyond which they lie, speaks against those beyond the window.
+        Only an ACK captured later, beyond which they lie, speaks against those beyond the window; or that they are far.
         """
         last = self.peer.last_frame
-        return [one for one in self._dropped if one.reason != DropReason.OVERWINDOW or one.frame < last]
+        return [
+            one
+            for one in self._dropped
+            if one.reason != DropReason.OVERWINDOW or one.frame < last or abs(one.offset - one.expected) > NEAR
+        ]
 
     @property
     def expected(self) -> int:
@@ -498,7 +512,8 @@ class TCPConnection:
         return all(half.start is not None and half.peer.last_ack_sent is not None for half in self.halves)
 
     @property
-    def _has_both_syns(self) -> bool:
+    def has_both_syns(self) -> bool:
+        """True if the SYN of either side was captured."""
         return all(half.start is not None for half in self.halves)
 
     @property
@@ -550,10 +565,10 @@ class TCPConnection:
             # Where a hole makes one of them far, the other must be the closer.
             return None
         # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks; but who has
-        # both SYNs may take the very next segment.
+        # both SYNs may take the very next segment.  (A FIN, which takes a number, makes that of who speaks far by one.)
         if self.is_established:
             return by_seq + by_ack
-        return by_seq + by_ack + (1 if not by_seq and not by_ack and self._has_both_syns else CLOSE)
+        return by_seq + by_ack + (2 if not by_seq and not by_ack and self.has_both_syns else CLOSE)
 
     def is_of_syn(self, seg: Segment, d: int) -> bool:
         """Return True if a SYN has the number of one captured before, or acknowledges just that (RFC 9293 §3.5)."""
@@ -569,17 +584,19 @@ class TCPConnection:
                 return False
         elif not half.is_known and other.is_known and (other.start is None or len(other.copies)):
             return False  # not the SYN of a simultaneous open
-        if half.peer.last_ack_sent is None:
-            is_confirmed = bool(seg.flags & ACK_FLAG) or half.start is None
+        is_unacked = half.peer.last_ack_sent is None
+        if seg.flags & ACK_FLAG:
+            # Who has accepted one SYN-ACK answers another one with a challenge (RFC 5961 §4).
+            is_confirmed = half.start is None or (is_unacked and not half.has_syn_ack)
         else:
-            # The peer has acknowledged another SYN.
-            is_confirmed = half.start is None and bool(seg.flags & ACK_FLAG)
+            is_confirmed = half.start is None and is_unacked
         if not half.is_known or (is_confirmed and half.first_frame == NEVER):
             half.begin(first, True)
         elif not half.may_begin_at(first, 0):
             return False
         elif half.start is None:
             half.start = half.space.offset_of(first, 0, None)
+        half.has_syn_ack |= bool(seg.flags & ACK_FLAG)
         options = announced(seg)
         half.shift_count = -1 if options is None else options.shift
         half.syn_length = seg.length
@@ -639,6 +656,8 @@ class TCPConnection:
             octets = memoryview(bytes(buffer[first:last]))
             copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
             new = half.hold(offset, end, copy)
+            if copy.checksum == WRONG and half.has_right_checksums:
+                reason = reason or DropReason.CHECKSUM
             is_late = highest > offset and new > max(0, end - highest)
             acked = peer.last_ack_sent
             if not new and acked is not None and offset <= acked < end:
@@ -750,7 +769,7 @@ class Flow:
         last = self.connections[-1]
         if connection is last or not last.has_syn:
             return False
-        return connection.is_closed or (connection.is_over and last.is_established)
+        return connection.is_closed or (connection.is_over and (last.has_both_syns or last.is_established))
 
     def _leave_out(self, seg: Segment, d: int) -> None:
         """Note a late duplicate of a connection that is over, which comes in the midst of the last one."""
@@ -769,7 +788,7 @@ class Flow:
             return None
         connection = min(reversed(fitting), key=lambda one: one[0])[1]
         half, other = connection.halves[d], connection.halves[1 - d]
-        connection.arrival, connection.advanced = None, False
+        connection.arrival, connection.advanced, connection.last_frame = None, False, seg.frame
         if half.has_right_checksums and checksum_of(seg) == WRONG:
             half.drop(seg, DropReason.CHECKSUM, None)
             return connection

@@ -90,7 +90,7 @@ class GapWatch:
             )
         # A FIN has a number, too.  Where more was acknowledged, nothing can be said of the end.
         is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + NEAR
-        if rest is None or not rest.is_located or closed is None or is_unseen:
+        if rest is None or not rest.is_located or rest.is_doubtful or closed is None or is_unseen:
             return ()
         if closed.how == "RST" and closed.moment < rest.moment:
             return ()
