@@ -323,8 +323,11 @@ class FullOperation:
 
     def end(self) -> DirectionEnd:
         """Return what is known of the direction when nothing more comes."""
-        main = self.reader.main
+        main, rest = self.reader.main, self.reader.rest
+        # What its receiver may have dropped, and no FPDU needs, may be none of its sender's.
         sent = max(main.at, main.edge)
+        if rest is not None and rest.is_doubtful:
+            sent = min(rest.start, max(self.half.highest, self.half.believed))
         self.messages.acknowledged = self.half.peer.last_ack_sent
         error = self.first_error
         return direction_end(self.half, sent)._replace(

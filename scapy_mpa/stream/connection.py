@@ -545,8 +545,12 @@ class TCPConnection:
             self.late.append(seg)
 
     def is_amid(self, other: TCPConnection) -> bool:
-        """Return True if all its frames lie between those of another connection, whose SYN was captured."""
-        is_inside = other.first_frame < self.first_frame and self.last_frame < other.last_frame
+        """Return True if all its frames lie between those of another connection, whose SYN was captured.
+
+        Or if it is but one segment, to which nobody answered, after the last one of a connection that is not over.
+        """
+        is_last = self.first_frame == self.last_frame and not other.is_over
+        is_inside = other.first_frame < self.first_frame and (is_last or self.last_frame < other.last_frame)
         return is_inside and other.has_syn and other.is_established
 
     def misfit(self, seg: Segment, d: int) -> int | None:
@@ -787,6 +791,9 @@ class Flow:
         if not fitting:
             return None
         connection = min(reversed(fitting), key=lambda one: one[0])[1]
+        if self._is_over(connection):
+            self._leave_out(seg, d)
+            return None
         half, other = connection.halves[d], connection.halves[1 - d]
         connection.arrival, connection.advanced, connection.last_frame = None, False, seg.frame
         if half.has_right_checksums and checksum_of(seg) == WRONG:

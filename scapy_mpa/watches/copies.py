@@ -18,7 +18,7 @@ from scapy_mpa.stream.connection import Arrival, Dropped, Stray
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.records import BAD, GOOD
-from scapy_mpa.values.segment import FIN, SYN
+from scapy_mpa.values.segment import FIN, RST, SYN
 from scapy_mpa.watches.lifecycle import after, distance
 
 #: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
@@ -234,7 +234,8 @@ def stray(
         return Breach("tcp-checksum", *place, DROPPED)
     if one.flags & SYN:
         return Breach("attack-syn", *place, "a SYN that nobody answered")
-    what = f"{one.length} octets" if one.length else "a FIN" if one.flags & FIN else "an acknowledgement"
+    flag = "a RST" if one.flags & RST else "a FIN" if one.flags & FIN else "an acknowledgement"
+    what = f"{one.length} octets" if one.length else flag
     is_startup = one.beginning.startswith((REQUEST_KEY, REPLY_KEY))
     detail = f"{'a startup frame' if is_startup else what}, {distance(offset - expected, after(offset, start))}"
     if edge is not None and expected <= offset < edge:
