@@ -221,7 +221,7 @@ def judge_a(draw: Draw, before: Outcome, after: Outcome) -> list[str]:
     answers = {n for n, one in enumerate(draw.captured, 1) if one.inserted == "answer"}
     told = [n for n in draw.inserted if (put := everything.get(draw.captured[n - 1].inserted)) is None or put.is_told]
     counting = [n for n in draw.inserted if may_count(draw, n)]
-    told = [n for n in told if n not in counting]
+    told = [n for n in told if n not in counting and not is_before_window(draw, n)]
     may_hold = bool(counting)
     frames = {*draw.inserted, *answers}
     return against_truth(draw, after) or unchanged(draw.real, frames, told, before, after, may_hold)
@@ -248,6 +248,14 @@ def may_count(draw: Draw, frame: int) -> bool:
     window = max(known.edge - known.next for known in world.hosts[1 - seg.side].history)
     is_last = not any(one.seg.side != seg.side and one.seg.flags & ACK for one in draw.captured[frame:])
     return is_last or (bool(seg.payload) and ahead <= window)
+
+
+def is_before_window(draw: Draw, frame: int) -> bool:
+    """Whether a forged acknowledgement was captured before any of its receiver's: no window is known (DESIGN)."""
+    one = draw.captured[frame - 1]
+    if not one.inserted.startswith("ack-"):
+        return False
+    return not any(b.seg.side != one.seg.side and b.seg.flags & ACK for b in draw.captured[: frame - 1])
 
 
 def unchanged(
