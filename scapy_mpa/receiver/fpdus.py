@@ -465,7 +465,7 @@ class FPDUReader:
                     LocatedFPDU,
                     (
                         at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed, opcode,
-                        octets,
+                        octets, False,
                     ),
                 )  # fmt: skip
                 if at < judged_below:
@@ -662,7 +662,7 @@ class FPDUReader:
             located_by = MARKER if markers else SCAN
         fpdu = LocatedFPDU(
             extent.offset, extent.header, extent.ulpdu_length, extent.end, extent.markers, crc, located_by, frames,
-            complete, known, opcode, octets,
+            complete, known, opcode, octets, crc == BAD and self._is_damaged(extent),
         )  # fmt: skip
         chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
         chain.need, chain.waits, chain.is_proven = 0, False, True
@@ -672,6 +672,12 @@ class FPDUReader:
             chain.pending.append(fpdu)
         else:
             self._finalize(chain, fpdu)
+
+    def _is_damaged(self, extent: Extent) -> bool:
+        """Return True if octets of an FPDU were brought by a segment whose TCP checksum is wrong, unlike that of others."""
+        half = self.half
+        has_wrong = half.copies.strongest_reason(extent.offset, extent.end) == DropReason.CHECKSUM
+        return half.has_right_checksums and has_wrong
 
     def _crc_in_dialect(self, crc: int) -> int:
         """Return the code of an FPDU of a dialect: one whose CRC is as its sender sends them is good."""
@@ -699,7 +705,7 @@ class FPDUReader:
         """The main chain passes an FPDU."""
         if fpdu.complete[0] > self._delivered:
             self._delivered = fpdu.complete[0]
-        if fpdu.crc == BAD:
+        if fpdu.crc == BAD and not fpdu.is_damaged:
             self._note_error(fpdu.known[0], fpdu.offset)
         if fpdu.offset < self._judged_below:
             self._judge(fpdu)
@@ -719,6 +725,8 @@ class FPDUReader:
     def _judge(self, fpdu: LocatedFPDU) -> None:
         """Note an FPDU that does not fit."""
         layout, code = self.layout, None
+        if fpdu.is_damaged:
+            return
         if fpdu.crc == BAD:
             code = 2
         elif layout.markers and fpdu.markers and fpdu.octets:

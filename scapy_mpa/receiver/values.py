@@ -20,7 +20,8 @@ class LocatedFPDU(NamedTuple):
 
     ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is
     bad.  ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the
-    FPDU; of one that a snapshot length cut, those before the first that is missing.
+    FPDU; of one that a snapshot length cut, those before the first that is missing.  ``is_damaged``: its CRC is bad, but
+    so are TCP checksums of the segments that brought it, which its receiver dropped.
     """
 
     offset: int
@@ -35,6 +36,7 @@ class LocatedFPDU(NamedTuple):
     known: Moment
     opcode: int
     octets: memoryview
+    is_damaged: bool = False
 
 
 class Gap(NamedTuple):
