@@ -288,7 +288,7 @@ class FPDUReader:
         self._forget()
 
     def _find_rest(self) -> None:
-        """Find what is left: octets that belong to no FPDU, octets that are missing before the FIN, others after it."""
+        """Find what is left: octets that belong to no FPDU, and others after the FIN."""
         main, half = self.main, self.half
         if main.edge > main.at:
             self._keep_first(main.at)
@@ -296,9 +296,6 @@ class FPDUReader:
             is_doubtful = self._weakest_reason(main.at, main.edge) != DropReason.NONE
             moment = half.copies.frames(main.at, main.edge)[1:]
             self.rest = Rest(main.at, main.edge, main.is_located, moment, is_doubtful)
-        fin = half.fin_captured
-        if fin is not None and fin[0] > max(main.edge, main.at):
-            self._lose(max(main.edge, main.at), fin[0], fin[1:])
         end = self._limit(NEVER)
         start = half.copies.next_start(end)
         while start < NEVER:
