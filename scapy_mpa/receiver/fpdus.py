@@ -871,7 +871,8 @@ class FPDUReader:
                 # No FPDU that begins farther back can still be found.
                 chain.search((high - LONGEST_FPDU) & -MARKER_INTERVAL, -1)
             return high < chain.edge
-        if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
+        agreeing = window.agreeing(extent.offset, marker + 1)
+        if start is None or (whole and agreeing and agreeing >= window.agreeing(start, marker + 1)):
             # The Marker is garbled, not the length.
             frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
             octets = self.half.copies.octets(extent.offset, extent.end)
