@@ -754,9 +754,13 @@ class Flow:
             misfit = connection.misfit(seg, d)
             if misfit is not None and misfit < least:
                 best, least = connection, misfit
+        last = connections[-1] if connections else None
+        if best is not None and best is not last and self._is_over(best):
+            # What the one that is under way has not begun with may still be near it.
+            misfit = last.misfit(seg, d) if last is not None else None
+            best = last if misfit is not None and misfit - CLOSE < least else best
         if best is None:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
-            last = connections[-1] if connections else None
             best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
         half = best.halves[d]
         if self._is_over(best) and (half.is_complete or half.has_all_of(seg)):
