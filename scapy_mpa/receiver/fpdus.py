@@ -293,7 +293,8 @@ class FPDUReader:
         if main.edge > main.at:
             self._keep_first(main.at)
             self._note_rivals(max(main.at, half.passed), main.edge)
-            is_doubtful = self._weakest_reason(main.at, main.edge) != DropReason.NONE
+            is_acknowledged = half.peer.is_acknowledged(main.at, main.edge)
+            is_doubtful = not is_acknowledged and self._weakest_reason(main.at, main.edge) != DropReason.NONE
             moment = half.copies.frames(main.at, main.edge)[1:]
             self.rest = Rest(main.at, main.edge, main.is_located, moment, is_doubtful)
         end = self._limit(NEVER)
