@@ -237,11 +237,22 @@ class Analyzer:
         assert flow is not None
         for one in flow.connections:
             one.user.is_stray |= is_stray(one, flow)
-        if not followed.is_stray:
+        if followed.is_stray:
+            self._withdraw(connection, followed)
+        else:
             self._finish(connection, followed, flow)
         self._followed.remove(connection)
         self._holding.pop(id(connection), None)
         self._flows.remove(connection)
+
+    def _withdraw(self, connection: TCPConnection, followed: FollowedConnection) -> None:
+        """A connection turned out to be none: what looked like MPA on it is told of with the one beside it."""
+        mpa, followed.mpa = followed.mpa, None
+        if mpa is not None:
+            self.connections.remove(mpa)
+        beside = connection.beside
+        if beside is not None and beside.user.mpa is not None:
+            _report_with(connection, beside)
 
     def _finish(self, connection: TCPConnection, followed: FollowedConnection, flow: Flow) -> None:
         is_met = connection.has_syn or any(half.last_frame for half in connection.halves)
@@ -252,7 +263,7 @@ class Analyzer:
                 self._begin_mpa(connection, followed)
         if followed.mpa is not None:
             for one in flow.connections:
-                if one.beside is connection and one.user.mpa is None:
+                if one.beside is connection and (one.user.mpa is None or one.user.is_stray):
                     _report_with(one, connection)
             self._begin_once_more(connection, followed)
             self._finish_mpa(followed)
@@ -331,7 +342,8 @@ def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
     """Return True if segments in the midst of a connection are remarkable: not if they recover from a half-open one."""
     is_answered = one.has_syn and all(half.last_frame for half in one.halves)
     has_reset = any(half.reset_count for half in one.halves)
-    return one.first_frame < other.last_frame and not is_answered and not has_reset
+    is_amid = one.first_frame < other.last_frame or not other.is_over
+    return is_amid and not is_answered and not has_reset
 
 
 def _report_with(one: TCPConnection, other: TCPConnection) -> None:

@@ -184,7 +184,8 @@ class FullOperation:
     @property
     def first_error(self) -> tuple[int, int] | None:
         """Frame and offset of the first error of code 2 or 3."""
-        return self.fpdus.first_error or self.reader.first_error
+        found = (self.fpdus.first_error, self.reader.first_error)
+        return min((one for one in found if one is not None), default=None)
 
     @property
     def deviation(self) -> str | None:
@@ -343,7 +344,7 @@ class FullOperation:
     def _row(self, fpdu: LocatedFPDU, delivered: int) -> FPDURow:
         is_bad = fpdu.crc == BAD
         frame, time = fpdu.complete if is_bad else fpdu.known
-        error = self.reader.first_error
+        error = self.first_error
         return FPDURow(
             self.seq_of(fpdu.offset), self.seq_of(fpdu.header), fpdu.end - fpdu.offset, fpdu.ulpdu_length,
             fpdu.markers, flags(fpdu.crc, fpdu.located_by, error is not None and (frame, fpdu.offset) > error),
@@ -354,8 +355,11 @@ class FullOperation:
 
     def end(self) -> DirectionEnd:
         """Return what is known of the direction when nothing more comes."""
-        main = self.reader.main
+        main, rest = self.reader.main, self.reader.rest
+        # What its receiver may have dropped, and no FPDU needs, may be none of its sender's.
         sent = max(main.at, main.edge)
+        if rest is not None and rest.is_doubtful:
+            sent = min(rest.start, max(self.half.highest, self.half.believed))
         self.messages.acknowledged = self.half.peer.last_ack_sent
         error = self.first_error
         return direction_end(self.half, sent)._replace(
@@ -386,8 +390,8 @@ class FullOperation:
             self.mpa.findings.add("path-mtu", self.direction, *place, detail, count=count)
         if self.reads is not None:
             self.report(self.reads[0].finish())
-        if self.log is not None and self.reader.first_error is not None:
-            self.log.mark_after(self.reader.first_error, self.seq_start, reader.startup[0])
+        if self.log is not None and self.first_error is not None:
+            self.log.mark_after(self.first_error, self.seq_start, reader.startup[0])
 
 
 def direction_end(half: TCPHalf, sent: int | None = None) -> DirectionEnd:

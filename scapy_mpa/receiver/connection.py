@@ -230,8 +230,10 @@ class ConnectionReader:
             self._recent.append(frame)
             if arrival is not None:
                 self.arrivals[d].append(arrival)
-                if self.openings[d] is None and arrival.start <= 0 < arrival.end and reader.is_beginning:
-                    self.openings[d] = arrival
+                opening = self.openings[d]
+                if arrival.start <= 0 < arrival.end and reader.is_beginning:
+                    if opening is None or arrival.reason < opening.reason:
+                        self.openings[d] = arrival
                 reader.receive(arrival.start, arrival.end)
             for direction, search in enumerate(self._deviations):
                 if search is not None:
@@ -501,8 +503,9 @@ class ConnectionReader:
         return None if ack is None else self._offset_of(d, ack)
 
     def _first_after(self, d: int, offset: int) -> Arrival | None:
-        """Return the first segment of a direction that brought the octet at an offset."""
-        return next((one for one in self.arrivals[d] if one.start <= offset < one.end), None)
+        """Return the segment of a direction that brought the octet at an offset: the first without reason to drop it."""
+        found = (one for one in self.arrivals[d] if one.start <= offset < one.end)
+        return min(found, key=attrgetter("reason"), default=None)
 
     def _layouts(self, frames: Sequence[FoundFrame]) -> list[Layout]:
         """Return how FPDUs lie in each direction: M asks for Markers in what its sender receives."""

@@ -274,9 +274,9 @@ class FPDUReader:
         self._is_over = True
         self._read(self.main)
         self._is_over = False
-        if self.main.at == before and not self._go_over_hole():
+        if self.main.at == before and (edge := self._go_over_hole()) is not None:
             # One run without a start, or an FPDU longer than the limit.
-            self.main.search(self.main.edge, -1)
+            self.main.search(edge, -1)
         self._read(self.main)
         self._forget()
 
@@ -284,26 +284,28 @@ class FPDUReader:
         """Nothing more comes: all that is held is decided."""
         self._is_over = True
         self._read(self.main)
-        while self._go_over_hole():
+        while self._go_over_hole() is None:
             self._read(self.main)
         self._find_rest()
         self._pass_rest()
         self._forget()
 
     def _find_rest(self) -> None:
-        """Find what is left: octets that belong to no FPDU, octets that are missing before the FIN, others after it."""
+        """Find what is left: octets that belong to no FPDU, and others after the FIN."""
         main, half = self.main, self.half
         if main.edge > main.at:
             self._keep_first(main.at)
             self._note_rivals(max(main.at, half.passed), main.edge)
-            self.rest = Rest(main.at, main.edge, main.is_located, half.copies.frames(main.at, main.edge)[1:])
-        fin = half.fin_captured
-        if fin is not None and fin[0] > max(main.edge, main.at):
-            self._lose(max(main.edge, main.at), fin[0], fin[1:])
+            is_acknowledged = half.peer.is_acknowledged(main.at, main.edge)
+            is_doubtful = not is_acknowledged and self._weakest_reason(main.at, main.edge) != DropReason.NONE
+            moment = half.copies.frames(main.at, main.edge)[1:]
+            self.rest = Rest(main.at, main.edge, main.is_located, moment, is_doubtful)
         end = self._limit(NEVER)
         start = half.copies.next_start(end)
-        if start < NEVER:
-            self._leave_out(start, half.copies.end, DropReason.AFTER_FIN)
+        while start < NEVER:
+            edge = half.copies.edge(start)
+            self._leave_out(start, edge, DropReason.AFTER_FIN)
+            start = half.copies.next_start(edge)
 
     def _keep_first(self, offset: int) -> None:
         """Keep the first octets of Full Operation, if an FPDU at an offset is wrong that begins there."""
@@ -312,20 +314,25 @@ class FPDUReader:
             if self.half.copies.is_captured(0, edge):
                 self.first_octets = bytes(self.half.copies.octets(0, edge)) if edge else b""
 
-    def _go_over_hole(self) -> bool:
-        """Go to the next run that is believed; those before it are left out.  False if there is none."""
-        main, copies = self.main, self.half.copies
-        while main.edge < self._limit(copies.end):
-            start = copies.next_start(main.edge)
+    def _go_over_hole(self) -> int | None:
+        """Go to the next run that is believed; those before it are left out.
+
+        Return None, or, if there is none, the offset up to which all were left out.
+        """
+        copies, edge = self.half.copies, self.main.edge
+        while edge < self._limit(copies.end):
+            start = copies.next_start(edge)
             if start >= self._limit(NEVER):
                 break
             if self._is_believed(start):
                 self._skip_hole(start)
-                return True
+                return None
             edge = copies.edge(start)
-            self._leave_out(start, edge, copies.weakest_reason(start, edge))
-            main.edge = edge
-        return False
+            self._leave_out(start, edge, self._weakest_reason(start, edge))
+        return edge
+
+    def _weakest_reason(self, start: int, end: int) -> DropReason:
+        return self.half.copies.weakest_reason(start, end, self.half.has_right_checksums)
 
     def _leave_out(self, start: int, end: int, reason: DropReason) -> None:
         copy = self.half.copies.piece(start)[2]
@@ -346,14 +353,18 @@ class FPDUReader:
         end = copies.edge(start)
         if peer.is_acknowledged(start, end):
             return True
-        reason = copies.weakest_reason(start, end)
+        reason = self._weakest_reason(start, end)
+        frame = copies.frames(start, end)[0][0]
         if not reason:
-            return True
-        if reason != DropReason.OVERWINDOW:
+            edge = peer.right_edge
+            if edge is None or start <= edge or frame > peer.last_frame:
+                return True
+            # The window was not known when they were captured; an ACK that came later has no room for them.
+        elif reason != DropReason.OVERWINDOW:
             return False
         # Near what is believed only an ACK that came later, and does not cover them, speaks against them.
         ahead = start - max(self.half.believed, self.main.at)
-        return ahead <= (peer.rcv_wnd or 0) or (ahead <= NEAR and copies.frames(start, end)[0][0] > peer.last_frame)
+        return ahead <= (peer.rcv_wnd or 0) or (ahead <= NEAR and frame > peer.last_frame)
 
     # --- the chains ---
 
@@ -463,7 +474,7 @@ class FPDUReader:
                         LocatedFPDU,
                         (
                             at, header, ulpdu_length, after, markers, code, located_by, frames, complete, placed,
-                            opcode, octets,
+                            opcode, octets, False,
                         ),
                     )  # fmt: skip
                     if at < judged_below:
@@ -702,7 +713,7 @@ class FPDUReader:
             located_by = MARKER if markers else SCAN
         fpdu = LocatedFPDU(
             extent.offset, extent.header, extent.ulpdu_length, extent.end, extent.markers, crc, located_by, frames,
-            complete, known, opcode, octets,
+            complete, known, opcode, octets, crc == BAD and self._is_damaged(extent),
         )  # fmt: skip
         chain.at, chain.known, chain.by_length = extent.end, known, crc != BAD
         chain.need, chain.waits, chain.is_proven = 0, False, True
@@ -712,6 +723,12 @@ class FPDUReader:
             chain.pending.append(fpdu)
         else:
             self._finalize(chain, fpdu)
+
+    def _is_damaged(self, extent: Extent) -> bool:
+        """Return True if octets of an FPDU were brought by a segment whose TCP checksum is wrong, unlike that of others."""
+        half = self.half
+        has_wrong = half.copies.strongest_reason(extent.offset, extent.end) == DropReason.CHECKSUM
+        return half.has_right_checksums and has_wrong
 
     def _crc_in_dialect(self, crc: int) -> int:
         """Return the code of an FPDU of a dialect: one whose CRC is as its sender sends them is good."""
@@ -739,7 +756,7 @@ class FPDUReader:
         """The main chain passes an FPDU."""
         if fpdu.complete[0] > self._delivered:
             self._delivered = fpdu.complete[0]
-        if fpdu.crc == BAD:
+        if fpdu.crc == BAD and not fpdu.is_damaged:
             self._note_error(fpdu.known[0], fpdu.offset)
         if fpdu.offset < self._judged_below:
             self._judge(fpdu)
@@ -761,6 +778,8 @@ class FPDUReader:
     def _judge(self, fpdu: LocatedFPDU) -> None:
         """Note an FPDU that does not fit."""
         layout, code = self.layout, None
+        if fpdu.is_damaged:
+            return
         if fpdu.crc == BAD:
             code = 2
         elif layout.markers and fpdu.markers and fpdu.octets:
@@ -908,7 +927,8 @@ class FPDUReader:
                 # No FPDU that begins farther back can still be found.
                 chain.search((high - LONGEST_FPDU) & -MARKER_INTERVAL, -1)
             return high < chain.edge
-        if start is None or (whole and window.agreeing(extent.offset, marker + 1) >= window.agreeing(start, marker)):
+        agreeing = window.agreeing(extent.offset, marker + 1)
+        if start is None or (whole and agreeing and agreeing >= window.agreeing(start, marker + 1)):
             # The Marker is garbled, not the length.
             frames, frame, time = self.half.copies.frames(extent.offset, extent.end)
             octets = self.half.copies.octets(extent.offset, extent.end)

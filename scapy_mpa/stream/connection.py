@@ -189,13 +189,14 @@ class TCPHalf:
         reset_count: how many there were.
         late: copies that differ from octets that had been read when they came.
         has_right_checksums: whether the checksum of its SYN was right: checksums are those of the wire.
+        has_syn_ack: whether its SYN acknowledged one of the peer.
         retransmissions: of the octets that the peer has not acknowledged, the first ones.
     """
 
     __slots__ = (
         "_dropped", "_expected", "_recent", "believed", "copies", "fin", "fins", "first_frame", "has_right_checksums",
-        "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer", "reset_count", "resets",
-        "retransmissions", "shift_count", "space", "start", "syn_length",
+        "has_syn_ack", "highest", "keep_from", "last_frame", "last_time", "late", "needed", "passed", "peer",
+        "reset_count", "resets", "retransmissions", "shift_count", "space", "start", "syn_length",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None) -> None:
@@ -221,7 +222,7 @@ class TCPHalf:
         self.reset_count = 0
         self._dropped: list[Dropped] = []
         self.late: list[Rival] = []
-        self.has_right_checksums = False
+        self.has_right_checksums = self.has_syn_ack = False
         self.retransmissions = Retransmissions()
 
     @property
@@ -254,6 +255,15 @@ class TCPHalf:
             return LARGEST_WINDOW
         return min(distance, LARGEST_WINDOW)
 
+    def is_before_syn(self, seq: int, length: int) -> bool:
+        """Return True if a segment, near enough to be placed behind what is known, lies before the SYN."""
+        start, wnd = self.start, self.peer.rcv_wnd
+        if start is None:
+            return False
+        distance, offset = self.space.nearest(seq)
+        is_placed = distance <= max(NEAR, LARGEST_WINDOW if wnd is None else wnd)
+        return is_placed and offset < start - 1 and offset + length <= start
+
     def may_begin_at(self, seq: int, octets: int) -> bool:
         """Return True if a sequence number may be that of the first octet, or follow so many octets of the SYN."""
         distance, offset = self.space.nearest(seq)
@@ -266,7 +276,9 @@ class TCPHalf:
 
         Those below ``needed`` were read before; they are held only from ``keep_from`` on.
         """
-        frame, _, reason, _, data = copy
+        frame, _, reason, checksum, data = copy
+        if checksum == WRONG and self.has_right_checksums:
+            reason = reason or DropReason.CHECKSUM
         if start >= self.needed and start >= self.passed:
             if frame < self.first_frame:
                 self.first_frame = frame
@@ -300,16 +312,23 @@ class TCPHalf:
     def fin_captured(self) -> tuple[int, int, int] | None:
         """The offset, frame and time of the FIN that was acknowledged, else of the first one; None without any.
 
-        One beyond which octets were read is none of its sender's.
+        One beyond which octets were read, or that lies beyond the window, is none of its sender's.
         """
-        fin, believed = self.fin, self.believed
-        return next((one for one in self.fins if one[0] == fin or (fin is None and one[0] >= believed)), None)
+        fin = self.fin
+        return next((one for one in self.fins if one[0] == fin or (fin is None and self._may_count(one))), None)
+
+    def _may_count(self, fin: tuple[int, int, int]) -> bool:
+        """Return True unless octets were read beyond a FIN, or ACKs captured later show that there was no room for it."""
+        offset, frame, _ = fin
+        edge = self.peer.right_edge
+        is_beyond = edge is not None and offset > edge and frame < self.peer.last_frame
+        return offset >= self.believed and not is_beyond
 
     @property
     def other_fins(self) -> list[tuple[int, int, int]]:
         """The offset, frame and time of each FIN before or after the one that counts."""
         counts = self.fin_captured
-        return [one for one in self.fins if one != counts and (counts is not None or one[0] < self.believed)]
+        return [one for one in self.fins if one != counts and (counts is not None or not self._may_count(one))]
 
     def has_fin_before(self, end: int) -> bool:
         """Return True if octets that end at an offset lie at or beyond a FIN, which their sender had sent before."""
@@ -319,10 +338,14 @@ class TCPHalf:
     def dropped(self) -> list[Dropped]:
         """The segments without octets that its receiver dropped, the first MOST_RESETS.
 
-        Only an ACK captured later, beyond which they lie, speaks against those beyond the window.
+        Only an ACK captured later, beyond which they lie, speaks against those beyond the window; or that they are far.
         """
         last = self.peer.last_frame
-        return [one for one in self._dropped if one.reason != DropReason.OVERWINDOW or one.frame < last]
+        return [
+            one
+            for one in self._dropped
+            if one.reason != DropReason.OVERWINDOW or one.frame < last or abs(one.offset - one.expected) > NEAR
+        ]
 
     @property
     def expected(self) -> int:
@@ -334,6 +357,10 @@ class TCPHalf:
     def is_complete(self) -> bool:
         """True if everything up to the FIN that the peer acknowledged was captured."""
         return self.fin is not None and self.expected >= self.fin
+
+    def has_all_of(self, seg: Segment) -> bool:
+        """Return True if all octets of a segment were captured before."""
+        return self.is_known and self.space.nearest(seg.seq)[1] + seg.length <= self.expected
 
     def reset(self, frame: int, time: int, seq: int, ack: int | None) -> None:
         """Note a RST of its sender, which acknowledges the offset ``ack`` if it is not None."""
@@ -362,7 +389,9 @@ class TCPHalf:
         if is_fin and self.has_right_checksums and checksum_of(seg) == WRONG:
             reason = DropReason.CHECKSUM
         is_acked = reason == DropReason.OVERWINDOW and self.peer.last_ack_sent == end + 1
-        if is_fin and (reason == DropReason.NONE or is_acked) and end >= self.expected:
+        # Octets that its receiver may have dropped do not speak against a FIN before them.
+        lowest = min(self.expected, max(self.highest, self.needed))
+        if is_fin and (reason == DropReason.NONE or is_acked) and end >= lowest:
             self.note_fin(end, seg.frame, seg.time)
         elif not seg.length and (is_fin or reason not in (DropReason.NONE, DropReason.PAWS)):
             # The network brings acknowledgements out of order, too.
@@ -443,7 +472,7 @@ class TCPConnection:
         first_frame: the first segment's; ``first_time`` its time.
         last_frame: the last segment's.
         stray: its first segment, if it began beside another connection, and ``beside`` that one.
-        late: segments of connections before, the first MOST_RESETS.
+        late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
@@ -473,9 +502,19 @@ class TCPConnection:
 
     @property
     def is_established(self) -> bool:
-        """True if octets were captured, and a SYN or octets of the other direction too (RFC 9293 §3.3.2)."""
+        """True if octets were captured, and a SYN or octets of the other direction too, or both SYNs and their ACKs.
+
+        Both sides take such a connection for established (RFC 9293 §3.3.2, §3.5).
+        """
         first, second = (half.first_frame < NEVER for half in self.halves)
-        return (first or second) and (self.has_syn or (first and second))
+        if first or second:
+            return self.has_syn or (first and second)
+        return all(half.start is not None and half.peer.last_ack_sent is not None for half in self.halves)
+
+    @property
+    def has_both_syns(self) -> bool:
+        """True if the SYN of either side was captured."""
+        return all(half.start is not None for half in self.halves)
 
     @property
     def is_closed(self) -> bool:
@@ -500,9 +539,18 @@ class TCPConnection:
         """The time of its last segment, RSTs left out, in nanoseconds since the epoch."""
         return max(half.last_time for half in self.halves)
 
+    def leave_out(self, seg: Stray) -> None:
+        """Note a segment that came in the midst of this connection, and is none of its own."""
+        if len(self.late) < MOST_RESETS:
+            self.late.append(seg)
+
     def is_amid(self, other: TCPConnection) -> bool:
-        """Return True if all its frames lie between those of another connection, whose SYN was captured."""
-        is_inside = other.first_frame < self.first_frame and self.last_frame < other.last_frame
+        """Return True if all its frames lie between those of another connection, whose SYN was captured.
+
+        Or if it is but one segment, to which nobody answered, after the last one of a connection that is not over.
+        """
+        is_last = self.first_frame == self.last_frame and not other.is_over
+        is_inside = other.first_frame < self.first_frame and (is_last or self.last_frame < other.last_frame)
         return is_inside and other.has_syn and other.is_established
 
     def misfit(self, seg: Segment, d: int) -> int | None:
@@ -520,8 +568,11 @@ class TCPConnection:
         elif min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < LARGEST_WINDOW else CLOSE):
             # Where a hole makes one of them far, the other must be the closer.
             return None
-        # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
-        return by_seq + by_ack + (0 if self.is_established else CLOSE)
+        # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks; but who has
+        # both SYNs may take the very next segment.  (A FIN, which takes a number, makes that of who speaks far by one.)
+        if self.is_established:
+            return by_seq + by_ack
+        return by_seq + by_ack + (2 if not by_seq and not by_ack and self.has_both_syns else CLOSE)
 
     def is_of_syn(self, seg: Segment, d: int) -> bool:
         """Return True if a SYN has the number of one captured before, or acknowledges just that (RFC 9293 §3.5)."""
@@ -537,13 +588,19 @@ class TCPConnection:
                 return False
         elif not half.is_known and other.is_known and (other.start is None or len(other.copies)):
             return False  # not the SYN of a simultaneous open
-        is_confirmed = seg.flags & ACK_FLAG or (half.start is None and half.peer.last_ack_sent is None)
+        is_unacked = half.peer.last_ack_sent is None
+        if seg.flags & ACK_FLAG:
+            # Who has accepted one SYN-ACK answers another one with a challenge (RFC 5961 §4).
+            is_confirmed = half.start is None or (is_unacked and not half.has_syn_ack)
+        else:
+            is_confirmed = half.start is None and is_unacked
         if not half.is_known or (is_confirmed and half.first_frame == NEVER):
             half.begin(first, True)
         elif not half.may_begin_at(first, 0):
             return False
         elif half.start is None:
             half.start = half.space.offset_of(first, 0, None)
+        half.has_syn_ack |= bool(seg.flags & ACK_FLAG)
         options = announced(seg)
         half.shift_count = -1 if options is None else options.shift
         half.syn_length = seg.length
@@ -603,6 +660,8 @@ class TCPConnection:
             octets = memoryview(bytes(buffer[first:last]))
             copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
             new = half.hold(offset, end, copy)
+            if copy.checksum == WRONG and half.has_right_checksums:
+                reason = reason or DropReason.CHECKSUM
             is_late = highest > offset and new > max(0, end - highest)
             acked = peer.last_ack_sent
             if not new and acked is not None and offset <= acked < end:
@@ -695,12 +754,20 @@ class Flow:
             misfit = connection.misfit(seg, d)
             if misfit is not None and misfit < least:
                 best, least = connection, misfit
+        last = connections[-1] if connections else None
+        if best is not None and best is not last and self._is_over(best):
+            # What the one that is under way has not begun with may still be near it.
+            misfit = last.misfit(seg, d) if last is not None else None
+            best = last if misfit is not None and misfit - CLOSE < least else best
         if best is None:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
-            last = connections[-1] if connections else None
             best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
-        if self._is_over(best) and best.halves[d].is_complete:
+        half = best.halves[d]
+        if self._is_over(best) and (half.is_complete or half.has_all_of(seg)):
             self._leave_out(seg, d)
+            return None
+        if half.is_before_syn(seg.seq, seg.length):
+            best.leave_out(stray_of(seg, d))
             return None
         best.receive(seg, d)
         return best
@@ -708,25 +775,31 @@ class Flow:
     def _is_over(self, connection: TCPConnection) -> bool:
         """Return True if a connection was closed before the one began that is under way."""
         last = self.connections[-1]
-        return connection is not last and connection.is_closed and last.has_syn
+        if connection is last or not last.has_syn:
+            return False
+        return connection.is_closed or (connection.is_over and (last.has_both_syns or last.is_established))
 
     def _leave_out(self, seg: Segment, d: int) -> None:
         """Note a late duplicate of a connection that is over, which comes in the midst of the last one."""
-        last = self.connections[-1]
-        if len(last.late) < MOST_RESETS:
-            last.late.append(stray_of(seg, d)._replace(is_earlier=True))
+        self.connections[-1].leave_out(stray_of(seg, d)._replace(is_earlier=True))
 
     def _reset(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a RST; return the connection whose numbers it fits, else the last one, None without any."""
-        fitting = [(one.halves[d].misfit(seg.seq), one) for one in self.connections if one.halves[d].is_known]
+        misfits = [(one.misfit(seg, d), one) for one in self.connections if one.halves[d].is_known]
+        fitting = [(misfit, one) for misfit, one in misfits if misfit is not None]
+        if not fitting:
+            fitting = [(one.halves[d].misfit(seg.seq), one) for one in self.connections if one.halves[d].is_known]
         if not fitting:
             # The RST that answers a SYN has no number of its own (RFC 9293 §3.10.7.1).
             fitting = [(0, one) for one in self.connections if one.halves[1 - d].is_known and seg.flags & ACK_FLAG]
         if not fitting:
             return None
         connection = min(reversed(fitting), key=lambda one: one[0])[1]
+        if self._is_over(connection):
+            self._leave_out(seg, d)
+            return None
         half, other = connection.halves[d], connection.halves[1 - d]
-        connection.arrival, connection.advanced = None, False
+        connection.arrival, connection.advanced, connection.last_frame = None, False, seg.frame
         if half.has_right_checksums and checksum_of(seg) == WRONG:
             half.drop(seg, DropReason.CHECKSUM, None)
             return connection

@@ -289,12 +289,12 @@ class Copies:
                 strongest = max(strongest, DropReason.CHECKSUM if copy.checksum == WRONG else copy.reason)
         return strongest
 
-    def weakest_reason(self, start: int, end: int) -> DropReason:
-        """Return the weakest reason of all copies of [start, end)."""
+    def weakest_reason(self, start: int, end: int, has_right: bool = False) -> DropReason:
+        """Return the weakest reason of all copies of [start, end); with ``has_right`` checksums are those of the wire."""
         if not self.has_doubts:
             return NO_REASON
         return min(
-            effective_reason(copy, False, self.window_known)
+            effective_reason(copy, has_right, self.window_known)
             for index in self._indexes(start, end)
             for copy in self._rivals.get(self._starts[index], (self._chosen[index],))
         )

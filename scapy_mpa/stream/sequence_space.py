@@ -90,7 +90,8 @@ class SequenceSpace:
             if abs(distance) < abs(ahead):
                 best, ahead = index, distance
         if best >= 0:
-            offset = edges.pop(best) + ahead
+            # It may be a stray: the stream may go on where it was.
+            offset = (edges.pop(best) if abs(ahead) < NEAR else edges[best]) + ahead
         else:
             # What is not within a window behind lies ahead, up to 4 GiB less that window.
             ahead = (seq - base - edges[0]) & SEQ_MASK

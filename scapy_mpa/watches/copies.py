@@ -18,7 +18,7 @@ from scapy_mpa.stream.connection import Arrival, Dropped, Stray
 from scapy_mpa.stream.copies import WRONG, Rival
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.records import BAD, GOOD
-from scapy_mpa.values.segment import FIN, SYN
+from scapy_mpa.values.segment import FIN, RST, SYN
 from scapy_mpa.watches.lifecycle import after, distance
 
 #: FPDUs, and runs of them, that are remembered: of a copy of anything before them it is not known whether it fits an
@@ -41,7 +41,9 @@ class CopyWatch:
         startup_frame: the frame that completed the startup frame, 0 if it was not captured.
     """
 
-    __slots__ = ("_doubtful", "_fpdus", "_layout", "_starts", "_startup_frame")
+    __slots__ = (
+        "_doubtful", "_dropped", "_fpdus", "_highest", "_keep_alives", "_layout", "_starts", "_startup_frame",
+    )  # fmt: skip
 
     def __init__(self, layout: Layout, startup_frame: int = 0) -> None:
         self._layout = layout
@@ -49,11 +51,21 @@ class CopyWatch:
         self._fpdus: list[LocatedFPDU | Run] = []
         self._starts: list[int] = []
         self._doubtful: dict[int, Arrival] = {}
+        #: Frames of segments that were reported as dropped, and of keep-alives.
+        self._dropped: dict[int, None] = {}
+        self._keep_alives: dict[int, None] = {}
+        #: The offset after the highest octet of segments without a reason to be dropped.
+        self._highest = 0
 
     def arrived(self, arrival: Arrival) -> None:
-        """Remember a segment that its receiver may have dropped."""
-        if arrival.reason != DropReason.NONE and len(self._doubtful) < MOST_DOUBTFUL:
-            self._doubtful[arrival.frame] = arrival
+        """Remember a segment that its receiver may have dropped, and a keep-alive."""
+        if arrival.reason != DropReason.NONE:
+            if len(self._doubtful) < MOST_DOUBTFUL:
+                self._doubtful[arrival.frame] = arrival
+        elif not arrival.new and arrival.end == arrival.start + 1 == self._highest:
+            _remember(self._keep_alives, arrival.frame)
+        elif arrival.end > self._highest:
+            self._highest = arrival.end
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Remember the next FPDU in stream order."""
@@ -87,8 +99,11 @@ class CopyWatch:
             at = rival.differs_at
             fpdu = self._fpdu_at(rival.start if at is None else at)
             if rival.decided_by == "reason":
-                if at is not None or rival.other < rival.chosen:
+                if (at is not None or rival.other < rival.chosen) and rival.other[0] not in self._dropped:
+                    _remember(self._dropped, rival.other[0])
                     yield self._drop(rival)
+            elif rival.other[0] in self._keep_alives:
+                continue  # it may bring an octet of anything (RFC 9293 §3.8.4)
             elif at is not None and fpdu is not None and is_silent_drop(rival, fpdu) and self._layout.crc:
                 before = dropped.get(fpdu.offset)
                 if before is None or before[0].other < rival.other:
@@ -190,6 +205,13 @@ class CopyWatch:
         return Breach(rule, begin, *moment, detail)
 
 
+def _remember(frames: dict[int, None], frame: int) -> None:
+    """Remember one more frame; beyond MOST_DOUBTFUL the first one is forgotten."""
+    frames[frame] = None
+    if len(frames) > MOST_DOUBTFUL:
+        del frames[next(iter(frames))]
+
+
 def is_silent_drop(rival: Rival, fpdu: LocatedFPDU) -> bool:
     """Return True if the FPDU was complete, and bad, before the copy came that makes it good (RFC 5044 §8)."""
     is_later = rival.other[0] < rival.chosen[0] == fpdu.frames[-1]
@@ -245,7 +267,8 @@ def stray(
         return Breach("tcp-checksum", *place, DROPPED)
     if one.flags & SYN:
         return Breach("attack-syn", *place, "a SYN that nobody answered")
-    what = f"{one.length} octets" if one.length else "a FIN" if one.flags & FIN else "an acknowledgement"
+    flag = "a RST" if one.flags & RST else "a FIN" if one.flags & FIN else "an acknowledgement"
+    what = f"{one.length} octets" if one.length else flag
     is_startup = one.beginning.startswith((REQUEST_KEY, REPLY_KEY))
     detail = f"{'a startup frame' if is_startup else what}, {distance(offset - expected, after(offset, start))}"
     if edge is not None and expected <= offset < edge:

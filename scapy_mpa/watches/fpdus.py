@@ -34,6 +34,7 @@ from scapy_mpa.receiver.plain import usual_octets
 from scapy_mpa.receiver.values import CUT, Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.records import BAD, GOOD
+from scapy_mpa.watches.copies import DROPPED
 from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
 from scapy_mpa.watches.sizes import SizeWatch
 
@@ -112,6 +113,8 @@ class FPDUWatch:
         ulpdu_length, octets = fpdu.ulpdu_length, fpdu.octets
         if fpdu.crc == BAD:
             self._note_first(fpdu)
+            if fpdu.is_damaged:
+                return (Breach("tcp-checksum", fpdu.offset, *fpdu.known, DROPPED),)
             self._note_error(fpdu)
             detail = f"FPDU with a ULPDU of {ulpdu_length} octets: CRC mismatch"
             return (Breach("crc", fpdu.offset, *fpdu.known, detail),)

@@ -30,13 +30,15 @@ class GapWatch:
         has_gap: whether octets are missing.
     """
 
-    __slots__ = ("_crc", "_is_beginning", "_located_end", "_next", "has_gap")
+    __slots__ = ("_crc", "_is_beginning", "_located_end", "_lost_end", "_next", "has_gap")
 
     def __init__(self, is_beginning: bool, crc: bool) -> None:
         self._crc = crc
         self._is_beginning = is_beginning
         #: Where the last FPDU ends, and where the next one begins, None if that is not known.
         self._located_end = 0
+        #: Where the last octets end that no frame brought.
+        self._lost_end = 0
         self._next: int | None = 0 if is_beginning else None
         self.has_gap = False
 
@@ -66,7 +68,7 @@ class GapWatch:
 
     def lost(self, gap: Gap) -> Sequence[Breach]:
         """Report octets that no frame brought."""
-        self.has_gap, self._next = True, None
+        self.has_gap, self._next, self._lost_end = True, None, gap.end
         detail, rule = f"{gap.end - gap.start} octets were not captured", "gap"
         if gap.acknowledged:
             detail, rule = f"{detail}, though the peer acknowledged them", "capture-gap"
@@ -89,12 +91,13 @@ class GapWatch:
             detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
             return (Breach("fpdu-format", self._located_end, *now, detail),)
         if closed is not None and 0 < closed.sent - edge < NEAR:
-            return self.lost(
-                Gap(edge, closed.sent, acknowledged is not None and acknowledged >= closed.sent, closed.moment)
-            )
+            if closed.sent <= self._lost_end:
+                return ()
+            is_acknowledged = acknowledged is not None and acknowledged >= closed.sent
+            return self.lost(Gap(edge, closed.sent, is_acknowledged, closed.moment))
         # A FIN has a number, too.  Where more was acknowledged, nothing can be said of the end.
         is_unseen = acknowledged is not None and edge + 1 < acknowledged < edge + NEAR
-        if rest is None or not rest.is_located or closed is None or is_unseen:
+        if rest is None or not rest.is_located or rest.is_doubtful or closed is None or is_unseen:
             return ()
         if closed.how == "RST" and closed.moment < rest.moment:
             return ()

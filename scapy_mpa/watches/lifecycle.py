@@ -115,7 +115,8 @@ def closed_by(mine: DirectionEnd, peer: DirectionEnd) -> Closed | None:
         return Closed("FIN", mine.fin[1:], mine.fin[0])
     # A FIN takes a number, too, and may not have been captured.
     resets = [*(((one.frame, one.time), one.offset - 1) for one in mine.accepted_resets)]
-    resets += [((one.frame, one.time), mine.sent) for one in peer.accepted_resets]
+    # That of the peer acknowledges what it has received.
+    resets += [((one.frame, one.time), max(mine.sent, one.ack or 0)) for one in peer.accepted_resets]
     return Closed("RST", *max(resets)) if resets else None
 
 

@@ -259,16 +259,22 @@ def expected(
     floor: int | None = None,
 ) -> list[dict[str, Any]]:
     """The records of a talk without errors. `dropped` frames bring nothing; `floor` is the frame of the later
-    startup frame, computed if both were captured."""
+    startup frame, computed if both were captured.
+
+    An FPDU is `cut` where a snapshot length left out octets of it; one whose length it left out is not found, and those
+    after it only by a Marker.
+    """
     segments = talk.segments if segments is None else segments
     brought: dict[Side, dict[int, int]] = {"a": {}, "b": {}}
+    captured: dict[Side, set[int]] = {"a": set(), "b": set()}
     for seg in segments:
         if seg.frame in set(dropped):
             continue
         for side, octets in brought.items():
             if seg.key == talk.keys[side]:
-                for i in range(seg.end - seg.start):
+                for i in range(seg.length):
                     octets.setdefault((seg.seq + i) & _MASK, seg.frame)
+                captured[side].update((seg.seq + i) & _MASK for i in range(seg.end - seg.start))
     if floor is None:
         floor = max(
             brought[side][(first + i) & _MASK]
@@ -278,12 +284,19 @@ def expected(
     rows = []
     for side in (talk.initiator, talk.peer(talk.initiator)):
         origin, complete, gapped, before = talk.origin[side], floor, False, 0
+        is_lost = False
         for fpdu in talk.laid[side]:
             frames = {brought[side].get((origin + at) & _MASK) for at in range(fpdu.offset, fpdu.end)}
             if None in frames:
-                gapped, before = True, 0
+                gapped, is_lost, before = True, True, 0
                 continue
-            if gapped and not before and not fpdu.markers:
+            kept = [(origin + at) & _MASK in captured[side] for at in range(fpdu.offset, fpdu.end)]
+            header = fpdu.header_offset - fpdu.offset
+            if not all(kept[header : header + 2]):
+                is_lost, before = True, 0
+                complete = max(complete, *(frame for frame in frames if frame))
+                continue
+            if is_lost and not before and not fpdu.markers:
                 continue  # not the first after a gap that a Marker locates
             own = max(floor, *(frame for frame in frames if frame))
             complete = max(complete, own)
@@ -299,7 +312,7 @@ def expected(
                     "ulpdu_length": fpdu.ulpdu_length,
                     "wire_length": fpdu.wire_length,
                     "markers": fpdu.markers,
-                    "crc": "good" if talk.crc else "unchecked",
+                    "crc": "cut" if not all(kept) else "good" if talk.crc else "unchecked",
                     "located_by": by,
                     "frames": sorted(frame for frame in frames if frame),
                     "placed_frame": placed,

@@ -7,7 +7,8 @@ octet here differs from the one it rivals, and the first real copy always comes 
 * with a CRC and a forged copy that breaks it, everything is as if nothing had been forged;
 * with a forged FPDU of the same extent and a good CRC, or without CRCs and with changes in a ULPDU alone, the first
   copy counts, and FPDUs lie where they lay;
-* without CRCs and with anything else, what the forged octets do not touch and a Marker locates is found.
+* without CRCs and with anything else, what the forged octets do not touch and a Marker locates is found;
+* a FIN counts once the peer acknowledges it and nothing beyond: here the peer does acknowledge what follows it.
 """
 
 from __future__ import annotations
@@ -219,6 +220,8 @@ def judge_b(contest: Contest, before: Outcome, after: Outcome) -> list[str]:
     """`before`: what is found without the forged segment."""
     if contest.kind == "rst-inside-continued":
         return judge_a(contest.draw, before, after)
+    if contest.kind == "fin-exact":
+        return _continued(contest, after)
     if contest.kind in _TEARDOWN:
         return _ended(contest, after)
     return _placed(contest, after) + _named(contest, after)
@@ -273,6 +276,19 @@ def _named(contest: Contest, after: Outcome) -> list[str]:
     return [f"unnamed: no finding names frame {contest.frame} and one of {sorted(real)}: {told}"]
 
 
+def _continued(contest: Contest, after: Outcome) -> list[str]:
+    """The peer acknowledges octets beyond the forged FIN, so it did not close for it: nothing changes."""
+    lines = against(true_only(after.records), truth(contest.draw), "beyond the FIN")
+    later = any(
+        n > contest.frame and (seg := contest.draw.captured[n - 1].seg).side == contest.side
+        and seg.payload and seg.seq - 1 >= contest.start
+        for n in contest.draw.real
+    )  # fmt: skip
+    if later and not findings_of_frames(after, [contest.frame], ("outside-window",)):
+        lines.append(f"unnamed: no outside-window finding names frame {contest.frame}")
+    return lines
+
+
 def _ended(contest: Contest, after: Outcome) -> list[str]:
     """The connection ended with the forged segment; what was complete before is as it was."""
     lines = []
@@ -283,29 +299,12 @@ def _ended(contest: Contest, after: Outcome) -> list[str]:
         one = found.get((record["direction"], record["seq"]))
         if one is None or one["placed_frame"] != record["placed_frame"]:
             lines.append(f"before the end: {record['direction']} {record['seq']}: {one}")
-    if contest.kind == "fin-exact":
-        end = contest.start
-        world = draw.worlds[0]
-        for one in after.records:
-            offset = (one["seq"] - world.plan.isn[contest.side] - 1) & 0xFFFFFFFF
-            if one["direction"] == DIRECTIONS[contest.side] and offset + one["wire_length"] > end:
-                lines.append(f"behind the FIN: placed {one['seq']} at {one['placed_frame']}")
-        later = [
-            n for n in draw.real
-            if n > frame and (seg := draw.captured[n - 1].seg).side == contest.side
-            and seg.payload and seg.seq - 1 >= end
-        ]  # fmt: skip
-        if later and not findings_of_frames(after, later, ("outside-window",)):
-            lines.append(f"unnamed: no outside-window finding names one of {later}")
     lines += _lifecycle(contest, after)
     return lines
 
 
 def _lifecycle(contest: Contest, after: Outcome) -> list[str]:
     life: Record = (after.connections[0].get("lifecycle") or {}) if after.connections else {}
-    if contest.kind == "fin-exact":
-        closed = (life.get("closed_frame") or {}).get(DIRECTIONS[contest.side], contest.frame)
-        return [] if closed == contest.frame else [f"lifecycle: FIN of frame {contest.frame} not believed: {closed}"]
     if life.get("reset_frame") == contest.frame or findings_of_frames(
         after, [contest.frame], ("teardown-reset", "attack-reset")
     ):

@@ -328,7 +328,7 @@ def test_what_is_held_stays_within_the_limit(limit: int) -> None:
         for mpa in receiver.connections:
             for operation in mpa.operations.values():
                 # Octets in order belong to an FPDU that is not complete and to those looked back at.
-                assert operation.reassembly.held <= limit + 2 * 70_000
+                assert operation.half.copies.held <= limit + 2 * 70_000
     receiver.finish()
     assert "limit" in rules(receiver)
 
@@ -344,9 +344,8 @@ def test_waiting_for_a_startup_frame_is_bounded_too() -> None:
     for seg in talk.segments:
         receiver.feed([seg])
         receiver.release()
-        for direction in receiver._directions.values():
-            waiting = getattr(direction.phase, "waiting", [])
-            assert sum(seg[8] - seg[7] for seg in waiting) <= 20_000
+        for mpa in receiver.connections:
+            assert sum(half.copies.held for half in mpa.reader.connection.halves) <= 20_000 + 1300
     receiver.finish()
     assert errors(receiver) == []
     assert "limit" in rules(receiver)
@@ -450,7 +449,7 @@ def damaged(octets: bytes, at: int) -> bytes:
 @pytest.mark.parametrize("m", MARKERS)
 @pytest.mark.parametrize("again", ["next", "later", "never"])
 def test_a_segment_that_the_receiver_dropped(again: str, m: tuple[int, int]) -> None:
-    """Checksum and CRC are wrong: its octets are withdrawn, and a retransmission brings them."""
+    """Checksum and CRC are wrong: a retransmission brings its octets."""
     talk = started(m=m)
     octets = talk.lay("a", 300, 600, 64, 900)
     talk.at("a", 0, octets[:350])
@@ -463,12 +462,15 @@ def test_a_segment_that_the_receiver_dropped(again: str, m: tuple[int, int]) -> 
         talk.at("a", 350, octets[350:900])
     receiver = follow(talk.segments)
     found = rules(receiver)
-    assert found.pop("tcp-checksum") == 1
-    assert found == ({"gap": 1} if again == "never" else {})
-    if again != "never" or m[1]:
-        assert seen(receiver) == expected(talk, dropped=[wrong])
+    bad = [row for row in seen(receiver) if row["crc"] == "bad"]
+    if again == "never":
+        # Octets that nothing else brings are the connection's, but their sender is not accused (DESIGN).
+        assert found == {"tcp-checksum": len(bad)}
+        assert bad and all(wrong in row["frames"] and not row["after_error"] for row in bad)
+        assert not any(row["after_error"] for row in seen(receiver))
     else:
-        assert seen(receiver)[:1] == expected(talk, dropped=[wrong])[:1]
+        assert found == {"tcp-checksum": 1}
+        assert seen(receiver) == expected(talk, dropped=[wrong])
     assert placing(only(receiver).findings)[-1].severity == "note"
 
 
@@ -572,7 +574,7 @@ def test_a_cut_segment_has_no_checksum_to_judge() -> None:
 @pytest.mark.parametrize("fin", [True, False])
 @pytest.mark.parametrize("limit", [10_000_000, 2000])
 def test_a_dropped_segment_beyond_a_gap(limit: int, fin: bool) -> None:
-    """The gap is given up, by the limit or at the end, and only then the damage is looked at."""
+    """The gap is given up, by the limit or at the end; nothing else brings the octets that are damaged."""
     talk = started(m=(1, 1))
     octets = talk.lay("a", 700, 700, 700, 700, 700)
     fourth, fifth = talk.laid["a"][3].offset, talk.laid["a"][4].offset
@@ -583,7 +585,9 @@ def test_a_dropped_segment_beyond_a_gap(limit: int, fin: bool) -> None:
     if fin:
         talk.say("a", flags=FIN | ACK)
     receiver = follow(talk.segments, limits=Limits(held_octets=limit))
-    assert seen(receiver) == expected(talk, dropped=[dropped])
+    wanted = expected(talk, dropped=[dropped])
+    assert [row for row in seen(receiver) if row["crc"] == "good"] == wanted
+    assert [row["frames"] for row in seen(receiver) if row["crc"] == "bad"] == [[dropped]]
     assert errors(receiver) == []
     assert rules(receiver)["tcp-checksum"] == 1
 
@@ -658,17 +662,19 @@ def test_octets_cut_by_the_capture_are_a_cut_and_no_data(m: tuple[int, int]) -> 
     else:
         assert seen(receiver)[: len(wanted)][:1] == wanted[:1]
     found = rules(receiver)
-    assert set(found) == {"capture-cut", "capture-gap"}
+    assert set(found) == {"capture-cut"}  # what was cut crossed the tap: it is no gap
     assert errors(receiver) == []
 
 
 def test_a_cut_segment_whose_rest_is_retransmitted() -> None:
+    """An FPDU is final when all of its octets have crossed the tap: what comes later does not complete it."""
     talk = started()
     octets = talk.lay("a", 30, 700)
     talk.at("a", 0, octets, captured=100)
-    talk.at("a", 0, octets)
-    mpa = check(talk)
-    assert [rule for rule, *_ in broken(mpa.findings)] == ["capture-cut"]
+    frame = talk.at("a", 0, octets)
+    receiver = follow(talk.segments)
+    assert seen(receiver) == expected(talk, [seg for seg in talk.segments if seg.frame < frame])
+    assert rules(receiver) == {"capture-cut": 1}
 
 
 # --- sizes ---
@@ -1099,7 +1105,8 @@ def troubled(seed: int) -> list[Segment]:
     late = rng.choice((0, 3, 10, 1000))
     places = {id(seg): n + rng.random() * late for n, seg in enumerate(talk.segments)}
     behind = sorted(talk.segments[start:], key=lambda seg: places[id(seg)])
-    return renumbered(talk.segments[:start] + behind)
+    # All within the time for which a hole is kept open (DESIGN: given up only when what lies after it is old).
+    return [seg._replace(time=seg.time // 1000) for seg in renumbered(talk.segments[:start] + behind)]
 
 
 @pytest.mark.parametrize("seed", [*range(250), 320, 437, 518, 529, 543, 707, 819, 1557, 2113, 3501, 4095, 5658, 7141])
@@ -1122,11 +1129,14 @@ def test_whatever_happens_the_books_balance(seed: int) -> None:
             assert counts.delivered == sum(row.delivered_frame is not None for row in own)
             assert counts.marker_count == sum(row.markers for row in own)
             assert counts.ulpdu_octets == sum(row.ulpdu_length for row in own)
-            assert (found["crc", direction].count if bad else 0) == len(bad)
-            assert (
-                counts.stream_octets + counts.missing_octets
-                == operation.reassembly.highest - operation.reassembly.first
-            )
+            # Of a bad FPDU in a segment whose TCP checksum is wrong, too, the sender is not accused.
+            accused = found["crc", direction].count if ("crc", direction) in found else 0
+            dropped = found["tcp-checksum", direction].count if ("tcp-checksum", direction) in found else 0
+            assert accused <= len(bad) <= accused + dropped
+            # A hole that a limit gave up may be filled later; where the stream begins may not be known.
+            if "limit" not in {rule for rule, _ in found} and operation.reader.is_beginning:
+                main = operation.reader.main
+                assert counts.stream_octets + counts.missing_octets == max(main.at, main.edge)
             assert counts.header_aligned_segments <= counts.segments
             assert counts.fpdu_aligned_segments <= counts.header_aligned_segments
             assert (counts.missing_octets > 0) <= bool({("gap", direction), ("capture-gap", direction)} & set(found))
