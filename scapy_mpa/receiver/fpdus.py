@@ -973,7 +973,7 @@ class FPDUReader:
 
     def _locate(self, chain: FPDUChain) -> bool:
         """Find the first FPDU at ``at`` or after it: the chain's octets hold one whose start a Marker, a CRC or DDP's
-        headers prove."""
+        headers prove.  False if it has to wait; True, too, if only a part of the octets was searched so far."""
         if (chain.edge == chain.tried and not self._is_over) or chain.edge <= chain.at or not self.layout.is_searchable:
             return self._go_ahead(chain)
         # What was searched in vain is searched again when it has grown by a quarter.
@@ -1001,7 +1001,7 @@ class FPDUReader:
         if start is None and edge < chain.edge:
             # No FPDU that begins farther back can still be found.
             chain.at, chain.tried = (edge - LONGEST_FPDU) & -MARKER_INTERVAL, -1
-            return self._locate(chain)
+            return True
         if window is None:
             return False
         if start is None and self._is_over and chain.hint >= 0 and window.lengths_lead(chain.hint, edge):
