@@ -320,6 +320,8 @@ class ConnectionReader:
                 self._take_frame(d, found)
             elif half.start is not None and self.garbled[d] is None and start < half.start + STARTUP_HEADER_LENGTH:
                 self._note_garbled(d, half.start)
+        elif not self.has_begun:
+            self._read_frame_again(d, start, end)
         self._accept()
         if self.initiator is None and not self._is_other:
             held = sum(one.copies.held for one in self.connection.halves)
@@ -363,6 +365,18 @@ class ConnectionReader:
             self.unexpected = self._in_place_of_reply()
             self.rejected = True
             self._keep_after_frames()
+
+    def _read_frame_again(self, d: int, start: int, end: int) -> None:
+        """Take a startup frame as another copy of its octets shows it, if the octets [start, end) brought the better one."""
+        known, other = self.frames[d], self.frames[1 - d]
+        if known is None or start >= known.end or end <= known.start:
+            return
+        found = self._searches[d].frame_again(known)
+        if found is None or found.startup == known.startup:
+            return
+        # One bit makes the Key of a Request that of a Reply.
+        self.initiator = None if other is None else 1 - d if other.startup.kind == "request" else d
+        self._take_frame(d, found)
 
     def _with_acks(self, d: int, found: FoundFrame) -> FoundFrame:
         """Return a startup frame with what its sender had received, and its receiver, when it was complete."""

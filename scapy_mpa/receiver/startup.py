@@ -171,6 +171,10 @@ class KeySearch:
         startup = decode_startup_frame(copies.octets(offset, end))
         return None if startup is None else self._found(startup, offset, end)
 
+    def frame_again(self, found: FoundFrame) -> FoundFrame | None:
+        """Return the startup frame that begins where one was found, of the copies chosen now; None if there is none."""
+        return self._frame_at(found.start, is_over=True) if found.start in self.candidates else None
+
     def header_at(self, offset: int) -> bytes | None:
         """Return the octets of a header at an offset, None if not all of them were captured."""
         copies, end = self.half.copies, offset + STARTUP_HEADER_LENGTH
