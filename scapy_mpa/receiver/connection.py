@@ -199,8 +199,11 @@ class ConnectionReader:
 
     def is_begun_anew_by(self, seg: Segment) -> bool:
         """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
-        octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + KEY_LENGTH)])
-        return octets in (REQUEST_KEY, REPLY_KEY) or not self.is_mpa or self.connection.is_closed
+        return self.is_key_in(seg) or not self.is_mpa or self.connection.is_closed
+
+    def is_key_in(self, seg: Segment) -> bool:
+        """Return True if a segment begins with a Key (RFC 5044 §7.1.1)."""
+        return bytes(seg.buffer[seg.start : min(seg.end, seg.start + KEY_LENGTH)]) in (REQUEST_KEY, REPLY_KEY)
 
     @property
     def first_frame(self) -> int:

@@ -25,7 +25,7 @@ cdef class TCPHalf:
     cpdef forget(self, long long below)
 
 cdef class TCPConnection:
-    cdef public bint advanced, has_syn
+    cdef public bint advanced, has_end, has_syn
     cdef public list late
     cdef public long long first_frame, last_frame
     cdef public object arrival, beside, first_time, flow, stray, user

@@ -445,14 +445,15 @@ class TCPConnection:
         stray: its first segment, if it began beside another connection, and ``beside`` that one.
         late: segments of connections before, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
+        has_end: whether a FIN or a RST of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
         flow: the connections on the same addresses and ports, None once this one is none of them any more.
     """
 
     __slots__ = (
-        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_syn",
-        "last_frame", "late", "stray", "user",
+        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_end",
+        "has_syn", "last_frame", "late", "stray", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -465,7 +466,7 @@ class TCPConnection:
         self.first_frame = NEVER
         self.first_time = 0
         self.last_frame = 0
-        self.has_syn = False
+        self.has_syn = self.has_end = False
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
         self.arrival: Arrival | None = None
@@ -476,6 +477,12 @@ class TCPConnection:
         """True if octets were captured, and a SYN or octets of the other direction too (RFC 9293 §3.3.2)."""
         first, second = (half.first_frame < NEVER for half in self.halves)
         return (first or second) and (self.has_syn or (first and second))
+
+    @property
+    def has_both_syns(self) -> bool:
+        """True if the SYN of each direction was captured."""
+        first, second = self.halves
+        return first.start is not None and second.start is not None
 
     @property
     def is_closed(self) -> bool:
@@ -521,7 +528,15 @@ class TCPConnection:
             # Where a hole makes one of them far, the other must be the closer.
             return None
         # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
-        return by_seq + by_ack + (0 if self.is_established else CLOSE)
+        speaks = (self.is_established or self.has_both_syns) and not (self.has_end and self.is_over)
+        return by_seq + by_ack + (0 if speaks else CLOSE)
+
+    def may_be_followed_by(self, seg: Segment, d: int) -> bool:
+        """Return True if it is over, and a segment has octets that it cannot have sent before (RFC 9293 §3.4.3)."""
+        half = self.halves[d]
+        if not (self.has_end and seg.length and self.is_over):
+            return False
+        return not half.is_known or half.misfit(seg.seq) > NEAR or half.space.nearest(seg.seq)[1] > half.highest + 1
 
     def is_of_syn(self, seg: Segment, d: int) -> bool:
         """Return True if a SYN has the number of one captured before, or acknowledges just that (RFC 9293 §3.5)."""
@@ -626,6 +641,8 @@ class TCPConnection:
                     ack if flags & ACK_FLAG else None,
                 ),
             )
+        if flags & FIN:
+            self.has_end = True
         if flags & FIN or (reason and not length):
             half.receive_state(seg, offset, reason, tsval)
         if half.resets:
@@ -659,7 +676,7 @@ class Flow:
         connections = self.connections
         if len(connections) == 1 and not seg.flags & STATE_FLAGS:
             only = connections[0]
-            if only.halves[d].is_close(seg.seq):
+            if not only.has_end and only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         return self._receive(seg, d)
@@ -687,7 +704,7 @@ class Flow:
             return connection
         if len(connections) == 1:
             only = connections[0]
-            if only.halves[d].is_close(seg.seq):
+            if not only.has_end and only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         best, least = None, NEVER
@@ -699,6 +716,8 @@ class Flow:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
             last = connections[-1] if connections else None
             best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
+        elif best.may_be_followed_by(seg, d) and best.user.is_key_in(seg):
+            best = self._new(seg, d)
         if self._is_over(best) and best.halves[d].is_complete:
             self._leave_out(seg, d)
             return None
@@ -726,7 +745,7 @@ class Flow:
             return None
         connection = min(reversed(fitting), key=lambda one: one[0])[1]
         half, other = connection.halves[d], connection.halves[1 - d]
-        connection.arrival, connection.advanced = None, False
+        connection.arrival, connection.advanced, connection.has_end = None, False, True
         if half.has_right_checksums and checksum_of(seg) == WRONG:
             half.drop(seg, DropReason.CHECKSUM, None)
             return connection
