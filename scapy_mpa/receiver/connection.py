@@ -547,7 +547,7 @@ class ConnectionReader:
         end, arrival = self._taken_end(d), self._arrival(d, found.frame)
         if end is None or not found.start + STARTUP_HEADER_LENGTH <= end < found.end:
             end = found.end if arrival is None else max(arrival.end, found.end)
-        if end == found.end:
+        if end == found.end or begins_with_fpdu(half, found.end, layout):
             return True
         if begins_with_fpdu(half, end, layout):
             other = self._searches[d].frame_that_ends_at(end)
