@@ -330,7 +330,8 @@ class ConnectionReader:
             held = sum(one.copies.held for one in self.connection.halves)
             if held >= self._next_look:
                 self._next_look = 2 * held
-                self._infer(is_over=False)
+                if held >= MOST_LOOKED_AT or not self._lacks_first_octets():
+                    self._infer(is_over=False)
                 if self.initiator is None and held >= MOST_LOOKED_AT:
                     self._is_other = True
         elif self.inferred and half.copies.held >= self._next_look:
@@ -349,6 +350,13 @@ class ConnectionReader:
                 assert arrival is not None
                 self._meet_limit(half, copies.start, most, (arrival.frame, arrival.time))
             half.forget(copies.middle)
+
+    def _lacks_first_octets(self) -> bool:
+        """Return True if octets after a SYN, which may be a startup frame, have not been captured yet."""
+        return any(
+            half.start is not None and len(half.copies) and half.copies.next_start(half.start) > half.start
+            for half in self.connection.halves
+        )
 
     def _forget(self, d: int, end: int) -> None:
         """Let go of octets that cannot be part of a startup frame, nor of an FPDU after a rejection."""
@@ -484,6 +492,11 @@ class ConnectionReader:
         halves, ends, layouts = self.connection.halves, (first.end, second.end), self._layouts((first, second))
         if not is_answered and (is_rejected or not any(map(begins_with_fpdu, halves, ends, layouts))):
             return
+        if not is_over and any(
+            self.frames[d] is None and one.counted_end < one.end and begins_with_fpdu(halves[d], one.counted_end, layouts[d])
+            for d, one in enumerate((first, second))
+        ):
+            return  # nothing is wrong with it, but octets before it have not been captured yet
         self.unexpected = self._in_place_of_reply() if self.frames[1 - self.initiator] is not None else None
         for d, found in enumerate(frames):
             if found is not None and self.frames[d] is None:
@@ -637,11 +650,7 @@ class ConnectionReader:
         for one in self.chain:
             one._shift(d, beginning.origin)
         self.inferences[d] = beginning.inferred
-        self.arrivals[d] = [
-            one._replace(start=one.start - beginning.origin, end=one.end - beginning.origin)
-            for one in self.arrivals[d]
-            if one.end > beginning.origin
-        ]
+        self.arrivals[d] = _counted_from(beginning.origin, self.arrivals[d], half)
         reader = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
         self._is_other = False
         self.readers[d], self.agreed[d] = reader, beginning.layout
@@ -889,6 +898,28 @@ class ConnectionReader:
 def _drop_before(offset: int, arrivals: list[Arrival]) -> None:
     """Drop the first segments, as far as they end at an offset or before it."""
     del arrivals[: next((index for index, one in enumerate(arrivals) if one.end > offset), len(arrivals))]
+
+
+def _counted_from(origin: int, arrivals: list[Arrival], half: TCPHalf) -> list[Arrival]:
+    """Return the segments with octets from an offset on, counted from there, as if they had no others.
+
+    ``half`` counts from there already, and holds all octets that they brought.
+    """
+    found, highest = [], 0
+    left = sum(end - max(start, 0) for start, end in half.copies.runs() if end > 0)
+    left -= sum(one.new for one in arrivals if one.start >= origin)
+    for one in arrivals:
+        start, end, new = one.start - origin, one.end - origin, one.new
+        if end <= 0:
+            continue
+        is_late = one.is_out_of_order
+        if start < 0:
+            new = min(new, end, max(left, 0))
+            left -= new
+            is_late = is_late and highest > 0 and new > max(0, end - highest)
+        found.append(one._replace(start=start, end=end, new=new, is_out_of_order=is_late))
+        highest = max(highest, end)
+    return found
 
 
 def is_cut(half: TCPHalf, start: int) -> bool:

@@ -63,6 +63,11 @@ class FoundFrame(NamedTuple):
         """The sequence number after its last octet."""
         return (self.seq + self.end - self.start) & SEQ_MASK
 
+    @property
+    def counted_end(self) -> int:
+        """The offset at which it ends by its PD_Length."""
+        return self.start + STARTUP_HEADER_LENGTH + self.startup.pd_length
+
     def shifted(self, origin: int) -> FoundFrame:
         """Return it with offsets counted from what is now ``origin``."""
         return self._replace(start=self.start - origin, end=self.end - origin)

@@ -17,9 +17,8 @@ from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.receive.inorder import InOrder
-from scapy_mpa.receive.scan import Scan
-from scapy_mpa.receive.startup import StartupPhase
+from scapy_mpa.receiver.connection import FIRST_LOOK
+from scapy_mpa.receiver.fpdus import FPDUChain, FPDUReader
 from scapy_mpa.values.records import FPDURow, record_of
 from scapy_mpa.values.segment import ACK_FLAG, FIN, PSH, SYN, Segment, reverse_key, segment
 from tests.laying import lay_stream
@@ -29,8 +28,6 @@ from tests.sampling import examples
 DIRECTIONS = ("initiator", "responder")
 KEY = bytes((10, 0, 0, 1, 10, 0, 0, 2)) + (40000).to_bytes(2, "big") + (7471).to_bytes(2, "big")
 POOL = Random(5044).getrandbits(8 * (1 << 17)).to_bytes(1 << 17, "big")
-#: Octets of a half connection that may wait for a startup frame when no SYN was captured.
-WITHOUT_SYN = 50_000
 
 #: The findings that damage to a stream makes; rules about what an endpoint should not have sent are another matter.
 DAMAGE = {
@@ -275,8 +272,8 @@ def ack_of(rng: Random, both: Sequence[Side], planned: Planned) -> int:
 def captured(rng: Random, both: list[Side], plan: Iterable[Planned], *, fin: bool = True, acks: bool = True) -> Scene:
     """The capture of a plan; with or without SYN."""
     scene = Scene(both)
-    # Where no SYN says where a stream begins, only so much is held back until its startup frame is there.
-    if rng.randint(0, 1) or max(len(side.octets) for side in both) > WITHOUT_SYN:
+    # Where no SYN says where a stream begins, FPDUs are inferred of so much, though its startup frame may come late.
+    if rng.randint(0, 1) or sum(len(side.octets) for side in both) >= FIRST_LOOK:
         for side, ack, flags in ((both[0], 0, SYN), (both[1], both[0].isn + 1, SYN | ACK_FLAG)):
             scene.frame += 1
             scene.segments.append(
@@ -372,13 +369,9 @@ def test_any_segmentation_order_and_repetition_gives_the_reference(scene: Scene)
 # --- the fast path ---
 
 
-def never(self: object, seg: Segment) -> bool:
-    """What takes no segment in order, or postpones none."""
-    return False
-
-
-def nothing(self: object, *_: object) -> None:
-    """A `read` that finds something that does not fit in everything: recovery does all the work."""
+def all_is_remarkable(self: FPDUReader, chain: FPDUChain) -> bool:
+    """In place of what reads FPDUs one after the other as long as nothing is remarkable."""
+    return True
 
 
 @pytest.mark.uncompiled
@@ -386,13 +379,7 @@ def nothing(self: object, *_: object) -> None:
 @given(scenes())
 def test_the_slow_path_alone_gives_the_same(scene: Scene) -> None:
     fast = everything(receiver_of(scene))
-    with patch.object(InOrder, "take", never):
-        assert everything(receiver_of(scene)) == fast
-        with patch.object(StartupPhase, "pass_streaming", never):
-            assert everything(receiver_of(scene)) == fast
-    with patch.object(InOrder, "postpone_or_take", never):
-        assert everything(receiver_of(scene)) == fast
-    with patch.object(Scan, "read", nothing):
+    with patch.object(FPDUReader, "_read_run", all_is_remarkable):
         assert everything(receiver_of(scene)) == fast
 
 
