@@ -330,7 +330,7 @@ class ConnectionReader:
             held = sum(one.copies.held for one in self.connection.halves)
             if held >= self._next_look:
                 self._next_look = 2 * held
-                if held >= MOST_LOOKED_AT or not self._lacks_first_octets():
+                if held >= MOST_LOOKED_AT or not self._lacks_startup_octets():
                     self._infer(is_over=False)
                 if self.initiator is None and held >= MOST_LOOKED_AT:
                     self._is_other = True
@@ -351,12 +351,14 @@ class ConnectionReader:
                 self._meet_limit(half, copies.start, most, (arrival.frame, arrival.time))
             half.forget(copies.middle)
 
-    def _lacks_first_octets(self) -> bool:
-        """Return True if octets after a SYN, which may be a startup frame, have not been captured yet."""
-        return any(
-            half.start is not None and len(half.copies) and half.copies.next_start(half.start) > half.start
-            for half in self.connection.halves
-        )
+    def _lacks_startup_octets(self) -> bool:
+        """Return True if octets after a SYN have not been captured yet that may belong to a startup frame."""
+        for half, search in zip(self.connection.halves, self._searches, strict=True):
+            if half.start is not None and len(half.copies):
+                edge = half.copies.edge(half.start)
+                if edge < half.copies.end and (edge < half.start + STARTUP_HEADER_LENGTH or search.candidates):
+                    return True
+        return False
 
     def _forget(self, d: int, end: int) -> None:
         """Let go of octets that cannot be part of a startup frame, nor of an FPDU after a rejection."""
