@@ -128,7 +128,7 @@ def begins_with_fpdu(half: TCPHalf, begin: int, layout: Layout) -> bool | None:
     end = begin + extent.end
     if copies.edge(begin, end) < end or not copies.is_captured(begin, end):
         return None
-    return FPDUWindow(copies.octets(begin, end), 0, layout).is_whole_and_valid(0)
+    return FPDUWindow(copies.octets(begin, end), 0, layout).is_valid(extent)
 
 
 def may_begin(half: TCPHalf, begin: int) -> bool:

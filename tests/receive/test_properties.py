@@ -286,7 +286,9 @@ def captured(rng: Random, both: list[Side], plan: Iterable[Planned], *, fin: boo
         if fin and end == len(side.octets) and start >= 0:
             flags |= rng.choice([0, FIN])
         step = rng.choice([1, 1, 1, 2, 250, 255, 256, 257, 70000])
-        scene.capture(side, start, end, ack=ack_of(rng, both, planned) if acks else 0, flags=flags, step=step)
+        # Without, each acknowledges what came before the peer's first octet.
+        ack = ack_of(rng, both, planned) if acks else (both[1 - index].isn + 1) % 2**32
+        scene.capture(side, start, end, ack=ack, flags=flags, step=step)
     return scene
 
 
