@@ -29,6 +29,7 @@ from scapy_mpa.receiver.inference import (
     begins_with_fpdu,
     infer_both,
     infer_half,
+    lengths_lead,
     markers_at,
     may_begin,
 )
@@ -352,13 +353,9 @@ class ConnectionReader:
             half.forget(copies.middle)
 
     def _lacks_startup_octets(self) -> bool:
-        """Return True if octets after a SYN have not been captured yet that may belong to a startup frame."""
-        for half, search in zip(self.connection.halves, self._searches, strict=True):
-            if half.start is not None and len(half.copies):
-                edge = half.copies.edge(half.start)
-                if edge < half.copies.end and (edge < half.start + STARTUP_HEADER_LENGTH or search.candidates):
-                    return True
-        return False
+        """Return True if octets after a SYN have not been captured yet: a startup frame may begin there."""
+        halves = [half for half in self.connection.halves if half.start is not None and len(half.copies)]
+        return any(half.copies.edge(max(half.start or 0, half.needed)) < half.copies.end for half in halves)
 
     def _forget(self, d: int, end: int) -> None:
         """Let go of octets that cannot be part of a startup frame, nor of an FPDU after a rejection."""
@@ -564,7 +561,8 @@ class ConnectionReader:
             end = found.end if arrival is None else max(arrival.end, found.end)
         if end == found.end or begins_with_fpdu(half, found.end, layout):
             return True
-        if begins_with_fpdu(half, end, layout):
+        # FPDUs may be bad: then their lengths lead to one that is not.
+        if begins_with_fpdu(half, end, layout) and not lengths_lead(half, found.end, end, layout):
             other = self._searches[d].frame_that_ends_at(end)
             if other is not None:
                 self.frames[d], self.is_accepted = self._with_acks(d, other), True

@@ -131,6 +131,13 @@ def begins_with_fpdu(half: TCPHalf, begin: int, layout: Layout) -> bool | None:
     return FPDUWindow(copies.octets(begin, end), 0, layout).is_valid(extent)
 
 
+def lengths_lead(half: TCPHalf, begin: int, end: int, layout: Layout) -> bool:
+    """Return True if lengths lead from an offset, taken for the first of Full Operation, exactly to another one."""
+    if not begin < end <= half.copies.edge(begin, end) or not half.copies.is_captured(begin, end):
+        return False
+    return FPDUWindow(half.copies.octets(begin, end), 0, layout).lengths_lead(0, end - begin)
+
+
 def may_begin(half: TCPHalf, begin: int) -> bool:
     """Return False if the octets from an offset on show that no FPDU begins there, with a Marker or without."""
     edge = min(half.copies.edge(begin, begin + LONGEST_FPDU), begin + LONGEST_FPDU)

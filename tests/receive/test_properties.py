@@ -169,6 +169,15 @@ class Scene:
         )
         self.captured[side.direction].append(Captured(self.frame, start, end, damage))
 
+    def capture_syns(self) -> None:
+        """Capture the SYN of each side."""
+        initiator, responder = self.sides
+        for side, ack, flags in ((initiator, 0, SYN), (responder, initiator.isn + 1, SYN | ACK_FLAG)):
+            self.frame += 1
+            self.segments.append(
+                segment(self.frame, side.key, side.isn, ack=ack % 2**32, flags=flags, time=time_ns(self.frame))
+            )
+
     def told(self, side: Side) -> Told:
         startup = max(max(first_frames(self.captured[s.direction], -len(s.startup), 0)) for s in self.sides)
         assert startup < NEVER
@@ -274,11 +283,7 @@ def captured(rng: Random, both: list[Side], plan: Iterable[Planned], *, fin: boo
     scene = Scene(both)
     # Where no SYN says where a stream begins, FPDUs are inferred of so much, though its startup frame may come late.
     if rng.randint(0, 1) or sum(len(side.octets) for side in both) >= FIRST_LOOK:
-        for side, ack, flags in ((both[0], 0, SYN), (both[1], both[0].isn + 1, SYN | ACK_FLAG)):
-            scene.frame += 1
-            scene.segments.append(
-                segment(scene.frame, side.key, side.isn, ack=ack % 2**32, flags=flags, time=time_ns(scene.frame))
-            )
+        scene.capture_syns()
     for planned in plan:
         index, start, end, _ = planned
         side = both[index]

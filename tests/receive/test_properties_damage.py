@@ -14,6 +14,7 @@ from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.framing.startup import startup_frame
+from scapy_mpa.receiver.connection import FIRST_LOOK
 from tests.receive.reference import OPCODES, Sent, Told
 from tests.receive.test_properties import (
     RANDOM,
@@ -277,6 +278,8 @@ def dropped(draw: st.DrawFn, markers: bool | None = None) -> tuple[Scene, Side]:
     # What was acknowledged while nothing could be judged yet has a test of its own.
     good = max(good, *(n for n, p in enumerate(plan) if p[1] < 0))
     scene = Scene(both)
+    if sum(len(side.octets) for side in both) >= FIRST_LOOK:
+        scene.capture_syns()
     for n, planned in enumerate(plan):
         who, start, end, _ = planned
         ack = ack_of(rng, both, planned)
