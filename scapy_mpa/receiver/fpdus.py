@@ -33,6 +33,7 @@ from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
     LOOKED_AT,
+    MOST_BAD_IN_A_ROW,
     Extent,
     FPDUWindow,
     Layout,
@@ -1030,16 +1031,16 @@ class FPDUReader:
     def _bad_before(self, chain: FPDUChain, window: FPDUWindow, goal: int) -> int | None:
         """Return a start from which lengths lead exactly to a goal, None if there is none.
 
-        The length of the FPDU before names it, or, after a gap, a Marker.
+        The length of the FPDU before names it, or, after a gap, a Marker; of the last octets that is enough.
         """
         if chain.hint >= 0:
             return chain.hint if window.lengths_lead(chain.hint, goal) else None
-        if self.layout.markers and self.layout.crc and self.layout.dialect is None:
+        if goal == window.end and self.layout.markers and self.layout.crc and self.layout.dialect is None:
             low = max(chain.at, window.start)
             markers = self.layout.marker_positions(low, min(goal, low + LONGEST_FPDU) - MARKER_LENGTH + 1)
             for start in (start for marker in markers for start in window.starts_named_by(marker)):
                 if low <= start < goal:
-                    return start if window.lengths_lead(start, goal) else None
+                    return start if window.lengths_lead(start, goal, MOST_BAD_IN_A_ROW - 1) else None
         return None
 
     def _go_on_at(self, chain: FPDUChain, start: int) -> None:

@@ -222,10 +222,10 @@ class FPDUWindow:
             at = extent.end
         return False
 
-    def lengths_lead(self, at: int, start: int) -> bool:
-        """Return True if lengths lead from one offset exactly to another."""
-        while at < start and (extent := self.extent(at)) is not None:
-            at = extent.end
+    def lengths_lead(self, at: int, start: int, most: int = LONGEST_FPDU) -> bool:
+        """Return True if the lengths of at most so many FPDUs lead from one offset exactly to another."""
+        while at < start and most and (extent := self.extent(at)) is not None:
+            at, most = extent.end, most - 1
         return at == start
 
     def agreeing(self, at: int, first: int) -> int:

@@ -310,7 +310,8 @@ def cut_again(rng: Random, side: Side, first: int, last: int) -> list[tuple[int,
 def test_what_is_dropped_for_its_crc_and_comes_again_is_the_reference(case: tuple[Scene, Side]) -> None:
     scene, side = case
     receiver = receiver_of(scene)
-    agree(scene, receiver)
+    (damaged,) = (one.frame for one in scene.captured[side.direction] if one.damage)
+    agree(scene, receiver, damaged)
     said = {(f["rule"], f["direction"]) for f in findings_of(receiver)}
     # Where both came before the FPDU could be judged, nobody can have dropped one for its CRC.
     assert said & {("crc-dropped", side.direction), ("overlap", side.direction)}
