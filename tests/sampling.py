@@ -56,7 +56,6 @@ LONG = (
     "tests/probe/test_raw.py::test_every_case",
     "tests/probe/test_run.py::test_a_draft_s_implementation_takes_its_own",
     "tests/probe/test_run.py::test_a_peer_that_rejects_everything",
-    "tests/receive/test_diagnosis.py::test_the_beginnings_of_few_are_kept",
     "tests/receiver/test_floods.py::test_resident_memory",
     "tests/report/test_shares.py::test_shares_of_many_connections_are_the_whole_and_none_is_empty",
     "tests/test_site.py::test_the_site_builds_without_a_warning",

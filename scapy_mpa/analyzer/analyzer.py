@@ -55,6 +55,10 @@ class FollowedConnection:
         """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
         return self.reader.is_begun_anew_by(seg)
 
+    def is_key_in(self, seg: Segment) -> bool:
+        """Return True if a segment begins with a Key (RFC 5044 §7.1.1)."""
+        return self.reader.is_key_in(seg)
+
 
 class Analyzer:
     """Analyses the TCP connections of a capture.

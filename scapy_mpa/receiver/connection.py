@@ -29,6 +29,7 @@ from scapy_mpa.receiver.inference import (
     begins_with_fpdu,
     infer_both,
     infer_half,
+    lengths_lead,
     markers_at,
     may_begin,
 )
@@ -199,8 +200,11 @@ class ConnectionReader:
 
     def is_begun_anew_by(self, seg: Segment) -> bool:
         """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
-        octets = bytes(seg.buffer[seg.start : min(seg.end, seg.start + KEY_LENGTH)])
-        return octets in (REQUEST_KEY, REPLY_KEY) or not self.is_mpa or self.connection.is_closed
+        return self.is_key_in(seg) or not self.is_mpa or self.connection.is_closed
+
+    def is_key_in(self, seg: Segment) -> bool:
+        """Return True if a segment begins with a Key (RFC 5044 §7.1.1)."""
+        return bytes(seg.buffer[seg.start : min(seg.end, seg.start + KEY_LENGTH)]) in (REQUEST_KEY, REPLY_KEY)
 
     @property
     def first_frame(self) -> int:
@@ -231,9 +235,9 @@ class ConnectionReader:
             if arrival is not None:
                 self.arrivals[d].append(arrival)
                 opening = self.openings[d]
-                if arrival.start <= 0 < arrival.end and reader.is_beginning:
-                    if opening is None or arrival.reason < opening.reason:
-                        self.openings[d] = arrival
+                is_first = arrival.start <= 0 < arrival.end and reader.is_beginning
+                if is_first and (opening is None or arrival.reason < opening.reason):
+                    self.openings[d] = arrival
                 reader.receive(arrival.start, arrival.end)
             for direction, search in enumerate(self._deviations):
                 if search is not None:
@@ -322,12 +326,15 @@ class ConnectionReader:
                 self._take_frame(d, found)
             elif half.start is not None and self.garbled[d] is None and start < half.start + STARTUP_HEADER_LENGTH:
                 self._note_garbled(d, half.start)
+        elif not self.has_begun:
+            self._read_frame_again(d, start, end)
         self._accept()
         if self.initiator is None and not self._is_other:
             held = sum(one.copies.held for one in self.connection.halves)
             if held >= self._next_look:
                 self._next_look = 2 * held
-                self._infer(is_over=False)
+                if held >= MOST_LOOKED_AT or not self._lacks_startup_octets():
+                    self._infer(is_over=False)
                 if self.initiator is None and held >= MOST_LOOKED_AT:
                     self._is_other = True
         elif self.inferred and half.copies.held >= self._next_look:
@@ -347,6 +354,11 @@ class ConnectionReader:
                 self._meet_limit(half, copies.start, most, (arrival.frame, arrival.time))
             half.forget(copies.middle)
 
+    def _lacks_startup_octets(self) -> bool:
+        """Return True if octets after a SYN have not been captured yet: a startup frame may begin there."""
+        halves = [half for half in self.connection.halves if half.start is not None and len(half.copies)]
+        return any(half.copies.edge(max(half.start or 0, half.needed)) < half.copies.end for half in halves)
+
     def _forget(self, d: int, end: int) -> None:
         """Let go of octets that cannot be part of a startup frame, nor of an FPDU after a rejection."""
         half, before = self.connection.halves[d], self._before
@@ -365,6 +377,18 @@ class ConnectionReader:
             self.unexpected = self._in_place_of_reply()
             self.rejected = True
             self._keep_after_frames()
+
+    def _read_frame_again(self, d: int, start: int, end: int) -> None:
+        """Take a startup frame as another copy of its octets shows it, if [start, end) brought the better one."""
+        known, other = self.frames[d], self.frames[1 - d]
+        if known is None or start >= known.end or end <= known.start:
+            return
+        found = self._searches[d].frame_again(known)
+        if found is None or found.startup == known.startup:
+            return
+        # One bit makes the Key of a Request that of a Reply.
+        self.initiator = None if other is None else 1 - d if other.startup.kind == "request" else d
+        self._take_frame(d, found)
 
     def _with_acks(self, d: int, found: FoundFrame) -> FoundFrame:
         """Return a startup frame with what its sender had received, and its receiver, when it was complete."""
@@ -469,6 +493,13 @@ class ConnectionReader:
         halves, ends, layouts = self.connection.halves, (first.end, second.end), self._layouts((first, second))
         if not is_answered and (is_rejected or not any(map(begins_with_fpdu, halves, ends, layouts))):
             return
+        if not is_over and any(
+            self.frames[d] is None
+            and one.counted_end < one.end
+            and begins_with_fpdu(halves[d], one.counted_end, layouts[d])
+            for d, one in enumerate((first, second))
+        ):
+            return  # nothing is wrong with it, but octets before it have not been captured yet
         self.unexpected = self._in_place_of_reply() if self.frames[1 - self.initiator] is not None else None
         for d, found in enumerate(frames):
             if found is not None and self.frames[d] is None:
@@ -503,7 +534,7 @@ class ConnectionReader:
         return None if ack is None else self._offset_of(d, ack)
 
     def _first_after(self, d: int, offset: int) -> Arrival | None:
-        """Return the segment of a direction that brought the octet at an offset: the first without reason to drop it."""
+        """Return the segment of a direction that brought the octet at an offset, the first with least doubt."""
         found = (one for one in self.arrivals[d] if one.start <= offset < one.end)
         return min(found, key=attrgetter("reason"), default=None)
 
@@ -533,9 +564,10 @@ class ConnectionReader:
         end, arrival = self._taken_end(d), self._arrival(d, found.frame)
         if end is None or not found.start + STARTUP_HEADER_LENGTH <= end < found.end:
             end = found.end if arrival is None else max(arrival.end, found.end)
-        if end == found.end:
+        if end == found.end or begins_with_fpdu(half, found.end, layout):
             return True
-        if begins_with_fpdu(half, end, layout):
+        # FPDUs may be bad: then their lengths lead to one that is not.
+        if begins_with_fpdu(half, end, layout) and not lengths_lead(half, found.end, end, layout):
             other = self._searches[d].frame_that_ends_at(end)
             if other is not None:
                 self.frames[d], self.is_accepted = self._with_acks(d, other), True
@@ -623,11 +655,7 @@ class ConnectionReader:
         for one in self.chain:
             one._shift(d, beginning.origin)
         self.inferences[d] = beginning.inferred
-        self.arrivals[d] = [
-            one._replace(start=one.start - beginning.origin, end=one.end - beginning.origin)
-            for one in self.arrivals[d]
-            if one.end > beginning.origin
-        ]
+        self.arrivals[d] = _counted_from(beginning.origin, self.arrivals[d], half)
         reader = FPDUReader(half, beginning.layout, startup, beginning.begins_at, beginning.is_beginning)
         self._is_other = False
         self.readers[d], self.agreed[d] = reader, beginning.layout
@@ -875,6 +903,28 @@ class ConnectionReader:
 def _drop_before(offset: int, arrivals: list[Arrival]) -> None:
     """Drop the first segments, as far as they end at an offset or before it."""
     del arrivals[: next((index for index, one in enumerate(arrivals) if one.end > offset), len(arrivals))]
+
+
+def _counted_from(origin: int, arrivals: list[Arrival], half: TCPHalf) -> list[Arrival]:
+    """Return the segments with octets from an offset on, counted from there, as if they had no others.
+
+    ``half`` counts from there already, and holds all octets that they brought.
+    """
+    found, highest = [], 0
+    left = sum(end - max(start, 0) for start, end in half.copies.runs() if end > 0)
+    left -= sum(one.new for one in arrivals if one.start >= origin)
+    for one in arrivals:
+        start, end, new = one.start - origin, one.end - origin, one.new
+        if end <= 0:
+            continue
+        is_late = one.is_out_of_order
+        if start < 0:
+            new = min(new, end, max(left, 0))
+            left -= new
+            is_late = is_late and highest > 0 and new > max(0, end - highest)
+        found.append(one._replace(start=start, end=end, new=new, is_out_of_order=is_late))
+        highest = max(highest, end)
+    return found
 
 
 def is_cut(half: TCPHalf, start: int) -> bool:

@@ -34,6 +34,7 @@ from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
     LOOKED_AT,
+    MOST_BAD_IN_A_ROW,
     Extent,
     FPDUWindow,
     Layout,
@@ -463,7 +464,9 @@ class FPDUReader:
                 opcode = control & 0x0F if is_usual else self._opcode(header, ulpdu_length, octets, at)
                 if is_passed:
                     before = known
-                    placed = complete if markers or not by_length or before is None or before <= complete else before
+                    placed = complete
+                    if by_length and before is not None and before > complete:
+                        placed = complete if self._is_named(at, after, octets) else before
                     if not at and self.is_beginning:
                         located_by = START
                     elif by_length and before is not None and before[0] <= placed[0]:
@@ -506,8 +509,7 @@ class FPDUReader:
             self._delivered, self._has_passed = delivered, True
             half.believed = at if at > believed else believed
             half.passed = at if at > half.passed else half.passed
-            if window_known > copies.window_known:
-                copies.window_known = window_known
+            copies.window_known = max(copies.window_known, window_known)
         chain.need = need or chain.need
         return not need
 
@@ -704,7 +706,10 @@ class FPDUReader:
             crc = self._crc_in_dialect(crc)
             ulpdu = ulpdu_of(spoken, octets, 2) if octets else b""
             opcode = ulpdu[1] & 0x0F if len(ulpdu) > 1 else NO_OPCODE
-        known = complete if markers or not chain.by_length or before is None or before <= complete else before
+        known = complete
+        if chain.by_length and before is not None and before > complete:
+            is_named = markers > 0 if spoken is not None else self._is_named(extent.offset, extent.end, octets)
+            known = complete if is_named else before
         if not extent.offset and self.is_beginning:
             located_by = START
         elif chain.by_length and before is not None and before[0] <= known[0]:
@@ -725,10 +730,16 @@ class FPDUReader:
             self._finalize(chain, fpdu)
 
     def _is_damaged(self, extent: Extent) -> bool:
-        """Return True if octets of an FPDU were brought by a segment whose TCP checksum is wrong, unlike that of others."""
+        """Return True if a segment that brought octets of an FPDU has a wrong TCP checksum, unlike others."""
         half = self.half
         has_wrong = half.copies.strongest_reason(extent.offset, extent.end) == DropReason.CHECKSUM
         return half.has_right_checksums and has_wrong
+
+    def _is_named(self, at: int, end: int, octets: memoryview) -> bool:
+        """Return True if a Marker in a whole FPDU names its start: it can be placed before the one before it."""
+        window = FPDUWindow(octets, at, self.layout)
+        last = min(end, window.end) - MARKER_LENGTH + 1
+        return any(window.names(marker, at) for marker in self.layout.marker_positions(at, last))
 
     def _crc_in_dialect(self, crc: int) -> int:
         """Return the code of an FPDU of a dialect: one whose CRC is as its sender sends them is good."""
@@ -1048,7 +1059,7 @@ class FPDUReader:
 
     def _locate(self, chain: FPDUChain) -> bool:
         """Find the first FPDU at ``at`` or after it: the chain's octets hold one whose start a Marker, a CRC or DDP's
-        headers prove."""
+        headers prove.  False if it has to wait; True, too, if only a part of the octets was searched so far."""
         if (chain.edge == chain.tried and not self._is_over) or chain.edge <= chain.at or not self.layout.is_searchable:
             return self._go_ahead(chain)
         # What was searched in vain is searched again when it has grown by a quarter.
@@ -1076,21 +1087,34 @@ class FPDUReader:
         if start is None and edge < chain.edge:
             # No FPDU that begins farther back can still be found.
             chain.at, chain.tried = (edge - LONGEST_FPDU) & -MARKER_INTERVAL, -1
-            return self._locate(chain)
+            return True
         if window is None:
             return False
-        if start is None and self._is_over and chain.hint >= 0 and window.lengths_lead(chain.hint, edge):
-            # All are bad to the end, and their lengths lead there.
-            chain.goal = edge, edge
-            start = chain.hint if chain.hint < edge else None
+        is_decided = start is not None or self._is_over
+        first_bad = self._bad_before(chain, window, edge if start is None else start) if is_decided else None
+        if first_bad is not None:
+            # Up to there, or to the end, lie FPDUs that are bad, one after the other.
+            chain.goal = edge if start is None else start, edge
+            start = first_bad if first_bad < edge else None
         if start is None:
             return False
-        if 0 <= chain.hint < start and window.lengths_lead(chain.hint, start):
-            # Between lie FPDUs that are bad, one after the other.
-            chain.goal = start, edge
-            start = chain.hint
         self._go_on_at(chain, start)
         return True
+
+    def _bad_before(self, chain: FPDUChain, window: FPDUWindow, goal: int) -> int | None:
+        """Return a start from which lengths lead exactly to a goal, None if there is none.
+
+        The length of the FPDU before names it, or, after a gap, a Marker; of the last octets that is enough.
+        """
+        if chain.hint >= 0:
+            return chain.hint if window.lengths_lead(chain.hint, goal) else None
+        if goal == window.end and self.layout.markers and self.layout.crc and self.layout.dialect is None:
+            low = max(chain.at, window.start)
+            markers = self.layout.marker_positions(low, min(goal, low + LONGEST_FPDU) - MARKER_LENGTH + 1)
+            for start in (start for marker in markers for start in window.starts_named_by(marker)):
+                if low <= start < goal:
+                    return start if window.lengths_lead(start, goal, MOST_BAD_IN_A_ROW - 1) else None
+        return None
 
     def _go_on_at(self, chain: FPDUChain, start: int) -> None:
         """Go to a start that was found by searching."""

@@ -128,7 +128,14 @@ def begins_with_fpdu(half: TCPHalf, begin: int, layout: Layout) -> bool | None:
     end = begin + extent.end
     if copies.edge(begin, end) < end or not copies.is_captured(begin, end):
         return None
-    return FPDUWindow(copies.octets(begin, end), 0, layout).is_whole_and_valid(0)
+    return FPDUWindow(copies.octets(begin, end), 0, layout).is_valid(extent)
+
+
+def lengths_lead(half: TCPHalf, begin: int, end: int, layout: Layout) -> bool:
+    """Return True if lengths lead from an offset, taken for the first of Full Operation, exactly to another one."""
+    if not begin < end <= half.copies.edge(begin, end) or not half.copies.is_captured(begin, end):
+        return False
+    return FPDUWindow(half.copies.octets(begin, end), 0, layout).lengths_lead(0, end - begin)
 
 
 def may_begin(half: TCPHalf, begin: int) -> bool:

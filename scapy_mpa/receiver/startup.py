@@ -63,6 +63,11 @@ class FoundFrame(NamedTuple):
         """The sequence number after its last octet."""
         return (self.seq + self.end - self.start) & SEQ_MASK
 
+    @property
+    def counted_end(self) -> int:
+        """The offset at which it ends by its PD_Length."""
+        return self.start + STARTUP_HEADER_LENGTH + self.startup.pd_length
+
     def shifted(self, origin: int) -> FoundFrame:
         """Return it with offsets counted from what is now ``origin``."""
         return self._replace(start=self.start - origin, end=self.end - origin)
@@ -170,6 +175,10 @@ class KeySearch:
         copies.settle(offset, end)
         startup = decode_startup_frame(copies.octets(offset, end))
         return None if startup is None else self._found(startup, offset, end)
+
+    def frame_again(self, found: FoundFrame) -> FoundFrame | None:
+        """Return the startup frame that begins where one was found, of the copies chosen now; None if there is none."""
+        return self._frame_at(found.start, is_over=True) if found.start in self.candidates else None
 
     def header_at(self, offset: int) -> bytes | None:
         """Return the octets of a header at an offset, None if not all of them were captured."""

@@ -222,10 +222,10 @@ class FPDUWindow:
             at = extent.end
         return False
 
-    def lengths_lead(self, at: int, start: int) -> bool:
-        """Return True if lengths lead from one offset exactly to another."""
-        while at < start and (extent := self.extent(at)) is not None:
-            at = extent.end
+    def lengths_lead(self, at: int, start: int, most: int = LONGEST_FPDU) -> bool:
+        """Return True if the lengths of at most so many FPDUs lead from one offset exactly to another."""
+        while at < start and most and (extent := self.extent(at)) is not None:
+            at, most = extent.end, most - 1
         return at == start
 
     def agreeing(self, at: int, first: int) -> int:
@@ -282,7 +282,7 @@ class FPDUWindow:
         for found in PLAUSIBLE_HEADER.finditer(octets):
             start = self.layout.start_of(low + found.start())
             if start is not None and not start % unit and low <= start < high and self.is_whole_and_valid(start):
-                return start
+                return start if self.layout.dialect is not None else self._first_before(low, start)
         if self.layout.dialect is not None:
             return sure
         budget = MOST_CRC_OCTETS
@@ -296,6 +296,17 @@ class FPDUWindow:
             if self.is_valid(extent):
                 return at
         return sure
+
+    def _first_before(self, low: int, start: int) -> int:
+        """Return the first of the valid FPDUs that follow one another by their lengths from ``low`` on to a start.
+
+        DDP would not send the headers of those before it; they are looked for as far back as an FPDU is long.
+        """
+        for at in range(start - 4, max(low, start - LONGEST_FPDU) - 1, -4):
+            extent = self.extent(at)
+            if extent is not None and extent.end == start and extent.ulpdu_length > 1 and self.is_valid(extent):
+                start = at
+        return start
 
     def start_by_headers(self, low: int, near: Iterable[int]) -> int | None:
         """Return the first start from which FPDUs without Markers and CRC follow one another by DDP's headers."""

@@ -25,7 +25,7 @@ cdef class TCPHalf:
     cpdef forget(self, long long below)
 
 cdef class TCPConnection:
-    cdef public bint advanced, has_syn
+    cdef public bint advanced, has_end, has_syn
     cdef public list late
     cdef public long long first_frame, last_frame
     cdef public object arrival, beside, first_time, flow, stray, user
@@ -39,6 +39,12 @@ cdef class TCPConnection:
         distance=cython.longlong, is_near=cython.bint, is_late=cython.bint, is_acknowledged=cython.bint,
     )
     cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
+    @cython.locals(
+        frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
+        tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
+        is_late=cython.bint, is_acknowledged=cython.bint,
+    )
+    cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, object tsval)
 
 cdef class Flow:
     cdef public object _flows, key

@@ -318,7 +318,7 @@ class TCPHalf:
         return next((one for one in self.fins if one[0] == fin or (fin is None and self._may_count(one))), None)
 
     def _may_count(self, fin: tuple[int, int, int]) -> bool:
-        """Return True unless octets were read beyond a FIN, or ACKs captured later show that there was no room for it."""
+        """Return True unless octets were read beyond a FIN, or ACKs captured later show no room for it."""
         offset, frame, _ = fin
         edge = self.peer.right_edge
         is_beyond = edge is not None and offset > edge and frame < self.peer.last_frame
@@ -474,14 +474,15 @@ class TCPConnection:
         stray: its first segment, if it began beside another connection, and ``beside`` that one.
         late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
+        has_end: whether a FIN or a RST of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
         flow: the connections on the same addresses and ports, None once this one is none of them any more.
     """
 
     __slots__ = (
-        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_syn",
-        "last_frame", "late", "stray", "user",
+        "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_end",
+        "has_syn", "last_frame", "late", "stray", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -494,7 +495,7 @@ class TCPConnection:
         self.first_frame = NEVER
         self.first_time = 0
         self.last_frame = 0
-        self.has_syn = False
+        self.has_syn = self.has_end = False
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
         self.arrival: Arrival | None = None
@@ -568,11 +569,20 @@ class TCPConnection:
         elif min(by_seq, by_ack) > (NEAR if max(by_seq, by_ack) < LARGEST_WINDOW else CLOSE):
             # Where a hole makes one of them far, the other must be the closer.
             return None
-        # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks; but who has
-        # both SYNs may take the very next segment.  (A FIN, which takes a number, makes that of who speaks far by one.)
-        if self.is_established:
+        # A SYN that nobody answered, what is over, and a late duplicate, must not take segments away from who speaks;
+        # but who has both SYNs may take the very next segment.  (A FIN, which takes a number, makes that far by one.)
+        is_over = self.has_end and self.is_over
+        if self.is_established and not is_over:
             return by_seq + by_ack
-        return by_seq + by_ack + (2 if not by_seq and not by_ack and self.has_both_syns else CLOSE)
+        is_next = not by_seq and not by_ack and self.has_both_syns and not is_over
+        return by_seq + by_ack + (2 if is_next else CLOSE)
+
+    def may_be_followed_by(self, seg: Segment, d: int) -> bool:
+        """Return True if it is over, and a segment has octets that it cannot have sent before (RFC 9293 §3.4.3)."""
+        half = self.halves[d]
+        if not (self.has_end and seg.length and self.is_over):
+            return False
+        return not half.is_known or half.misfit(seg.seq) > NEAR or half.space.nearest(seg.seq)[1] > half.highest + 1
 
     def is_of_syn(self, seg: Segment, d: int) -> bool:
         """Return True if a SYN has the number of one captured before, or acknowledges just that (RFC 9293 §3.5)."""
@@ -612,7 +622,7 @@ class TCPConnection:
     def receive(self, seg: Segment, d: int, is_syn: bool = False) -> None:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
-        frame, time, key, seq, ack, flags, buffer, first, last, tcp, length = seg
+        frame, time, _, seq, ack, flags, buffer, first, _, tcp, length = seg
         if frame < self.first_frame:
             self.first_frame, self.first_time = frame, time
         self.last_frame, self.advanced, self.arrival = frame, False, None
@@ -656,39 +666,33 @@ class TCPConnection:
                             other_peer.sack(frame, *sacked)
                 self.advanced = other.acknowledge(frame, other_space.offset_of(ack, 0, wnd), window)
         if length:
-            highest = half.highest
-            octets = memoryview(bytes(buffer[first:last]))
-            copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
-            new = half.hold(offset, end, copy)
-            if copy.checksum == WRONG and half.has_right_checksums:
-                reason = reason or DropReason.CHECKSUM
-            is_late = highest > offset and new > max(0, end - highest)
-            acked = peer.last_ack_sent
-            if not new and acked is not None and offset <= acked < end:
-                half.retransmissions.note(acked, frame, time)
-            is_acknowledged = acked is not None and acked >= offset
-            hop_limit = hop_limit_of(key, buffer, tcp)
-            self.arrival = _new_tuple(
-                Arrival,
-                (
-                    frame,
-                    time,
-                    offset,
-                    end,
-                    new,
-                    is_late,
-                    is_acknowledged,
-                    hop_limit,
-                    last - first,
-                    reason,
-                    tsval,
-                    ack if flags & ACK_FLAG else None,
-                ),
-            )
+            self._hold(half, seg, offset, reason, tsval)
+        self.has_end = self.has_end or bool(flags & FIN)
         if flags & FIN or (reason and not length):
             half.receive_state(seg, offset, reason, tsval)
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
+
+    def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int | None) -> None:
+        """Hold the octets of a segment."""
+        frame, time, key, _, ack, flags, buffer, first, last, tcp, length = seg
+        end, highest, acked = offset + length, half.highest, half.peer.last_ack_sent
+        octets = memoryview(bytes(buffer[first:last]))
+        copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
+        new = half.hold(offset, end, copy)
+        if copy.checksum == WRONG and half.has_right_checksums:
+            reason = reason or DropReason.CHECKSUM
+        is_late = highest > offset and new > max(0, end - highest)
+        if not new and acked is not None and offset <= acked < end:
+            half.retransmissions.note(acked, frame, time)
+        is_acknowledged = acked is not None and acked >= offset
+        self.arrival = _new_tuple(
+            Arrival,
+            (
+                frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(key, buffer, tcp), last - first,
+                reason, tsval, ack if flags & ACK_FLAG else None,
+            ),
+        )  # fmt: skip
 
     def _shift_count(self, d: int) -> int:
         """Return the shift count of the windows that a side sends: the largest where a SYN was not captured."""
@@ -718,7 +722,7 @@ class Flow:
         connections = self.connections
         if len(connections) == 1 and not seg.flags & STATE_FLAGS:
             only = connections[0]
-            if only.halves[d].is_close(seg.seq):
+            if not only.has_end and only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         return self._receive(seg, d)
@@ -746,7 +750,7 @@ class Flow:
             return connection
         if len(connections) == 1:
             only = connections[0]
-            if only.halves[d].is_close(seg.seq):
+            if not only.has_end and only.halves[d].is_close(seg.seq):
                 only.receive(seg, d)
                 return only
         best, least = None, NEVER
@@ -762,6 +766,8 @@ class Flow:
         if best is None:
             # After a hole in both directions nothing is near; a segment of another connection is left out at the end.
             best = self._new(seg, d) if last is None or last.user.is_begun_anew_by(seg) else last
+        elif best.may_be_followed_by(seg, d) and best.user.is_key_in(seg):
+            best = self._new(seg, d)
         half = best.halves[d]
         if self._is_over(best) and (half.is_complete or half.has_all_of(seg)):
             self._leave_out(seg, d)
@@ -800,6 +806,7 @@ class Flow:
             return None
         half, other = connection.halves[d], connection.halves[1 - d]
         connection.arrival, connection.advanced, connection.last_frame = None, False, seg.frame
+        connection.has_end = True
         if half.has_right_checksums and checksum_of(seg) == WRONG:
             half.drop(seg, DropReason.CHECKSUM, None)
             return connection

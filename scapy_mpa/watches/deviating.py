@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scapy_mpa.framing.dialect import SpokenFPDU, fpduptr_at, marker_agrees, read_fpdu, right_fpduptr, without_markers
+from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.receiver.window import Layout
@@ -68,6 +69,11 @@ class DeviationWatch:
         """Return what the first octets break whatever the dialect: Markers not asked for, or none that were."""
         if self._diagnosis.candidate.dialect.markers == self._agreed.markers:
             return []
+        # The CRC of a sender that deviates in that, too, says nothing of where Markers are; the dialect does.
+        if self._agreed.markers:
+            begins = bytes(fpdu.octets[:MARKER_LENGTH]).hex(" ")
+            detail = f"the first FPDU is one without Markers: the first octets are {begins}"
+            return [Breach("marker-absent", 0, *fpdu.known, detail)]
         wrong = wrong_beginning(fpdu.octets, self._agreed)
         return [] if wrong is None else [Breach(wrong[0], 0, *fpdu.known, wrong[1])]
 

@@ -236,9 +236,9 @@ def pseudo_sum(key: bytes, length: int) -> int:
     return total
 
 
-def renumbered(segments: Iterable[Segment]) -> list[Segment]:
-    """Segments captured in another order."""
-    return [seg._replace(frame=n, time=n * _SECOND) for n, seg in enumerate(segments, 1)]
+def renumbered(segments: Iterable[Segment], step: int = _SECOND) -> list[Segment]:
+    """Segments captured in another order, `step` nanoseconds apart."""
+    return [seg._replace(frame=n, time=n * step) for n, seg in enumerate(segments, 1)]
 
 
 def cut_small(talk: Talk, side: Side, octets: bytes, size: int) -> None:
@@ -281,6 +281,7 @@ def expected(
             for side, (first, last) in talk.startup.items()
             for i in range((last - first) & _MASK)
         )
+    times = {seg.frame: seg.time / _SECOND for seg in segments}
     rows = []
     for side in (talk.initiator, talk.peer(talk.initiator)):
         origin, complete, gapped, before = talk.origin[side], floor, False, 0
@@ -317,7 +318,7 @@ def expected(
                     "frames": sorted(frame for frame in frames if frame),
                     "placed_frame": placed,
                     "delivered_frame": None if gapped else complete,
-                    "time": float(placed),
+                    "time": times.get(placed, float(placed)),
                     "after_error": False,
                     "deviation": None,
                 }

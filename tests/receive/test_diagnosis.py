@@ -15,7 +15,6 @@ import pytest
 
 from scapy_mpa import analyze, iter_fpdus
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.craft.impairments import IMPAIRMENTS
 from scapy_mpa.craft.packets import Endpoint
 from scapy_mpa.craft.scenario import load, shipped
@@ -27,6 +26,7 @@ from scapy_mpa.report.connection import Connection
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.model import Report
 from scapy_mpa.rules.findings import Finding
+from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.values.limits import DEFAULT_LIMITS
 from tests.conftest import captures, named
 from tests.receive.cases import REPLY, REQUEST, A, Talk, started
@@ -384,10 +384,11 @@ def test_what_is_kept_is_bounded() -> None:
         if not number:
             octets[200] ^= 1
         talk.say("a", bytes(octets))
-        receiver.feed(talk.segments[-4 if not number else -1 :] if number else talk.segments)
+        # A bad FPDU is final, and what comes after it read, when its receiver acknowledged it.
+        talk.say("b")
+        receiver.feed(talk.segments[-2:] if number else talk.segments)
         receiver.release()
-        operation = receiver.connections[0].operations["initiator"]
-        held = operation.inquiry.weight
+        held = half_of(receiver).copies.held
         most = max(most, held)
     assert most < 2 * 30725 and held == 0, "no dialect has such a CRC"
 
@@ -406,54 +407,16 @@ def test_a_deviating_sender_is_followed_in_bounded_memory() -> None:
     for number in range(400):
         octets, _ = writer.write(bytes([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number & 255 | 1]) + bytes(1386))
         talk.say("a", octets)
-        receiver.feed(talk.segments[-1:])
+        talk.say("b")
+        receiver.feed(talk.segments[-2:])
         receiver.release()
-        operation = receiver.connections[0].operations["initiator"]
-        held.append(operation.weight)
+        held.append(half_of(receiver).copies.held)
     assert max(held) < 300_000
     assert held[-1] < 20_000
+    operation = receiver.connections[0].operations["initiator"]
     assert operation.deviation == "crc-big-endian"
     receiver.finish()
     assert operation.counts.fpdus == 400
-
-
-def test_the_beginnings_of_few_are_kept() -> None:
-    """Of many that begin together; those that are over give way to others."""
-    receiver, talks = Analyzer(), [Talk(a=_endpoint(port)) for port in range(301)]
-    late, count = talks.pop(), 0
-
-    def say(speaking: list[Talk], *sizes: int) -> list[int]:
-        nonlocal count
-        for talk in speaking:
-            if not talk.origin:
-                talk.open().startup_phase()
-            talk.say("a", talk.lay("a", *sizes))
-            receiver.feed([seg._replace(frame=count + number) for number, seg in enumerate(talk.segments, 1)])
-            count += len(talk.segments)
-            talk.segments.clear()
-        receiver.release()
-        operations = [mpa.operations["initiator"] for mpa in receiver.connections]
-        return [sum(len(seg.buffer) for seg in operation.inquiry.beginning) for operation in operations]
-
-    assert all(say(talks, 1000))
-    for _ in range(8):
-        kept = say(talks, 1400)
-    assert 20 < sum(map(bool, kept)) < 80 and 9000 * 20 < sum(kept) < 1 << 20
-    assert not any(say(talks, 1400, 1400, 1400, 1400))
-    small = [Talk(a=_endpoint(port)) for port in range(500, 2500)]
-    for first in range(0, len(small), 100):
-        few = small[first : first + 100]
-        say(few, 100)
-        for talk in few:
-            talk.close()
-            receiver.feed(talk.segments)
-    kept = say([late], 1400)
-    assert sum(kept) < 1 << 20
-    assert receiver.connections[-1].operations["initiator"].inquiry.beginning
-    receiver.finish()
-    left = [operation.inquiry for mpa in receiver.connections for operation in mpa.operations.values()]
-    assert not any(inquiry is not None and inquiry.beginning for inquiry in left)
-    assert receiver.context.diagnosis.take_room(operation_of(receiver).inquiry, 1 << 20, 0)
 
 
 def test_what_is_kept_in_tiny_segments_is_bounded() -> None:
@@ -464,12 +427,15 @@ def test_what_is_kept_in_tiny_segments_is_bounded() -> None:
         receiver.feed(talk.segments)
         talk.segments.clear()
         receiver.release()
-    assert len(operation_of(receiver).inquiry.beginning) < 2100
-    assert not operation_of(receiver).inquiry.is_open
+        assert len(half_of(receiver).copies) < 2 * 2100
+    assert half_of(receiver).copies.held == 0, "nothing is looked for any more"
 
 
-def operation_of(receiver: Analyzer) -> FullOperation:
-    return receiver.connections[0].operations["initiator"]
+def half_of(receiver: Analyzer) -> TCPHalf:
+    """The octets of the Initiator."""
+    mpa = receiver.connections[0]
+    assert mpa.reader.initiator is not None
+    return mpa.reader.connection.halves[mpa.reader.initiator]
 
 
 def test_a_flood_of_bad_connections_costs_little() -> None:

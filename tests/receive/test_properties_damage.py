@@ -14,7 +14,7 @@ from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receive.inorder import InOrder
+from scapy_mpa.receiver.connection import FIRST_LOOK
 from tests.receive.reference import OPCODES, Sent, Told
 from tests.receive.test_properties import (
     RANDOM,
@@ -30,12 +30,12 @@ from tests.receive.test_properties import (
     findings_of,
     in_batches,
     laid,
-    never,
     ordered,
     receiver_of,
     records_of,
-    same_in_order_of_placement,
+    same_to_the_sink,
     sides,
+    slowly,
 )
 from tests.sampling import examples
 
@@ -104,10 +104,9 @@ def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]])
 def test_losses_look_the_same_to_the_slow_path_and_the_sink(lossy: tuple[Scene, dict[str, int]]) -> None:
     scene, _ = lossy
     fast = everything(receiver_of(scene))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(InOrder, "take", never)
+    with slowly():
         assert everything(receiver_of(scene)) == fast
-    same_in_order_of_placement(scene)
+    same_to_the_sink(scene)
 
 
 @settings(max_examples=examples(60), suppress_health_check=TOO_SLOW)
@@ -242,8 +241,7 @@ def test_what_does_not_depend_on_a_corrupt_length_is_found(case: tuple[Scene, Si
 def same_to_the_slow_path_and_in_batches(scene: Scene, rng: Random) -> None:
     """What is said of a scene does not depend on which way segments take, nor on how they are handed in."""
     fast = everything(receiver_of(scene))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(InOrder, "take", never)
+    with slowly():
         assert everything(receiver_of(scene)) == fast
     receiver = Analyzer(records=True)
     in_batches(rng, scene, receiver)
@@ -280,6 +278,8 @@ def dropped(draw: st.DrawFn, markers: bool | None = None) -> tuple[Scene, Side]:
     # What was acknowledged while nothing could be judged yet has a test of its own.
     good = max(good, *(n for n, p in enumerate(plan) if p[1] < 0))
     scene = Scene(both)
+    if sum(len(side.octets) for side in both) >= FIRST_LOOK:
+        scene.capture_syns()
     for n, planned in enumerate(plan):
         who, start, end, _ = planned
         ack = ack_of(rng, both, planned)
@@ -310,7 +310,8 @@ def cut_again(rng: Random, side: Side, first: int, last: int) -> list[tuple[int,
 def test_what_is_dropped_for_its_crc_and_comes_again_is_the_reference(case: tuple[Scene, Side]) -> None:
     scene, side = case
     receiver = receiver_of(scene)
-    agree(scene, receiver)
+    (damaged,) = (one.frame for one in scene.captured[side.direction] if one.damage)
+    agree(scene, receiver, damaged)
     said = {(f["rule"], f["direction"]) for f in findings_of(receiver)}
     # Where both came before the FPDU could be judged, nobody can have dropped one for its CRC.
     assert said & {("crc-dropped", side.direction), ("overlap", side.direction)}
@@ -325,7 +326,7 @@ def test_what_is_dropped_looks_the_same_to_the_slow_path_in_batches_and_to_the_s
 ) -> None:
     scene, _ = case
     same_to_the_slow_path_and_in_batches(scene, rng)
-    same_in_order_of_placement(scene)
+    same_to_the_sink(scene)
 
 
 @st.composite
@@ -386,8 +387,7 @@ def test_alignment_is_judged_alike_where_a_length_was_wrong() -> None:
     wrong = {4: (320).to_bytes(2, "big")}
     scene, _ = one_way([b"A@" * 32, b"A@" * 257], wrong, [(0, 76), (76, 600)])
     fast = everything(receiver_of(scene))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(InOrder, "take", never)
+    with slowly():
         assert everything(receiver_of(scene)) == fast
 
 
