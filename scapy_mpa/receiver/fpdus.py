@@ -28,7 +28,7 @@ from typing import Final
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.dialect import header_octets, ulpdu_of
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
-from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
+from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
@@ -45,7 +45,7 @@ from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.octets import head
-from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
 MOST_CHAINS: Final = 1 << 15
@@ -589,8 +589,9 @@ class FPDUReader:
 
     def _beginning(self, extent: Extent) -> memoryview:
         """Return the octets of an FPDU before the first that a snapshot length cut off."""
-        start, end, copy = self.half.copies.piece(extent.offset)
-        return _NOTHING if copy.data is None else copy.data[extent.offset - start : min(end, extent.end) - start]
+        copies = self.half.copies
+        end = copies.captured_end(extent.offset, extent.end)
+        return copies.octets(extent.offset, end) if end > extent.offset else _NOTHING
 
     def _is_valid(self, extent: Extent) -> bool:
         if not self.layout.crc and not extent.markers and extent.spoken is None:

@@ -5,14 +5,11 @@ Offsets count octets of Full Operation of a direction.  A moment is a frame and 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from scapy_mpa.stream.drop_reason import DropReason
 
 Moment = tuple[int, int]
-
-#: Beside the codes of :mod:`scapy_mpa.values.records`: not all octets of the FPDU are in the capture file.
-CUT: Final = 3
 
 
 class LocatedFPDU(NamedTuple):
