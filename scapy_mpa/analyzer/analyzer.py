@@ -51,6 +51,11 @@ class FollowedConnection:
         """True once a startup frame was found or FPDUs were inferred."""
         return self.reader.is_mpa
 
+    @property
+    def has_fpdus(self) -> bool:
+        """True once an FPDU was found that nothing captured later can change."""
+        return self.mpa is not None and self.mpa.has_fpdus
+
     def is_begun_anew_by(self, seg: Segment) -> bool:
         """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
         return self.reader.is_begun_anew_by(seg)
@@ -219,9 +224,13 @@ class Analyzer:
         flow, followed = connection.flow, connection.user
         assert flow is not None
         for one in flow.connections:
-            one.user.is_stray |= is_stray(one, flow)
+            one.user.is_stray |= not one.user.has_fpdus and is_stray(one, flow)
         if not followed.is_stray:
             self._finish(connection, followed, flow)
+        elif followed.mpa is not None:
+            # A late duplicate of a startup frame is no MPA connection.
+            self.connections.remove(followed.mpa)
+            followed.mpa = None
         self._followed.remove(connection)
         self._holding.pop(id(connection), None)
         self._flows.remove(connection)
@@ -235,7 +244,7 @@ class Analyzer:
                 self._begin_mpa(connection, followed)
         if followed.mpa is not None:
             for one in flow.connections:
-                if one.beside is connection and one.user.mpa is None:
+                if one.beside is connection and (one.user.mpa is None or one.user.is_stray):
                     _report_with(one, connection)
             self._begin_once_more(connection, followed)
             self._finish_mpa(followed)

@@ -21,6 +21,7 @@ from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.stream.connection import Arrival, Stray
+from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.pathmtu import path_mtu_message
@@ -210,6 +211,11 @@ class CapturedConnection:
         if found is not None:
             return found.frame
         return min((one.first_frame for one in self.operations.values()), default=self.reader.first_frame)
+
+    @property
+    def has_fpdus(self) -> bool:
+        """True once an FPDU was found that nothing captured later can change."""
+        return any(one.first_frame != NEVER for one in self.operations.values())
 
     # --- what happens to it ---
 

@@ -129,7 +129,7 @@ def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> I
     why = why_located(connection, record, place.previous, beginning, pieces, stream)
     placed = f"It was {why_placed(connection, record)}."
     if is_cut:
-        placed += " The capture cut it, so its CRC cannot be checked."
+        placed += " The capture cut it" + (", so its CRC cannot be checked." if connection.crc else ".")
     why = why._replace(placed=placed)
     frames = {*record.frames, *(frame for frame in (record.placed_frame, record.delivered_frame) if frame)}
     return Item(

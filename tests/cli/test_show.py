@@ -113,7 +113,7 @@ def _check_cut(item: Item, record: FPDURecord, captured: int) -> None:
     assert sum(field.length for field in item.fields) == captured
     lines = list(shown_lines(Shown([item]), full=True))
     assert f"({record.wire_length - captured} octets that the capture cut)" in "\n".join(lines)
-    assert " The capture cut it, so its CRC cannot be checked." in item.why.placed
+    assert " The capture cut it" in item.why.placed
 
 
 def _of_fields(item: Item) -> bytes:
