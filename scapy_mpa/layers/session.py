@@ -315,7 +315,7 @@ def _end_of(seg: Segment) -> int:
 
 
 def _frame(packet: Packet, end: int) -> _Frame:
-    octets = packet.original or bytes(packet)
+    octets = _captured(packet)
     return _Frame(type(packet), octets, packet.time, packet.sniffed_on, packet.direction, end)
 
 

@@ -508,6 +508,10 @@ class FPDUReader:
         if extent is None:
             # The length was cut off, or is not there yet.
             if self._has_cut_header(at, chain.edge):
+                if not self._is_final(chain, at, at + 8):
+                    # A copy that was captured whole may still come.
+                    chain.need, chain.waits = at + 8, True
+                    return False
                 chain.search(at + 4, -1)
                 return True
             chain.need = at + 8
@@ -1143,8 +1147,12 @@ class FPDUReader:
                 fpdu = self._ahead.get(chain.at)
         if chain.at != at:
             self._remove(at)
-            if chain.at not in self._chains:
+            other = self._chains.get(chain.at)
+            if other is None:
                 self._add(chain.at, chain)
+            elif chain.by_length and other.at == chain.at:
+                # A Marker named its start before the length of the FPDU before it did.
+                other.by_length, other.known = True, chain.known
 
     def _add(self, at: int, chain: FPDUChain) -> None:
         self._chains[at] = chain
