@@ -1,6 +1,6 @@
 """``sniff(session=MPASession)``: each MPA Request, Reply and FPDU as a packet of its own.
 
-The receiver of ``scapy_mpa.receive`` does the work; this hands it TCP segments out of Scapy's packets and makes packets
+``scapy_mpa.analyzer`` does the work; this hands it TCP segments out of Scapy's packets and makes packets
 of what it finds. So it survives what the receiver survives, and holds no more than the receiver does.
 """
 
