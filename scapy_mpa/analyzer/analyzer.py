@@ -320,7 +320,8 @@ def _weight(connection: TCPConnection) -> int:
 
 def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
     """Return True if segments in the midst of a connection are remarkable: not if they recover from a half-open one."""
-    is_answered = one.has_syn and all(half.last_frame for half in one.halves)
+    # SYNs that cross are no answer (RFC 9293 §3.5), an acknowledgement is.
+    is_answered = one.has_syn and one.is_answered and any(half.peer.last_ack_sent is not None for half in one.halves)
     has_reset = any(half.reset_count for half in one.halves)
     return one.first_frame < other.last_frame and not is_answered and not has_reset
 

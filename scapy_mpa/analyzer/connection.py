@@ -31,7 +31,7 @@ from scapy_mpa.watches.copies import dropped_segments, other_fins, stray
 from scapy_mpa.watches.lifecycle import DirectionEnd, Rejection, breaches_at_end, lifecycle, rejected
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
-from scapy_mpa.watches.startup import Startup, StartupSide, copies_of_frame, judge_startup
+from scapy_mpa.watches.startup import StartupPhase, StartupSide, copies_of_frame, judge_startup
 
 #: What is known of senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
 #: and the sequence number of its first octet of Full Operation.
@@ -369,7 +369,7 @@ class CapturedConnection:
                 self._findings_of(d).report(copies_of_frame([*reader.rivals[d], *half.late], frame))
             sides.append(side)
         facts = reader.unexpected, reader.answered_octets, reader.rejected, reader.is_accepted
-        startup = Startup(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
+        startup = StartupPhase(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
         found = judge_startup(startup, now)
         for role, rules in found.forgotten:
             self.findings.forget(role, set(rules))

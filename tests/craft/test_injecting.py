@@ -32,7 +32,8 @@ FOUND = {
     "syn": {"attack-syn"},
     "fin": {"outside-window"},
     "data": {"outside-window"},
-    "startup": {"late-duplicate"},
+    # Only what fits no connection is asked whether it begins with a Key.
+    "startup": {"late-duplicate", "outside-window"},
     "ack": {"outside-window"},
     "checksum": {"tcp-checksum"},
     "timestamp": {"old-timestamp"},
