@@ -54,7 +54,7 @@ PLAIN = uncompiled_octets()
 
 def test_there_are_hot_modules() -> None:
     names = {source.stem for source in SOURCES}
-    assert names >= {"scan", "inorder", "reassembly", "settlement", "_octets", "_ordinary"}
+    assert names >= {"fpdus", "copies", "connection", "peer_state", "_octets", "_ordinary"}
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
@@ -71,8 +71,8 @@ def test_all_is_compiled_or_nothing() -> None:
 @pytest.mark.parametrize("pure", ["", "0", "1"])
 def test_the_environment_says_what_runs(pure: str) -> None:
     code = (
-        "import sys, scapy_mpa.report.analysis, scapy_mpa.receive.scan as scan, scapy_mpa.compiled as compiled; "
-        "print(compiled.is_compiled(), scan.__file__.endswith('.py'), 'scapy_mpa.values._octets' in sys.modules)"
+        "import sys, scapy_mpa.report.analysis, scapy_mpa.receiver.fpdus as hot, scapy_mpa.compiled as compiled; "
+        "print(compiled.is_compiled(), hot.__file__.endswith('.py'), 'scapy_mpa.values._octets' in sys.modules)"
     )
     environment = {**os.environ, PURE: pure}
     said = subprocess.run(

@@ -51,6 +51,11 @@ class FollowedConnection:
         """True once a startup frame was found or FPDUs were inferred."""
         return self.reader.is_mpa
 
+    @property
+    def has_fpdus(self) -> bool:
+        """True once an FPDU was found that nothing captured later can change."""
+        return self.mpa is not None and self.mpa.has_fpdus
+
     def is_begun_anew_by(self, seg: Segment) -> bool:
         """Return True if a segment that fits no connection begins another one, whose SYN was not captured."""
         return self.reader.is_begun_anew_by(seg)
@@ -240,7 +245,7 @@ class Analyzer:
         flow, followed = connection.flow, connection.user
         assert flow is not None
         for one in flow.connections:
-            one.user.is_stray |= is_stray(one, flow)
+            one.user.is_stray |= not one.user.has_fpdus and is_stray(one, flow)
         if followed.is_stray:
             self._withdraw(connection, followed)
         else:
@@ -344,7 +349,8 @@ def _weight(connection: TCPConnection) -> int:
 
 def _disturbs(one: TCPConnection, other: TCPConnection) -> bool:
     """Return True if segments in the midst of a connection are remarkable: not if they recover from a half-open one."""
-    is_answered = one.has_syn and all(half.last_frame for half in one.halves)
+    # SYNs that cross are no answer (RFC 9293 §3.5), an acknowledgement is.
+    is_answered = one.has_syn and one.is_answered and any(half.peer.last_ack_sent is not None for half in one.halves)
     has_reset = any(half.reset_count for half in one.halves)
     is_amid = one.first_frame < other.last_frame or not other.is_over
     return is_amid and not is_answered and not has_reset

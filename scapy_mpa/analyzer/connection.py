@@ -21,6 +21,7 @@ from scapy_mpa.receiver.startup import FoundFrame
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.stream.connection import Arrival, Stray
+from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle
 from scapy_mpa.values.options import Announced, emss_of
 from scapy_mpa.values.pathmtu import path_mtu_message
@@ -30,7 +31,7 @@ from scapy_mpa.watches.copies import dropped_segments, other_fins, stray
 from scapy_mpa.watches.lifecycle import DirectionEnd, Rejection, breaches_at_end, lifecycle, rejected
 from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.reads import ReadWatch
-from scapy_mpa.watches.startup import Startup, StartupSide, copies_of_frame, judge_startup
+from scapy_mpa.watches.startup import StartupPhase, StartupSide, copies_of_frame, judge_startup
 
 #: What is known of senders by an analysis of the same capture: by the addresses and ports of a direction's segments,
 #: and the sequence number of its first octet of Full Operation.
@@ -211,6 +212,11 @@ class CapturedConnection:
             return found.frame
         return min((one.first_frame for one in self.operations.values()), default=self.reader.first_frame)
 
+    @property
+    def has_fpdus(self) -> bool:
+        """True once an FPDU was found that nothing captured later can change."""
+        return any(one.first_frame != NEVER for one in self.operations.values())
+
     # --- what happens to it ---
 
     def take(self, side: int) -> None:
@@ -363,7 +369,7 @@ class CapturedConnection:
                 self._findings_of(d).report(copies_of_frame([*reader.rivals[d], *half.late], frame))
             sides.append(side)
         facts = reader.unexpected, reader.answered_octets, reader.rejected, reader.is_accepted
-        startup = Startup(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
+        startup = StartupPhase(sides[0], sides[1], *facts, self.profile.initiator_first, self.responder_port)
         found = judge_startup(startup, now)
         for role, rules in found.forgotten:
             self.findings.forget(role, set(rules))

@@ -158,8 +158,9 @@ class FullOperation:
 
     @property
     def markers(self) -> bool:
-        """Whether there are Markers where a conforming sender puts them, or a deviating one, if that is known."""
-        return self.reader.layout.markers
+        """Whether there are Markers, wherever its sender puts them."""
+        layout = self.reader.layout
+        return layout.markers if layout.dialect is None else layout.dialect.markers
 
     @property
     def crc(self) -> bool:

@@ -141,16 +141,23 @@ class FrameIndex:
         return map(self._place, frames)
 
     def pieces(
-        self, frames: Sequence[int], seq: int, length: int, is_right: Callable[[bytes], bool] | None = None
+        self,
+        frames: Sequence[int],
+        seq: int,
+        length: int,
+        is_right: Callable[[bytes], bool] | None = None,
+        *,
+        is_cut: bool = False,
     ) -> tuple[bytes, list[FramePiece]]:
         """The octets [seq, seq + length) of a stream, of which these frames brought each first, and which brought what.
 
         ``is_right`` says whether they are those that the receiver took. If not, copies that differ are put in place of
-        what came before, as the receiver tried them; if none are right, it is the first copies after all. Raises
-        :class:`~scapy_mpa.errors.CaptureError` if the frames do not hold all of them.
+        what came before, as the receiver tried them; if none are right, it is the first copies after all. ``is_cut``
+        tells that a snapshot length cut some off: these are zero, and no piece has them. Raises
+        :class:`~scapy_mpa.errors.CaptureError` if the frames do not hold all others.
         """
         segments = [(*_range_of(seg, seq), seg) for seg in self.segments(sorted(frames))]
-        octets, pieces = _laid(segments, length)
+        octets, pieces = _laid(segments, length, is_cut)
         if octets is None:
             raise CaptureError(f"frames {', '.join(map(str, frames))} do not hold all octets from sequence {seq} on")
         if is_right is not None and not is_right(octets):
@@ -162,10 +169,17 @@ class FrameIndex:
         return octets, pieces
 
     def octets(
-        self, frames: Sequence[int], seq: int, length: int, is_right: Callable[[bytes], bool] | None = None
+        self,
+        frames: Sequence[int],
+        seq: int,
+        length: int,
+        is_right: Callable[[bytes], bool] | None = None,
+        *,
+        is_cut: bool = False,
     ) -> bytes:
-        """The octets that :meth:`pieces` gives."""
-        return self.pieces(frames, seq, length, is_right)[0]
+        """The octets that :meth:`pieces` gives, up to the first that a snapshot length cut off."""
+        octets, pieces = self.pieces(frames, seq, length, is_right, is_cut=is_cut)
+        return octets[: captured_end(pieces)] if is_cut else octets
 
     def latest_pieces(self, last: int, most: int, key: bytes, seq: int, length: int) -> list[FramePiece]:
         """As :meth:`pieces` has them, of ``last`` and as few frames before it, of one direction, as hold all octets.
@@ -283,15 +297,25 @@ class FrameIndex:
 _Laid: TypeAlias = "tuple[int, int, Segment]"
 
 
-def _laid(segments: Sequence[_Laid], length: int) -> tuple[bytes | None, list[FramePiece]]:
-    """So many octets, each of the first segment that has it; None if some are missing."""
+def captured_end(pieces: Iterable[FramePiece]) -> int:
+    """Where the first octet is that none of these pieces, which are sorted, has."""
+    end = 0
+    for piece in pieces:
+        if piece.first > end:
+            break
+        end = piece.end
+    return end
+
+
+def _laid(segments: Sequence[_Laid], length: int, is_cut: bool = False) -> tuple[bytes | None, list[FramePiece]]:
+    """So many octets, each of the first segment that has it; None if some are missing, unless some were cut off."""
     octets, missing = bytearray(length), [(0, length)]
     pieces: list[FramePiece] = []
     for start, end, seg in segments:
         for a, b in take_out(missing, start, end):
             octets[a:b] = seg.buffer[seg.start + a - start : seg.start + b - start]
             pieces.append(FramePiece(a, b, seg.frame))
-    return None if missing else bytes(octets), sorted(pieces)
+    return None if missing and not is_cut else bytes(octets), sorted(pieces)
 
 
 def _choices(segments: Sequence[_Laid]) -> Iterator[list[_Laid]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final, Literal, TypeAlias
 
 from scapy_mpa.craft.pcapfile import LINKTYPE_ETHERNET, SNAPLEN, Packet
 
@@ -18,6 +18,9 @@ _UNKNOWN_LENGTH = -1
 _COMMENT = 1
 _IF_TSRESOL, _END_OF_OPTIONS, _NANOSECONDS = 9, 0, 9
 _BLOCK_OVERHEAD = 12
+
+#: When (nanoseconds since the epoch), the octets of a packet that were captured, and how many it had.
+CutPacket: TypeAlias = "tuple[int, bytes, int]"
 
 
 class PcapngWriter:
@@ -53,11 +56,14 @@ class PcapngWriter:
 
     def write(self, packets: Iterable[Packet], interface: int = 0, comment: str = "") -> int:
         """Append packets of an interface, each with a comment if one is given; return how many."""
+        return self.write_cut(((time, octets, len(octets)) for time, octets in packets), interface, comment)
+
+    def write_cut(self, packets: Iterable[CutPacket], interface: int = 0, comment: str = "") -> int:
+        """Append packets of which only some first octets were captured, as :meth:`write` does."""
         count = 0
         options = self._comment(comment) if comment else b""
-        for time, octets in packets:
-            length = len(octets)
-            kept = octets[: self._snaplen] if length > self._snaplen else octets
+        for time, octets, length in packets:
+            kept = octets[: self._snaplen] if len(octets) > self._snaplen else octets
             padding = -len(kept) % 4
             size = _BLOCK_OVERHEAD + 20 + len(kept) + padding + len(options)
             header = self._packet.pack(

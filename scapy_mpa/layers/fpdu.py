@@ -41,6 +41,7 @@ from scapy_mpa.framing import (
     marker_count,
     marker_positions,
     pad_length,
+    remove_markers,
 )
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.layers.captured import _CapturedPacket
@@ -130,10 +131,20 @@ class FPDU(_CapturedPacket):
 
     def _dissect_cut(self, octets: bytes, marker_offset: int | None) -> None:
         """Not a whole FPDU: what is there of ULPDU, PAD and CRC; if that cannot be known, Raw."""
-        if marker_offset is not None or len(octets) < LENGTH_FIELD_LENGTH:
+        wire = octets
+        if marker_offset is not None and 0 <= marker_offset <= LAST_MARKER_OFFSET:
+            offset = _stream_offset(marker_offset)
+            octets = remove_markers(wire, offset)
+            places = [position - offset for position in marker_positions(offset, offset + len(wire))]
+            self.fields["markers"] = [Marker(wire[at : at + MARKER_LENGTH]) for at in places]
+            is_known = all(at + MARKER_LENGTH < len(wire) for at in places)
+        else:
+            is_known = marker_offset is None
+        if not is_known or len(octets) < LENGTH_FIELD_LENGTH:
             self.fields.pop("marker_offset", None)
+            self.fields.pop("markers", None)
             self.fields.update(ulpdu_length=RawVal(b""), pad=b"", crc=b"")
-            self.add_payload(conf.raw_layer(octets))
+            self.add_payload(conf.raw_layer(wire))
             return
         ulpdu_length = int.from_bytes(octets[:LENGTH_FIELD_LENGTH], "big")
         ulpdu_end = LENGTH_FIELD_LENGTH + ulpdu_length
@@ -225,12 +236,14 @@ class FPDU(_CapturedPacket):
 
     @property
     def crc_good(self) -> bool | None:
-        """Is the CRC right? None where CRCs are not in use, as far as is known (``crc_in_use``)."""
+        """Is the CRC right? None where CRCs are not in use, as far as is known (``crc_in_use``), or it was cut off."""
         crc = self.getfieldval("crc")
         if self.getfieldval("crc_in_use") is False:
             return None
         if crc is None:
             return True
+        if self.original and len(CRCField.octets(crc)) < CRC_LENGTH:
+            return None
         return CRCField.octets(crc) == self._crc_field(self._covered(self.do_build_payload()))
 
     # The person at the prompt

@@ -1,6 +1,6 @@
 """``sniff(session=MPASession)``: each MPA Request, Reply and FPDU as a packet of its own.
 
-The receiver of ``scapy_mpa.receive`` does the work; this hands it TCP segments out of Scapy's packets and makes packets
+``scapy_mpa.analyzer`` does the work; this hands it TCP segments out of Scapy's packets and makes packets
 of what it finds. So it survives what the receiver survives, and holds no more than the receiver does.
 """
 
@@ -243,7 +243,7 @@ class MPASession(DefaultSession):
         mpa = operation.mpa
         record = record_of(row, frames, mpa.number, operation.direction, None, operation.deviation)
         _tell(upper, FoundPacket(row.placed or max(frames), record.located_by, record))
-        self._found.append((operation, offset, self._over(frame, upper, row.seq, len(octets))))
+        self._found.append((operation, offset, self._over(frame, upper, row.seq, len(octets), row.wire_length)))
 
     # --- lower layers ---
 
@@ -282,11 +282,12 @@ class MPASession(DefaultSession):
         assert self._current is not None
         return _frame(self._current, self._end)
 
-    def _over(self, frame: _Frame | None, upper: Packet, seq: int, length: int) -> Packet:
+    def _over(self, frame: _Frame | None, upper: Packet, seq: int, captured: int, length: int = 0) -> Packet:
         """``upper`` over copies of the lower layers of a frame, or of the present packet.
 
-        Its ``length`` octets were captured at a sequence number.
+        It has ``length`` octets at a sequence number, if that is more than ``captured``.
         """
+        length = max(captured, length)
         current = self._current
         assert current is not None
         if frame is None:
@@ -296,6 +297,8 @@ class MPASession(DefaultSession):
             packet = _without_payload(frame.cls(frame.octets, stop_dissection_after=TCP))
         _fit(packet, seq, length, frame.end)
         packet[TCP].add_payload(upper)
+        if length > captured:
+            _count_cut(packet, length - captured)
         packet.time, packet.sniffed_on, packet.direction = frame.time, frame.sniffed_on, frame.direction
         return packet
 
@@ -312,7 +315,7 @@ def _end_of(seg: Segment) -> int:
 
 
 def _frame(packet: Packet, end: int) -> _Frame:
-    octets = packet.original or bytes(packet)
+    octets = _captured(packet)
     return _Frame(type(packet), octets, packet.time, packet.sniffed_on, packet.direction, end)
 
 
@@ -343,6 +346,18 @@ def _fit(packet: Packet, seq: int, length: int, end: int) -> None:
             layer.len = layer.chksum = counted
         layer = layer.underlayer
     packet.wirelen = None
+
+
+def _count_cut(packet: Packet, lacking: int) -> None:
+    """Have lengths in a packet count so many octets more than it has: the capture cut them."""
+    layer = packet[TCP].underlayer
+    while layer is not None:
+        if isinstance(layer, (IP, UDP)):
+            layer.len = len(layer) + lacking
+        elif isinstance(layer, IPv6):
+            layer.plen = len(layer.payload) + lacking
+        layer = layer.underlayer
+    packet.wirelen = len(packet) + lacking
 
 
 def _in_order_of_streams(

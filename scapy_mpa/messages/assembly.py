@@ -40,6 +40,8 @@ from scapy_mpa.ulp.identify import LOOKED_AT, UpperLayer
 DEFAULT_HELD = 16 << 20
 #: Octets of memory that a message takes besides its own.
 WEIGHT = 512
+#: Of a message of which a snapshot length cut off octets.
+CUT_NOTE = "the capture cut it"
 _WRITE, _READ_REQUEST, _READ_RESPONSE, _SEND = range(4)
 _INVALIDATING = frozenset((4, 6))
 _ATOMIC_REQUEST, _ATOMIC_RESPONSE = 10, 11
@@ -54,7 +56,8 @@ class DDPSegment(NamedTuple):
     """A DDP Segment: its ULPDU, as far as that is needed, and its length; frames and times of it.
 
     ``first_frame`` brought its first octet, ``last_frame`` the last that was missing; ``placed`` and ``delivered`` are
-    frames, 0 for never; times are nanoseconds since the epoch.
+    frames, 0 for never; times are nanoseconds since the epoch. ``is_cut``: a snapshot length cut its FPDU, and
+    ``ulpdu`` has what is before the first octet that is missing.
     """
 
     ulpdu: bytes
@@ -66,6 +69,7 @@ class DDPSegment(NamedTuple):
     first_time: int
     time: int
     after_error: bool
+    is_cut: bool = False
 
 
 class MessageHalf:
@@ -145,6 +149,7 @@ class _Open:
         "first",
         "head",
         "header",
+        "is_cut",
         "last_frame",
         "last_time",
         "length",
@@ -167,7 +172,7 @@ class _Open:
         #: Its first octets, as far as they are looked at; all of its octets, if they are asked for.
         self.head = b""
         self.octets = bytearray()
-        self.after_error = False
+        self.after_error = self.is_cut = False
         self.notes: list[str] = []
 
     @property
@@ -175,13 +180,21 @@ class _Open:
         """The offset of the octet that is expected."""
         return self.offset + self.length
 
+    @property
+    def requests(self) -> list[ReadRequest]:
+        """What it asks for as a Read Request, as :func:`read_requests` has it; none if not all of it was captured."""
+        return read_requests(self.head) if len(self.head) == self.length else []
+
     def add(self, segment: DDPSegment, payload: bytes, length: int, keeps: bool) -> None:
-        """Its next segment."""
+        """Its next segment; ``keeps``: its octets are wanted, up to the first that was not captured."""
         if not self.offset and len(self.head) == self.length and self.length < LOOKED_AT:
             self.head += payload[: LOOKED_AT - self.length]
-        if keeps:
+        if keeps and len(self.octets) == self.length:
             self.octets += payload
         self.length += length
+        if segment.is_cut and not self.is_cut:
+            self.is_cut = True
+            self.note(CUT_NOTE)
         self.segments += 1
         self.segment = segment
         self.after_error = self.after_error or segment.after_error
@@ -255,6 +268,9 @@ class Assembly:
     def take(self, half: MessageHalf, segment: DDPSegment) -> None:
         """The next segment of a half connection."""
         ulpdu, length = segment[:2]
+        if segment.is_cut and len(ulpdu) < UNTAGGED_HEADER_LENGTH and not _has_header(ulpdu):
+            self._add_without_message(half, segment)
+            return
         if len(ulpdu) > 1 and length >= TAGGED_HEADER_LENGTH:
             control, opcode = ulpdu[0], ulpdu[1] & _OPCODE
             if control & TAGGED:
@@ -281,15 +297,16 @@ class Assembly:
 
     def _take_tagged(self, half: MessageHalf, segment: DDPSegment, opcode: int, stag: int, to: int) -> None:
         """A tagged message of one segment."""
-        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error = segment
+        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment
         octets = length - TAGGED_HEADER_LENGTH
         kept = None
         if self._octets is not None:
-            kept = self._octets.keep(ulpdu[TAGGED_HEADER_LENGTH:]), octets
+            kept = self._octets.keep(ulpdu[TAGGED_HEADER_LENGTH:]), len(ulpdu) - TAGGED_HEADER_LENGTH
         named_by = self._use(half, opcode, stag, to, octets)
         row = (
             *(half.half, opcode, stag, to, None, None, None, 0, True, octets, 1, first_frame, last_frame),
-            *(placed, delivered, first_time, time, after_error, None, named_by, None, kept, None),
+            *(placed, delivered, first_time, time, after_error, is_cut, None, named_by),
+            *(CUT_NOTE if is_cut else None, kept, None),
         )
         self._store.add(row)
         if opcode == _READ_RESPONSE:
@@ -318,9 +335,9 @@ class Assembly:
             there.note(note)
         header_length = TAGGED_HEADER_LENGTH if is_tagged else UNTAGGED_HEADER_LENGTH
         length = segment.length - header_length
+        held = len(there.octets)
         there.add(segment, segment.ulpdu[header_length:], length, self._octets is not None)
-        if self._octets is not None:
-            self._held += length
+        self._held += len(there.octets) - held
         if last:
             self._close(half, queue, True)
         while self._held > self._most and self._open:
@@ -358,13 +375,13 @@ class Assembly:
                 said = decode_terminate(first.ulpdu)
                 there.note("no control word" if said is None else said.meaning)
             elif is_whole and opcode == _READ_REQUEST:
-                named_by = self._use_source(half, read_requests(there.head))
+                named_by = self._use_source(half, there.requests)
         number = self._store.add(
             (
                 *(half.half, opcode if OPCODE_NAMES[opcode] else NO_MESSAGE, stag, to, qn, msn, invalidated),
                 *(there.offset if queue != _TAGGED_QUEUE else 0, last, there.length, there.segments),
                 *(first.first_frame, there.last_frame, there.segment.placed, there.segment.delivered),
-                *(first.first_time, there.last_time, there.after_error, upper, named_by),
+                *(first.first_time, there.last_time, there.after_error, there.is_cut, upper, named_by),
                 *("; ".join(there.notes) or None, kept, None),
             )
         )
@@ -379,13 +396,17 @@ class Assembly:
             half.peer.memories.invalidate(invalidated)
 
     def _add_without_message(self, half: MessageHalf, segment: DDPSegment) -> None:
-        """A ULPDU that is too short for a DDP header."""
-        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error = segment
-        kept = (self._octets.keep(ulpdu), length) if self._octets is not None else None
+        """A ULPDU that is too short for a DDP header, or of which so little was captured."""
+        ulpdu, length, first_frame, last_frame, placed, delivered, first_time, time, after_error, is_cut = segment
+        kept = (self._octets.keep(ulpdu), len(ulpdu)) if self._octets is not None else None
         note = "no DDP header" if length else "no octets"
+        opcode = NO_MESSAGE
+        if is_cut and length >= TAGGED_HEADER_LENGTH:
+            note = "the capture cut its DDP header"
+            opcode = ulpdu[1] & _OPCODE if len(ulpdu) > 1 and OPCODE_NAMES[ulpdu[1] & _OPCODE] else NO_MESSAGE
         row = (
-            *(half.half, NO_MESSAGE, None, None, None, None, None, 0, True, length, 1, first_frame, last_frame),
-            *(placed, delivered, first_time, time, after_error, None, None, note, kept, None),
+            *(half.half, opcode, None, None, None, None, None, 0, True, length, 1, first_frame, last_frame),
+            *(placed, delivered, first_time, time, after_error, is_cut, None, None, note, kept, None),
         )
         self._store.add(row)
 
@@ -418,7 +439,7 @@ class Assembly:
         """A Request, or the answer to an Atomic."""
         first_frame, frame, time = there.first.first_frame, there.last_frame, there.last_time
         if opcode == _READ_REQUEST:
-            said = read_requests(there.head)
+            said = there.requests
             if said:
                 half.requests.ask_read(said, Pending(number, time), frame)
                 half.memories.name_stag(said[0].sink_stag, Named(first_frame, None))
@@ -463,6 +484,11 @@ class Assembly:
         if header.named:
             half.memories.name(header.named, Named(first_frame, None if is_reply else call))
         return values, text
+
+
+def _has_header(ulpdu: bytes) -> bool:
+    """Whether these octets, fewer than DDP's longer header, hold the shorter one, and it is that."""
+    return len(ulpdu) >= TAGGED_HEADER_LENGTH and bool(ulpdu[0] & TAGGED)
 
 
 def _goes_on(there: _Open, opcode: int, header: tuple[int, ...]) -> tuple[bool, str | None]:

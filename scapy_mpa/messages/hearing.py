@@ -16,7 +16,7 @@ from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.dialect import decode_spoken
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, decode_fpdu
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH
+from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, remove_markers
 from scapy_mpa.framing.role import ROLES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment, MessageHalf
@@ -135,7 +135,8 @@ class MessageListener(Listener):
         else:
             ulpdu = _ulpdu_of(operation, row, octets, number)
         segment = DDPSegment(
-            ulpdu, ulpdu_length, first_frame, last_frame, placed, delivered, first_time, time, flags >= AFTER_ERROR
+            *(ulpdu, ulpdu_length, first_frame, last_frame, placed, delivered, first_time, time, flags >= AFTER_ERROR),
+            len(octets) < wire_length,
         )
         if seq == reading.next_seq and delivered:
             reading.pass_fpdu(seq + wire_length & SEQ_MASK, reading.end + wire_length)
@@ -210,6 +211,8 @@ def _ulpdu_of(operation: FullOperation, row: FPDURow, octets: bytes, number: int
     else:
         phase = offset % MARKER_INTERVAL
         found = decode_fpdu(octets, None if 0 < phase < MARKER_LENGTH else phase, check_crc=False)
+        if found is None:  # the capture cut it
+            octets = remove_markers(octets, offset)
     if found is None:
         return octets[LENGTH_FIELD_LENGTH : LENGTH_FIELD_LENGTH + row.ulpdu_length]
     return found.ulpdu

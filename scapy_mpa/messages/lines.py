@@ -56,6 +56,7 @@ def json_line(row: MessageRow, payload: str | None) -> str:
         first,
         time,
         after_error,
+        is_cut,
         answer,
         ulp,
         _,
@@ -74,7 +75,7 @@ def json_line(row: MessageRow, payload: str | None) -> str:
         f'{{"connection": {connection}, "direction": "{direction}", '
         f'"message": {_NAMES[name]}, {place}, '
         f'"invalidate_stag": {"null" if invalidated is None else invalidated}, "octets": {octets}, '
-        f'"segments": {segments}, "complete": {"true" if last and not offset else "false"}, '
+        f'"segments": {segments}, "complete": {"true" if last and not offset and not is_cut else "false"}, '
         f'"offset": {offset}, "last": {"true" if last else "false"}, "first_frame": {first_frame}, '
         f'"last_frame": {last_frame}, "placed_frame": {placed}, '
         f'"delivered_frame": {delivered or "null"}, "first_time": {_seconds(first)}, '

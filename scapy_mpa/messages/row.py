@@ -20,7 +20,7 @@ class MessageValues(NamedTuple):
 
     ``half`` is twice the number of its connection while the capture is read, and one more for the Responder's. Times
     are in nanoseconds since the epoch. ``ulp`` has the values of the upper layer's header, and a text for people.
-    ``payload`` is the place and the number of the octets that were kept.
+    ``payload`` is the place and the number of the octets that were kept. ``is_cut``: not all octets are in the capture.
     """
 
     half: int
@@ -41,6 +41,7 @@ class MessageValues(NamedTuple):
     first_time: int
     time: int
     after_error: bool
+    is_cut: bool
     ulp: tuple[dict[str, Any], str] | None
     named_by: int | None
     note: str | None
@@ -89,12 +90,13 @@ class MessageRow(NamedTuple):
         first_time_ns: of ``first_frame``, nanoseconds since the epoch.
         time_ns: of ``last_frame``.
         after_error: it ends after the half connection's first error.
+        is_cut: a snapshot length cut off some of its octets.
         answer: of a Read or Atomic Request, None if there is none.
         ulp: the upper layer's protocol and the values of its header, None where there is none.
         text: the same in words.
         named_by: the first frame of the message that named the STag to the peer, or None.
         note: what is odd, or what a Terminate says.
-        payload: its octets, None if they were not kept.
+        payload: its octets, up to the first that was not captured; None if they were not kept.
     """
 
     connection: int
@@ -116,6 +118,7 @@ class MessageRow(NamedTuple):
     first_time_ns: int
     time_ns: int
     after_error: bool
+    is_cut: bool
     answer: Answer | None
     ulp: dict[str, Any] | None
     text: str
@@ -126,7 +129,7 @@ class MessageRow(NamedTuple):
     @property
     def complete(self) -> bool:
         """Whether it is all of the message, as far as that can be known: tagged data do not say where they began."""
-        return self.last and not self.offset
+        return self.last and not self.offset and not self.is_cut
 
     @property
     def duration_ns(self) -> int:
@@ -196,6 +199,7 @@ def row_of(
         values.first_time,
         values.time,
         after_error,
+        values.is_cut,
         answer,
         values.ulp[0] if values.ulp is not None else None,
         values.ulp[1] if values.ulp is not None else "",

@@ -194,7 +194,7 @@ class ConnectionReader:
         if any(one is not None and one.origin == "first-octet" for one in self.inferences):
             name = "rddp-01"
         # Without startup frames only culley-02's begin with the first octet after the SYN.
-        if any(one is not None and one.is_beginning and not one.half.start for one in self.readers):
+        if any(one is not None and one.is_beginning and one.half.start == 0 for one in self.readers):
             name = "culley-02"
         return self._assumptions.profile_instead_of(PROFILES[name])
 

@@ -29,7 +29,7 @@ from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.dialect import header_octets, ulpdu_of
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
 from scapy_mpa.receiver.plain import PlainWrites
-from scapy_mpa.receiver.values import CUT, Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest, Run
+from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest, Run
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
@@ -47,7 +47,7 @@ from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.octets import crc_of, head
-from scapy_mpa.values.records import BAD, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
+from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
 MOST_CHAINS: Final = 1 << 15
@@ -574,6 +574,10 @@ class FPDUReader:
         if extent is None:
             # The length was cut off, or is not there yet.
             if self._has_cut_header(at, chain.edge):
+                if not self._is_final(chain, at, at + 8):
+                    # A copy that was captured whole may still come.
+                    chain.need, chain.waits = at + 8, True
+                    return False
                 chain.search(at + 4, -1)
                 return True
             chain.need = at + 8
@@ -655,8 +659,9 @@ class FPDUReader:
 
     def _beginning(self, extent: Extent) -> memoryview:
         """Return the octets of an FPDU before the first that a snapshot length cut off."""
-        start, end, copy = self.half.copies.piece(extent.offset)
-        return _NOTHING if copy.data is None else copy.data[extent.offset - start : min(end, extent.end) - start]
+        copies = self.half.copies
+        end = copies.captured_end(extent.offset, extent.end)
+        return copies.octets(extent.offset, end) if end > extent.offset else _NOTHING
 
     def _is_valid(self, extent: Extent) -> bool:
         if not self.layout.crc and not extent.markers and extent.spoken is None:
@@ -1241,8 +1246,12 @@ class FPDUReader:
                 fpdu = self._ahead.get(chain.at)
         if chain.at != at:
             self._remove(at)
-            if chain.at not in self._chains:
+            other = self._chains.get(chain.at)
+            if other is None:
                 self._add(chain.at, chain)
+            elif chain.by_length and other.at == chain.at:
+                # A Marker named its start before the length of the FPDU before it did.
+                other.by_length, other.known = True, chain.known
 
     def _add(self, at: int, chain: FPDUChain) -> None:
         self._chains[at] = chain

@@ -15,9 +15,6 @@ from scapy_mpa.values.records import LENGTH
 Moment = tuple[int, int]
 _NO_OCTETS: Final = memoryview(b"")
 
-#: Beside the codes of :mod:`scapy_mpa.values.records`: not all octets of the FPDU are in the capture file.
-CUT: Final = 3
-
 
 class LocatedFPDU(NamedTuple):
     """One FPDU; offsets count octets of Full Operation, times are nanoseconds since the epoch.

@@ -37,8 +37,9 @@ class HalfContext:
         self._origin = operation.mpa.profile.fpduptr_origin
 
     def octets(self, record: FPDURecord) -> bytes:
-        """All octets of the FPDU, Markers included."""
-        return self.index.octets(record.frames, record.seq, record.wire_length, is_right(record))
+        """All octets of the FPDU, Markers included; up to the first that is missing, if the capture cut it."""
+        place = record.frames, record.seq, record.wire_length
+        return self.index.octets(*place, is_right(record), is_cut=record.crc == "cut")
 
     def ulpdu(self, record: FPDURecord) -> bytes:
         """The ULPDU, without Markers; raises :class:`~scapy_mpa.errors.MPAError` if its sender deviates."""

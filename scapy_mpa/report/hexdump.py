@@ -108,8 +108,11 @@ def _part_line(item: Item, part: ItemPart, frame: int) -> str:
     else:
         said += f"octets {part.first}-{part.end - 1} of {size} of {name}"
         others = sorted({piece.frame for piece in item.pieces if piece.frame != frame})
+        cut = item.cut
         if others:
-            said += f", the rest in {_frames(others)}"
+            said += f", {'others' if cut else 'the rest'} in {_frames(others)}"
+        if cut:
+            said += f"; the capture cut {plural(sum(end - first for first, end in cut), 'octet')}"
     repeated = part.end - part.first - sum(end - first for first, end in part.new)
     if repeated:
         brought = {piece.frame for piece in item.pieces if piece.first < part.end and part.first < piece.end} - {frame}
@@ -195,14 +198,17 @@ def dump_rows(item: Item, full: bool = False) -> Iterator[DumpRow]:
     """The octets, or those that the frame asked for brought, in rows; long payloads are shortened unless ``full``."""
     part = item.part
     first, end = (part.first, part.end) if part is not None and item.kind != "octets" else (0, len(item.octets))
-    if first:
-        yield _between(f"({plural(first, 'octet')} in other frames)")
+    cut, before = item.cut, first
+    yield from _elsewhere(0, first, cut)
     starts = {piece.first: piece.frame for piece in item.pieces} if len(item.pieces) > 1 else {}
     last_payload = max((field.offset for field in item.fields if field.layer == "payload"), default=-1)
     for field in item.fields:
         a, b = max(field.offset, first), min(field.offset + field.length, end)
         if a >= b:
             continue
+        if a > before:
+            yield from _elsewhere(before, a, cut)
+        before = b
         label = field.label if a == field.offset else f"{field.name}, continued"
         short = not full and field.layer == "payload" and b - a > _SHORTENED
         if short and field.continued and field.offset != last_payload:
@@ -214,8 +220,16 @@ def dump_rows(item: Item, full: bool = False) -> Iterator[DumpRow]:
             yield from _rows(item, b - _LAST, b, "", field, starts)
         else:
             yield from _rows(item, a, b, label, field, starts)
-    if end < len(item.octets):
-        yield _between(f"({plural(len(item.octets) - end, 'octet')} in other frames)")
+    yield from _elsewhere(max(before, end) if item.part is not None else before, len(item.octets), cut)
+
+
+def _elsewhere(first: int, end: int, cut: list[tuple[int, int]]) -> Iterator[DumpRow]:
+    """What is said in place of octets [first, end): they are in other frames, or the capture cut them."""
+    lacking = sum(max(0, min(end, until) - max(first, begin)) for begin, until in cut)
+    if end - first > lacking:
+        yield _between(f"({plural(end - first - lacking, 'octet')} in other frames)")
+    if lacking:
+        yield _between(f"({plural(lacking, 'octet')} that the capture cut)")
 
 
 def _rows(item: Item, first: int, end: int, label: str, field: Field, starts: dict[int, int]) -> Iterator[DumpRow]:

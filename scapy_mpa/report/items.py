@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from scapy_mpa.capture.index import FramePiece
+from scapy_mpa.capture.index import FramePiece, take_out
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.framing.startup import StartupFrame
@@ -43,8 +43,8 @@ class ItemPart(NamedTuple):
 class Item:
     """One thing shown.
 
-    ``octets`` are all of it, ``pieces`` say which frame first brought which; ``part`` is what of it the frame asked for
-    brought. ``record`` and ``number`` are an FPDU's, ``startup`` a startup frame's.
+    ``octets`` are all of it, zero where the capture cut them; ``pieces`` say which frame first brought which; ``part``
+    is what of it the frame asked for brought. ``record`` and ``number`` are an FPDU's, ``startup`` a startup frame's.
     """
 
     kind: Literal["fpdu", "startup", "octets"]
@@ -69,6 +69,14 @@ class Item:
         if self.startup is not None:
             return f"MPA {'Request' if self.startup.kind == 'request' else 'Reply'}"
         return "octets"
+
+    @property
+    def cut(self) -> list[tuple[int, int]]:
+        """The ranges of its octets that a snapshot length cut off, ascending."""
+        left = [(0, len(self.octets))] if self.record is not None and self.record.crc == "cut" else []
+        for piece in self.pieces:
+            take_out(left, piece.first, piece.end)
+        return left
 
     @property
     def has_error(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scapy_mpa.capture.index import FramePiece
+from scapy_mpa.capture.index import FramePiece, captured_end
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.profiles import clause
 from scapy_mpa.framing.role import ROLES, Role
@@ -20,7 +20,7 @@ from scapy_mpa.report.deviating import deviating_fields
 from scapy_mpa.report.fields import Field
 from scapy_mpa.report.half import HalfConnection
 from scapy_mpa.report.items import Item, Shown
-from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields
+from scapy_mpa.report.labels import StreamReading, fpdu_fields, startup_fields, unknown_fields
 from scapy_mpa.report.model import Report
 from scapy_mpa.report.why import Neighbour, Why, fpdu_name, why_located, why_placed
 from scapy_mpa.report.words import plural
@@ -115,13 +115,22 @@ def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> I
     """An FPDU with all that is said of it. Raises :class:`~scapy_mpa.errors.CaptureError` as reading it again does."""
     record, half = place.record, connection.half(direction)
     stream = stream_of(connection, half)
-    octets, pieces = connection.index.pieces(record.frames, record.seq, record.wire_length, is_right(record))
-    if half.dialect is None:
-        fields = tuple(fpdu_fields(octets, record.seq, stream))
+    is_cut = record.crc == "cut"
+    octets, pieces = connection.index.pieces(
+        record.frames, record.seq, record.wire_length, is_right(record), is_cut=is_cut
+    )
+    beginning = octets[: captured_end(pieces)]
+    if half.dialect is not None:
+        fields = tuple(deviating_fields(beginning, place.offset, place.number, half.dialect))
     else:
-        fields = tuple(deviating_fields(octets, place.offset, place.number, half.dialect))
-    why = why_located(connection, record, place.previous, octets, pieces, stream)
-    why = why._replace(placed=f"It was {why_placed(connection, record)}.")
+        fields = tuple(fpdu_fields(beginning, record.seq, stream))
+    if is_cut:
+        fields += tuple(_fields_behind(len(beginning), octets, pieces, record.seq, stream))
+    why = why_located(connection, record, place.previous, beginning, pieces, stream)
+    placed = f"It was {why_placed(connection, record)}."
+    if is_cut:
+        placed += " The capture cut it" + (", so its CRC cannot be checked." if connection.crc else ".")
+    why = why._replace(placed=placed)
     frames = {*record.frames, *(frame for frame in (record.placed_frame, record.delivered_frame) if frame)}
     return Item(
         "fpdu",
@@ -136,6 +145,16 @@ def fpdu_item(connection: Connection, direction: Role, place: NumberedFPDU) -> I
         record,
         place.number,
     )
+
+
+def _fields_behind(
+    cut_at: int, octets: bytes, pieces: Sequence[FramePiece], seq: int, stream: StreamReading
+) -> Iterator[Field]:
+    """The fields of what was captured of an FPDU behind the first octet that was not: Markers, and others."""
+    for piece in pieces:
+        if piece.first >= cut_at:
+            for field in unknown_fields(octets[piece.first : piece.end], seq + piece.first & SEQ_MASK, stream):
+                yield field._replace(offset=field.offset + piece.first, severity=None)
 
 
 def stream_of(connection: Connection, half: HalfConnection) -> StreamReading:

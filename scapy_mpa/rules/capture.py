@@ -20,7 +20,8 @@ CAPTURE_RULES = (
     Rule(
         "capture-cut", "note", "", None, "",
         "packets are captured whole",
-        "A snap length cut them. Octets beyond the cut count as never captured.",
+        "A snap length cut them. FPDUs whose ULPDU_Length was captured are placed and delivered as if whole, with crc "
+        "cut.",
     ),
     Rule(
         "ip-fragments", "note", "", None, "",

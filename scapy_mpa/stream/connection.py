@@ -815,8 +815,9 @@ class Flow:
         ack = other.space.nearest(seg.ack)[1] if seg.flags & ACK_FLAG and other.is_known else None
         half.reset(seg.frame, seg.time, seg.seq, ack)
         if ack is not None and ack == other.copies.end:
-            # Who closes with a RST acknowledges what it received last.
-            other.peer.sack(seg.frame, ack - 1, ack)
+            # Who closes with a RST acknowledges all that it received.
+            low = ack - 1 if other.peer.last_ack_sent is None else min(other.peer.last_ack_sent, ack - 1)
+            other.peer.sack(seg.frame, low, ack)
         return connection
 
     def _new(self, seg: Segment, d: int) -> TCPConnection:
@@ -830,7 +831,10 @@ class Flow:
         connection = TCPConnection(self._flows.budget, self)
         connection.user = self._flows.make_user(connection)
         if self.connections:
-            connection.beside, connection.stray = self.connections[-1], stray_of(seg, d)
+            # Beside the one that is under way, not beside another SYN that nobody answered.
+            under_way = (one for one in reversed(self.connections) if one.is_established)
+            connection.beside = next(under_way, self.connections[-1])
+            connection.stray = stray_of(seg, d)
         self.connections.append(connection)
         self._flows.add(self)
         return connection

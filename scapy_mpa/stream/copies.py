@@ -236,6 +236,13 @@ class Copies:
         """Return True if none of the octets of [start, end), all of them held, was cut off."""
         return not self.has_doubts or all(self._chosen[index].data is not None for index in self._indexes(start, end))
 
+    def captured_end(self, start: int, end: int) -> int:
+        """Return the offset of the first octet of [start, end), all of them held, that was cut off; ``end`` if none."""
+        for index in self._indexes(start, end):
+            if self._chosen[index].data is None:
+                return max(start, self._starts[index])
+        return end
+
     def octets(self, start: int, end: int) -> memoryview:
         """Return the chosen octets of [start, end), all of which must be held and captured."""
         index = self._index(start)

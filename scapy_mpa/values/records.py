@@ -37,7 +37,7 @@ class FPDUContext(Protocol):
     """Where a record came from, and so where its octets are."""
 
     def octets(self, record: FPDURecord) -> bytes:
-        """All octets of the FPDU, Markers included."""
+        """All octets of the FPDU, Markers included; up to the first that is missing, if the capture cut it."""
 
     def ulpdu(self, record: FPDURecord) -> bytes:
         """Its ULPDU, without Markers."""
@@ -69,9 +69,10 @@ class FPDURecord(_FPDUFields):
     """One FPDU, with the keys of ``scapy-mpa fpdus``.
 
     ``seq`` and ``header_seq`` are TCP sequence numbers of its first octet and of its ULPDU_Length, lengths are
-    octets, ``frames`` the frames that first brought its octets.  ``placed_frame`` is None if its CRC is bad,
-    ``delivered_frame`` if it is, or if octets before it were never captured.  ``time`` is in seconds since the
-    epoch, of the placed frame, else of the frame that completed it; ``time_ns`` the same in nanoseconds.
+    octets, ``frames`` the frames of the copies chosen for its octets.  ``crc`` is "cut" if a snapshot length cut some
+    of them off, so that it cannot be checked.  ``placed_frame`` is None if its CRC is bad, ``delivered_frame`` if it
+    is, or if octets before it were never captured.  ``time`` is in seconds since the epoch, of the placed frame, else
+    of the frame that completed it; ``time_ns`` the same in nanoseconds.
     ``deviation`` names what the sender does wrong, if the FPDU was read by that.
     """
 
@@ -86,12 +87,16 @@ class FPDURecord(_FPDUFields):
     def octets(self) -> bytes:
         """All octets of the FPDU as they are in the capture, Markers, PAD and CRC included.
 
-        The frames that brought them are read again.  Raises :class:`~scapy_mpa.errors.MPAError` if that cannot be.
+        If a snapshot length cut some of them off (``crc`` is "cut"), it is those before the first that is missing.  The
+        frames that brought them are read again.  Raises :class:`~scapy_mpa.errors.MPAError` if that cannot be.
         """
         return self._context().octets(self)
 
     def ulpdu(self) -> bytes:
-        """The ULPDU of the FPDU, without Markers.  Raises as :meth:`octets` does, and if its sender deviates."""
+        """The ULPDU of the FPDU, without Markers, as far as :meth:`octets` has it.
+
+        Raises as :meth:`octets` does, and if its sender deviates.
+        """
         return self._context().ulpdu(self)
 
     def packet(self) -> Packet:

@@ -31,9 +31,9 @@ from scapy_mpa.framing.markers import (
 )
 from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
 from scapy_mpa.receiver.plain import usual_octets
-from scapy_mpa.receiver.values import CUT, Breach, Contradiction, LocatedFPDU, Moment
+from scapy_mpa.receiver.values import Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.values.records import BAD, GOOD
+from scapy_mpa.values.records import BAD, CUT, GOOD
 from scapy_mpa.watches.copies import DROPPED
 from scapy_mpa.watches.ddp import DDPWatch, is_plain_header, ulpdu_of
 from scapy_mpa.watches.sizes import SizeWatch

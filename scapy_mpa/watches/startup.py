@@ -107,7 +107,7 @@ class StartupSide(NamedTuple):
         return is_shared and not self.begins_with_fpdu
 
 
-class Startup(NamedTuple):
+class StartupPhase(NamedTuple):
     """The Startup Phase of a connection.
 
     Attributes:
@@ -178,7 +178,7 @@ class StartupFindings:
         return any(role == by and one.rule in rules for by, one in self.breaches)
 
 
-def judge_startup(startup: Startup, now: Moment) -> StartupFindings:
+def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
     """Judge the Startup Phase of a connection, nothing more coming at a moment."""
     found = StartupFindings()
     both, request, reply = (startup.initiator, startup.responder), startup.request, startup.reply
@@ -256,7 +256,7 @@ def garbled_key(garbled: OtherOctets) -> Breach:
     return Breach("startup-key", *where, f"no startup frame: it begins with {garbled.beginning!r}")
 
 
-def _judge_keys(startup: Startup, found: StartupFindings) -> None:
+def _judge_keys(startup: StartupPhase, found: StartupFindings) -> None:
     """Report octets in place of the Reply, and startup frames with a wrong Key that their peer accepted."""
     request, reply, other = startup.initiator.frame, startup.reply, startup.unexpected
     if request is None and startup.responder.frame is None:
@@ -284,7 +284,7 @@ def _judge_garbled_request(garbled: OtherOctets, reply: FoundFrame, found: Start
     found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
 
 
-def _judge_reply_alone(startup: Startup, reply: FoundFrame, found: StartupFindings) -> None:
+def _judge_reply_alone(startup: StartupPhase, reply: FoundFrame, found: StartupFindings) -> None:
     """Report a Reply without a Request, if it is known that there was none."""
     side = startup.initiator
     if side.end.start is not None and reply.ack == side.seq_of(side.end.start):
@@ -302,7 +302,7 @@ def _judge_reply_alone(startup: Startup, reply: FoundFrame, found: StartupFindin
 # --- their order ---
 
 
-def _judge_order(startup: Startup, request: FoundFrame, reply: FoundFrame, found: StartupFindings) -> None:
+def _judge_order(startup: StartupPhase, request: FoundFrame, reply: FoundFrame, found: StartupFindings) -> None:
     """Report in which order both startup frames were sent, as their acknowledgement numbers say."""
     unexpected = startup.unexpected
     if not reply.ack or not request.ack:
@@ -328,7 +328,7 @@ def _judge_order(startup: Startup, request: FoundFrame, reply: FoundFrame, found
         found.add("initiator", [_at_frame("startup-pd-length", request, detail)])
 
 
-def _judge_octets_after_request(startup: Startup, request: FoundFrame, found: StartupFindings) -> None:
+def _judge_octets_after_request(startup: StartupPhase, request: FoundFrame, found: StartupFindings) -> None:
     """Report octets after the Request that were sent before a Reply was received, if there was none."""
     side, opening = startup.initiator, startup.initiator.opening
     if opening is None or opening.ack != request.ack:
@@ -348,7 +348,7 @@ def _longer(frame: FoundFrame, opening: Arrival) -> Breach:
     return Breach("startup-pd-length", frame.start, opening.frame, opening.time, detail)
 
 
-def _judge_first_octets(startup: Startup, reply: FoundFrame, found: StartupFindings) -> None:
+def _judge_first_octets(startup: StartupPhase, reply: FoundFrame, found: StartupFindings) -> None:
     """Report what the first octets of Full Operation, in either direction, came before."""
     initiator, responder, request = startup.initiator, startup.responder, startup.request
     opening = initiator.opening
@@ -404,7 +404,7 @@ def may_begin_with_fpdu(octets: bytes) -> bool:
 # --- what they came to ---
 
 
-def _judge_negotiation(startup: Startup, found: StartupFindings) -> None:
+def _judge_negotiation(startup: StartupPhase, found: StartupFindings) -> None:
     """Report what is wrong with, or remarkable about, the startup frames and the first FPDUs."""
     frames = [startup.request, startup.reply]
     if startup.is_accepted:
@@ -432,7 +432,7 @@ def _octets(ulpdu: bytes | None) -> bytes | None:
     return None if ulpdu is None else bytes(ulpdu)
 
 
-def _judge_silence(startup: Startup, request: FoundFrame, now: Moment, found: StartupFindings) -> None:
+def _judge_silence(startup: StartupPhase, request: FoundFrame, now: Moment, found: StartupFindings) -> None:
     """Report a Request that was not answered, and a connection that was not closed."""
     initiator, responder = startup.initiator.end, startup.responder.end
     if initiator.acknowledged is None or initiator.acknowledged < request.end:

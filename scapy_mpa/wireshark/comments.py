@@ -103,7 +103,7 @@ def _part(record: FPDURecord, seg: Segment | None) -> str:
     if seg is None:
         return "is complete"
     start = seq_diff(record.seq, _first(seg))
-    end, size = start + record.wire_length, seg.end - seg.start
+    end, size = start + record.wire_length, seg.length
     if end <= 0 or start >= size:
         return "is complete"
     if start >= 0:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.craft.pcapngfile import CutPacket, PcapngWriter
 from scapy_mpa.wireshark.found import FoundFPDU
 from scapy_mpa.wireshark.upperpdu import DISSECTOR, LINKTYPE_WIRESHARK_UPPER_PDU, UpperPDU
 
@@ -23,19 +23,21 @@ def export_ulpdus(fpdus: Iterable[FoundFPDU], file: BinaryIO) -> Exported:
     """Write the ULPDUs of FPDUs, in their order, as a pcapng file.
 
     Each has the time and the number of the frame that placed its FPDU.  Those whose CRC is bad are left out: a receiver
-    hands nothing of them on (RFC 5044 §8). Raises OSError if the file cannot be written.
+    hands nothing of them on (RFC 5044 §8). Those that the capture cut are cut here, too. Raises OSError if the file cannot be written.
     """
     bad = 0
 
-    def packets() -> Iterator[tuple[int, bytes]]:
+    def packets() -> Iterator[CutPacket]:
         nonlocal bad
         for found in fpdus:
             record = found.record
             if record.placed_frame is None:
                 bad += 1
                 continue
-            pdu = UpperPDU(DISSECTOR, found.half.key, record.placed_frame, found.decoded.ulpdu)
-            yield record.time_ns, pdu.encode()
+            fpdu = found.decoded
+            pdu = UpperPDU(DISSECTOR, found.half.key, record.placed_frame, fpdu.ulpdu)
+            octets = pdu.encode()
+            yield record.time_ns, octets, len(octets) + fpdu.ulpdu_length - len(pdu.pdu)
 
-    ulpdus = PcapngWriter(file, linktype=LINKTYPE_WIRESHARK_UPPER_PDU).write(packets())
+    ulpdus = PcapngWriter(file, linktype=LINKTYPE_WIRESHARK_UPPER_PDU).write_cut(packets())
     return Exported(ulpdus, bad)

@@ -16,6 +16,7 @@ from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu
 from scapy_mpa.framing.fpdu import Fpdu, decode_fpdu
+from scapy_mpa.framing.markers import remove_markers
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.report.analysis import EVERYTHING, Selection
 from scapy_mpa.report.connection import Connection
@@ -45,7 +46,8 @@ _FRAMES_A_WEIGHT = 8
 class FoundFPDU(NamedTuple):
     """An FPDU: whose it is, its stream offset from SeqStart, the frame at which it has its turn, its octets.
 
-    ``number`` is its place in the half connection, from 0.
+    ``number`` is its place in the half connection, from 0. If the capture cut it, ``octets`` are those before the first
+    that is missing.
     """
 
     connection: Connection
@@ -58,7 +60,9 @@ class FoundFPDU(NamedTuple):
 
     @property
     def crc_octets(self) -> bytes:
-        """Its CRC field, empty if its sender leaves that out."""
+        """Its CRC field, empty if its sender leaves that out, or the capture cut it."""
+        if self.is_cut:
+            return b""
         dialect = self.half.dialect
         fpdu = None if dialect is None else read_fpdu(dialect, self.octets, self.offset, self._due(dialect))
         return self.octets[-CRC_LENGTH:] if fpdu is None else crc_octets(fpdu, self.octets)
@@ -68,13 +72,22 @@ class FoundFPDU(NamedTuple):
         return dialect.due_behind(self.offset, self.number)
 
     @property
+    def is_cut(self) -> bool:
+        """Whether a snapshot length cut off some of its octets."""
+        return len(self.octets) < self.record.wire_length
+
+    @property
     def decoded(self) -> Fpdu:
-        """Its fields."""
+        """Its fields; of one that the capture cut what is there of the ULPDU, without PAD, CRC and Markers."""
         octets, dialect = self.octets, self.half.dialect
         if dialect is not None:
             found = decode_spoken(dialect, octets, self.offset, self._due(dialect))
         else:
             found = decode_fpdu(octets, marker_phase(self.half, self.offset), check_crc=False)
+        if found is None and self.is_cut:
+            length = self.record.ulpdu_length
+            plain = octets if not self.half.markers or dialect is not None else remove_markers(octets, self.offset)
+            return Fpdu(length, plain[2 : 2 + length], b"", 0, None, (), self.record.wire_length)
         if found is None:  # it begins inside a Marker, where no FPDU can
             end, length = 2 + self.record.ulpdu_length, self.record.ulpdu_length
             crc = crc_from_field(octets[-CRC_LENGTH:])
@@ -210,7 +223,7 @@ class FoundFPDUs(Listener):
                 continue
             _, _, _, _, row, frames, complete, place, length = event
             turn = max(turn, complete)
-            end = offset + length
+            end = offset + FPDURow._make(row).wire_length
             if last is not None:
                 yield last
             own = FPDURow._make(row).placed or complete

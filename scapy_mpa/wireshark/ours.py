@@ -18,7 +18,8 @@ _HEAD = 18
 
 class OurFPDU(NamedTuple):
     """An FPDU of ours: whose it is, its record, the octets of its CRC field, FPDUPTRs of its Markers; whether octets
-    before it in its half connection are not in FPDUs, and where its ULPDU is kept."""
+    before it in its half connection are not in FPDUs, or not in the capture; where its ULPDU is kept, and how many of
+    its octets were captured."""
 
     number: int
     connection: Connection
@@ -28,6 +29,7 @@ class OurFPDU(NamedTuple):
     fpduptrs: tuple[int, ...]
     is_behind_gap: bool
     place: int
+    captured: int
 
 
 class OurFPDUs:
@@ -41,7 +43,7 @@ class OurFPDUs:
         self._taken: set[int] = set()
         #: Of each half connection its FPDUs that may be left, by number; those that were taken go from the front.
         self._left_of: dict[tuple[int, bytes], deque[int]] = defaultdict(deque)
-        #: Where the last FPDU of a half connection ended, -1 if octets were missing before.
+        #: Where the last FPDU of a half connection ended, -1 if octets were missing before, or cut.
         self._ends: dict[tuple[int, bytes], int] = {}
         #: How many FPDUs have octets in a frame.
         self.in_frame: Counter[int] = Counter()
@@ -55,8 +57,9 @@ class OurFPDUs:
         place = self._octets.keep(fpdu.ulpdu)
         half = found.connection.number, key
         is_behind_gap = self._ends.get(half, found.offset if found.connection.inferred else 0) != found.offset
-        self._ends[half] = -1 if is_behind_gap else found.offset + record.wire_length
-        ours = OurFPDU(len(self._all), found.connection, key, record, crc, pointers, is_behind_gap, place)
+        self._ends[half] = -1 if is_behind_gap or found.is_cut else found.offset + record.wire_length
+        kept = place, len(fpdu.ulpdu)
+        ours = OurFPDU(len(self._all), found.connection, key, record, crc, pointers, is_behind_gap, *kept)
         self._all.append(ours)
         self._left_of[half].append(ours.number)
         self._by_seq[key, record.header_seq].append(ours)
@@ -71,8 +74,8 @@ class OurFPDUs:
         self._octets.close()
 
     def ulpdu(self, ours: OurFPDU) -> bytes:
-        """The octets of a ULPDU."""
-        return self._octets.at(ours.place, ours.record.ulpdu_length)
+        """The octets of a ULPDU, as many as were captured."""
+        return self._octets.at(ours.place, ours.captured)
 
     def take(self, theirs: DissectedFPDU) -> OurFPDU | None:
         """The FPDU that Wireshark shows, which is not given again; None if it is none of ours.

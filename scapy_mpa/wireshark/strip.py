@@ -2,8 +2,8 @@
 
 Each half connection is sent anew in the order of its stream: an FPDU a segment, at the time when it and all before it
 had been captured. Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
-bad one stays bad), sequence and acknowledgement numbers are those of the shorter stream, checksums are right. Octets
-that were not captured, and those of FPDUs that were captured in part, are a gap of the length that they would have had.
+bad one stays bad, and what the capture cut is cut), sequence and acknowledgement numbers are those of the shorter stream, checksums are right. Octets
+that were not captured, and those of FPDUs of which some were not, are a gap of the length that they would have had.
 
 Addresses and ports, SYN with its options, FIN, RST and acknowledgements without data are the captured ones, but that
 nothing is acknowledged before it is sent here, and nothing twice or late; link layer and tunnels, other IP and TCP
@@ -23,7 +23,8 @@ from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.link import RAW
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.craft.packets import Endpoint, FrameMaker
-from scapy_mpa.craft.pcapngfile import PcapngWriter
+from scapy_mpa.craft.pcapngfile import CutPacket, PcapngWriter
+from scapy_mpa.framing.markers import MARKER_LENGTH
 from scapy_mpa.framing.role import Role
 from scapy_mpa.framing.sequence import seq_add, seq_diff
 from scapy_mpa.framing.startup import StartupFrame
@@ -53,8 +54,8 @@ _WINDOW_AT = 14
 #: SYNs of a half connection that are written: the rest repeats them.
 _MOST_SYNS = 8
 
-#: When, and the octets of an IP packet.
-_Packet = tuple[int, bytes]
+#: The octets of an IP packet that are written, and how many it has.
+_Octets = tuple[bytes, int]
 
 
 class Stripped(NamedTuple):
@@ -79,7 +80,7 @@ def strip_markers(
     """
     rewind(capture)
     stripping = _Stripping(found)
-    packets = PcapngWriter(file, linktype=RAW).write(stripping.packets(_segments(capture, selection, limits)))
+    packets = PcapngWriter(file, linktype=RAW).write_cut(stripping.packets(_segments(capture, selection, limits)))
     return Stripped(packets, stripping.fpdus, stripping.left_out)
 
 
@@ -114,8 +115,8 @@ class _Half:
         #: The acknowledgement and window that were sent last.
         self.said: tuple[int, int] | None = None
 
-    def packet(self, payload: bytes, flags: int, seq: int, options: bytes = b"") -> bytes:
-        """A packet, with the last acknowledgement."""
+    def packet(self, payload: bytes, flags: int, seq: int, options: bytes = b"", cut: int = 0) -> _Octets:
+        """A packet, with the last acknowledgement; so many octets of its payload are cut off."""
         if self.acks:
             flags |= ACK_FLAG
         self.said = self.ack, self.window
@@ -127,16 +128,18 @@ class _Half:
             window=self.window,
             options=options,
         )
-        return frame[_ETHERNET_HEADER:]
+        return frame[_ETHERNET_HEADER : len(frame) - cut], len(frame) - _ETHERNET_HEADER
 
-    def data(self, seq: int, payload: bytes) -> Iterator[bytes]:
-        """Packets with octets of the stream."""
-        for at in range(0, len(payload), _MOST_PAYLOAD):
+    def data(self, seq: int, payload: bytes, cut: int = 0) -> Iterator[_Octets]:
+        """Packets with octets of the stream, behind which ``cut`` more follow that the capture does not have."""
+        length = len(payload) + cut
+        for at in range(0, length, _MOST_PAYLOAD):
             piece = payload[at : at + _MOST_PAYLOAD]
-            yield self.packet(piece, PSH | ACK_FLAG, seq_add(seq, at))
-        self.next = seq_add(seq, len(payload))
+            lacking = min(length - at, _MOST_PAYLOAD) - len(piece)
+            yield self.packet(piece + bytes(lacking), PSH | ACK_FLAG, seq_add(seq, at), cut=lacking)
+        self.next = seq_add(seq, length)
 
-    def fin(self) -> Iterator[bytes]:
+    def fin(self) -> Iterator[_Octets]:
         """The FIN, if it waits for nothing any more."""
         if self.fin_waits and not self.left and self.numbers.fin is not None:
             self.fin_waits = False
@@ -155,15 +158,17 @@ class _Sent:
             connection.half("responder").key: _Half(connection, "responder", extent.responder),
         }
 
-    def fpdu(self, found: FoundFPDU) -> Iterator[bytes]:
+    def fpdu(self, found: FoundFPDU) -> Iterator[_Octets]:
         """An FPDU, and what waited for it."""
-        half = self.halves[found.half.key]
+        half, record = self.halves[found.half.key], found.record
         half.left -= 1
-        half.numbers.near = max(half.numbers.near, found.offset + len(found.octets))
-        yield from half.data(half.numbers.seq_at(found.offset), unmarked_fpdu(found))
+        half.numbers.near = max(half.numbers.near, found.offset + record.wire_length)
+        octets = unmarked_fpdu(found)
+        cut = record.wire_length - MARKER_LENGTH * record.markers - len(octets) if found.is_cut else 0
+        yield from half.data(half.numbers.seq_at(found.offset), octets, cut)
         yield from half.fin()
 
-    def segment(self, seg: Segment) -> Iterator[bytes]:
+    def segment(self, seg: Segment) -> Iterator[_Octets]:
         """What a captured segment gives besides FPDUs."""
         half = self.halves[seg.key]
         peer = next(other for other in self.halves.values() if other is not half)
@@ -193,7 +198,7 @@ class _Sent:
         elif not length and half.said != (half.ack, half.window):
             yield half.packet(b"", ACK_FLAG, half.numbers.seq(seg.seq) if half.next is None else half.next)
 
-    def _startup(self, half: _Half, seg: Segment) -> Iterator[bytes]:
+    def _startup(self, half: _Half, seg: Segment) -> Iterator[_Octets]:
         """Streaming data before the startup frame as it was captured, and the startup frame when it is complete."""
         if half.startup_seq is not None and half.next != half.startup_seq and seg.end > seg.start:
             before = min(seq_diff(half.startup_seq, seg.seq), seg.end - seg.start)
@@ -221,7 +226,7 @@ class _Stripping:
             for key in sent.halves:
                 self._by_key.setdefault(key, []).append(sent)
 
-    def packets(self, segments: Iterable[Segment]) -> Iterator[_Packet]:
+    def packets(self, segments: Iterable[Segment]) -> Iterator[CutPacket]:
         """Yield the packets, given the segments of the capture."""
         fpdus = iter(self._found)
         waiting = next(fpdus, None)
@@ -232,7 +237,7 @@ class _Stripping:
                 continue
             time = seg.time
             for packet in sent.segment(seg):
-                yield time, packet
+                yield time, *packet
             while waiting is not None and waiting.turn <= seg.frame:
                 yield from self._fpdu(time, waiting)
                 waiting = next(fpdus, None)
@@ -240,13 +245,13 @@ class _Stripping:
             yield from self._fpdu(time, waiting)
             waiting = next(fpdus, None)
 
-    def _fpdu(self, time: int, found: FoundFPDU) -> Iterator[_Packet]:
+    def _fpdu(self, time: int, found: FoundFPDU) -> Iterator[CutPacket]:
         sent = self._sent.get(id(found.connection))
         if sent is None:
             return
         self.fpdus += 1
         for packet in sent.fpdu(found):
-            yield time, packet
+            yield time, *packet
 
     def _of(self, seg: Segment) -> _Sent | None:
         """The connection of a segment: of several on the same addresses and ports the one of its time."""

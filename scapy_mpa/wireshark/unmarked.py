@@ -57,9 +57,11 @@ def unmarked_fpdu(found: FoundFPDU) -> bytes:
     """The octets of an FPDU without its Markers.
 
     A good CRC becomes the right one of what is left, a bad one stays as far from that as it was; where CRCs are not in
-    use the field stays as it is.
+    use the field stays as it is. Of an FPDU that the capture cut it is what is there.
     """
     fpdu = found.decoded
+    if found.is_cut and found.half.markers:
+        return fpdu.ulpdu_length.to_bytes(2, "big") + fpdu.ulpdu
     if not fpdu.markers:
         return found.octets
     body = fpdu.ulpdu_length.to_bytes(2, "big") + fpdu.ulpdu + fpdu.pad

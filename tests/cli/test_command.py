@@ -169,7 +169,7 @@ def test_what_is_not_run_is_not_imported(arguments: tuple[str, ...]) -> None:
     )
     imported = set(result.stderr.split())
     unwanted = {"scapy", "pyshark", "numpy", "rich", "asyncio", "scapy_mpa.craft"}
-    assert "scapy_mpa.receive.receiver" in imported
+    assert "scapy_mpa.receiver.fpdus" in imported
     assert not imported & unwanted
 
 
@@ -180,7 +180,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert set(result.stdout.split()) <= ours | {"typing", "__future__", "collections", "collections.abc"} | {
         name for name in result.stdout.split() if not name.startswith(("scapy_mpa.", "scapy.", "click"))
     }
-    assert "scapy_mpa.receive" not in result.stdout
+    assert "scapy_mpa.receiver" not in result.stdout
 
 
 def test_version_and_help() -> None:

@@ -85,11 +85,16 @@ def test_an_fpdu_is_shown_as_it_is_recorded(path: Path) -> None:
             for number, record in enumerate(islice(connection.half(direction).fpdus, 25)):
                 (item,) = show_fpdu(report, connection.number, direction, number).items
                 assert (item.record, item.number) == (record, number)
-                assert item.octets == record.octets() == _of_fields(item)
                 assert {piece.frame for piece in item.pieces} <= set(record.frames)
-                assert sum(piece.end - piece.first for piece in item.pieces) == record.wire_length
+                captured = sum(piece.end - piece.first for piece in item.pieces)
+                assert captured == record.wire_length - sum(end - first for first, end in item.cut)
                 by_name = {field.name: field for field in item.fields if not field.continued}
                 assert by_name["ULPDU_Length"].value == record.ulpdu_length
+                if record.crc == "cut":
+                    _check_cut(item, record, captured)
+                    continue
+                assert item.octets == record.octets() == _of_fields(item)
+                assert not item.cut
                 assert sum(field.name == "Marker" for field in item.fields) == record.markers
                 crc = {"good": "good", "bad": "BAD", "unchecked": "not in use"}[record.crc]
                 if record.deviation != "no-crc-field":
@@ -98,6 +103,17 @@ def test_an_fpdu_is_shown_as_it_is_recorded(path: Path) -> None:
                 assert dumped(lines) == item.octets
                 assert len(list(shown_lines(Shown([item]), full=False))) <= len(lines)
                 _check_why(item, record)
+
+
+def _check_cut(item: Item, record: FPDURecord, captured: int) -> None:
+    """Captured octets are shown at their places, and what the capture cut is said."""
+    there = record.octets()
+    assert 0 < len(there) <= captured < len(item.octets) == record.wire_length
+    assert item.octets.startswith(there)
+    assert sum(field.length for field in item.fields) == captured
+    lines = list(shown_lines(Shown([item]), full=True))
+    assert f"({record.wire_length - captured} octets that the capture cut)" in "\n".join(lines)
+    assert " The capture cut it" in item.why.placed
 
 
 def _of_fields(item: Item) -> bytes:
@@ -149,7 +165,10 @@ def test_a_frame_is_shown_octet_for_octet(path: Path) -> None:
             assert part is not None and part.at == at
             if not part.differs:
                 assert item.octets[part.first : part.end] == payload[at : at + part.end - part.first]
-            assert _of_fields(item) == item.octets
+            if item.cut:
+                assert part.at + part.end - part.first == len(payload)
+            else:
+                assert _of_fields(item) == item.octets
             at += part.end - part.first
             if item.record is not None:
                 key = item.record.connection, item.record.direction, item.number
@@ -272,9 +291,12 @@ def test_a_gap_a_cut_frame_and_an_fpdu_found_by_its_crc(tmp_path: Path) -> None:
     last = talk.at("a", 624, octets[624:])
     path = talked(talk, tmp_path / "gap.pcap", wire=True)
     shown = text(path, "--frame", str(cut))
-    assert "An FPDU begins here, by the length of 0/initiator/0 before it; but the capture cut this frame." in shown
+    assert "octets 0-49: octets 0-49 of 208 of 0/initiator/1 (Send); the capture cut 158 octets" in shown
     assert "208 octets of TCP payload (50 captured)" in shown and "ULPDU_Length 200" in shown
-    assert "No FPDU was located here, 292 octets behind the end of 0/initiator/0" in text(path, "--frame", str(inside))
+    assert "FPDU 0/initiator/1: Send, ULPDU of 200 octets, 208 octets in all, CRC cut" in shown
+    assert "(158 octets that the capture cut)" in shown and "in other frames" not in shown
+    assert "(158 octets that the capture cut)" in text(path, "--fpdu", "0/i/1")
+    assert "No FPDU was located here, 84 octets behind the end of 0/initiator/1" in text(path, "--frame", str(inside))
     shown = text(path, "--frame", str(last))
     assert "It holds no Marker" not in shown
     assert "hold no located FPDU: no length leads to it." in shown and "its CRC confirms it" in shown

@@ -15,10 +15,8 @@ import zstandard
 
 from scapy_mpa.capture.source import GZIP_MAGIC, ZSTD_MAGIC
 from scapy_mpa.errors import CaptureError
-from scapy_mpa.receive.startup import StartupPhase
 from scapy_mpa.report.analysis import analyze
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.segment import Segment
 from tests.hostile import floods_again, floods_below, floods_of_fpdus  # noqa: F401 - they fill the table
 from tests.hostile.examine import examine
 from tests.hostile.floods import FLOODS, Flood
@@ -139,7 +137,7 @@ def test_what_waits_is_not_inferred_for_each_segment(name: str, monkeypatch: pyt
     octets = FLOODS[name].make(FLOODS[name].packets)
     inferred = _count(
         monkeypatch,
-        ["scapy_mpa.infer.midstream.infer"],
+        ["scapy_mpa.receiver.inference.infer"],
         lambda runs, *_: sum(len(run.octets) for run in runs),
     )
     analyze(io.BytesIO(octets), limits=FEW)
@@ -149,19 +147,6 @@ def test_what_waits_is_not_inferred_for_each_segment(name: str, monkeypatch: pyt
 @pytest.mark.parametrize("name", [name for name in FLOODS if "damaged" in name or "among" in name])
 def test_a_segment_is_not_checked_for_damage_again_and_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     octets = FLOODS[name].make(1000)
-    places = ["scapy_mpa.receive.startup.checksum_is_wrong", "scapy_mpa.values.checksums.checksum_is_wrong"]
+    places = ["scapy_mpa.stream.connection.checksum_of"]
     checked = _count(monkeypatch, places, lambda _: 1)
     assert len(checked) < 4 * analyze(io.BytesIO(octets)).packets
-
-
-def test_rejections_do_not_receive_all_that_waits_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    octets = FLOODS["Requests that wait, and rejections"].make(1000)
-    received: list[Segment] = []
-    receive = StartupPhase.receive
-
-    def count(self: StartupPhase, seg: Segment) -> None:
-        received.append(seg)
-        receive(self, seg)
-
-    monkeypatch.setattr(StartupPhase, "receive", count)
-    assert analyze(io.BytesIO(octets)).packets < len(received) < 12_000

@@ -211,9 +211,12 @@ def test_cut() -> None:
     assert packet.crc == packet.pad == b""
     assert FPDU(whole[:-2]).crc == whole[-4:-2] and bytes(FPDU(whole[:-2])) == whole[:-2]
     assert type(FPDU(b"\0")) is Raw and type(Marker(b"\0\0\0")) is Raw
-    # without the end there is no telling which octets are Markers
-    packet = FPDU(whole[:25], marker_offset=20)
-    assert packet.payload.load == whole[:25] and bytes(packet) == whole[:25]
+    # Its offset tells which octets are Markers, though the end is missing; a Marker that is cut is not told.
+    for end in range(1, len(whole)):
+        packet = FPDU(whole[:end], marker_offset=20)
+        assert bytes(packet) == whole[:end]
+        assert len(packet.fields.get("markers", ())) == (end > 24)
+        assert packet.payload.load == whole[:end] if 20 < end <= 24 or end < 2 else packet.ulpdu_length == 27
     assert isinstance(FPDU(bytes(FPDU())).payload, NoPayload)
 
 

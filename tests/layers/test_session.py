@@ -100,6 +100,8 @@ def test_placed_order_of_a_capture(path: Path) -> None:
     assert [bytes(packet[FPDU]) for packet in sorted(fpdus, key=lambda packet: bytes(packet[FPDU]))] == sorted(
         streams.octets(record) for record in wanted
     )
+    # Octets captured beyond the window, as far as the ACKs that came before show it, wait until they are acknowledged.
+    fpdus.sort(key=lambda packet: packet.frame)
     # FPDUs of one frame come in the order of their stream; which half is first where a Reply lets go of both is open.
     key = lambda pair: (pair[0], pair[1])  # noqa: E731
     expected = [(record["placed_frame"], streams.octets(record)) for record in wanted]
@@ -262,6 +264,7 @@ def test_what_is_written_has_the_same_fpdus(path: Path, order: Any, tmp_path: Pa
     packets = sniff(offline=str(path), session=MPASession(order=order))
     out = tmp_path / "out.pcap"
     wrpcap(str(out), packets)
+    # What the capture cut is written as cut, with its length on the wire.
     given = Counter(
         (packet[FPDU].record.direction, packet[FPDU].record.seq, bytes(packet[FPDU]))
         for packet in packets
@@ -512,7 +515,13 @@ def test_cut_packets() -> None:
 def test_a_cut_packet_brings_what_is_there(wire: Wire) -> None:
     packets = connection(wire, sizes=[100, 100, 100], segment=10_000)
     cut = [*packets[:4], Ether(bytes(packets[4])[:300])]
-    assert msns(through(cut)) == [1]
+    found = through(cut)
+    # The third one's length was not captured. What there is of the second is octets before the first that is missing.
+    assert msns(found) == [1, 2]
+    assert [packet.record.crc for packet in found if FPDU in packet] == ["good", "cut"]
+    second = found[-1][FPDU]
+    assert bytes(packets[4]).endswith(bytes(packets[4])[300:]) and bytes(packets[4])[:300].endswith(bytes(second))
+    assert second.crc_good is None and "CRC" not in second.summary()
     assert msns(through([*cut, packets[4]])) == [1, 2, 3]
 
 
@@ -619,8 +628,9 @@ def test_the_trailer_of_a_short_frame_is_no_payload() -> None:
         session = MPASession()
         found = [fpdu for packet in stamped(one) for fpdu in session.take(packet)]
         assert msns(found) == [1, 2, 3, 4]
-        operation = session.receiver.connections[0].operations["initiator"]
-        assert operation.reassembly.next == sum(len(p[FPDU]) for p in found if FPDU in p)
+        (mpa,) = session.receiver.connections
+        session.receiver.finish()
+        assert mpa.operations["initiator"].end().sent == sum(len(p[FPDU]) for p in found if FPDU in p)
 
 
 def test_options() -> None:
@@ -640,7 +650,9 @@ def bulk(path: Path, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("order", ["placed", "delivered"])
-def test_memory_is_flat(tmp_path: Path, order: Any) -> None:
+def test_memory_is_flat(tmp_path: Path, order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Octets that were read are remembered within a limit, so that copies which come late can be compared.
+    monkeypatch.setattr("scapy_mpa.stream.recent.MOST_OCTETS", 1 << 18)
     bulk(tmp_path / "bulk.pcap", 24)
     session = MPASession(order=order)
     held: list[int] = []
@@ -658,7 +670,7 @@ def test_memory_is_flat(tmp_path: Path, order: Any) -> None:
     assert count > 500 and len(held) >= 4
     assert max(held) < 3_000_000 < 4 * (tmp_path / "bulk.pcap").stat().st_size
     operation = session.receiver.connections[0].operations["initiator"]
-    assert len(operation.reassembly.pieces) < 50
+    assert len(operation.half.copies) < 50
     assert sum(map(len, session._undelivered.values())) < 50
 
 

@@ -177,10 +177,11 @@ ROOMS = (
         for room in (
             "framing",
             "values",
-            "tcp",
-            "receive",
+            "stream",
+            "receiver",
             "infer",
-            "watch",
+            "watches",
+            "analyzer",
             "capture",
             "rules",
             "ulp",
@@ -211,9 +212,9 @@ def modules_of(*arguments: str) -> set[str]:
 def test_analyze_imports_only_what_it_runs() -> None:
     found = modules_of("analyze", "--format", "json", str(PCAPS / "markers-reordered.pcap")) - modules_of()
     ours = {name for name in found if name.split(".")[0] == "scapy_mpa"}
-    rooms = ("framing", "values", "tcp", "receive", "infer", "watch", "capture", "rules", "ulp")
+    rooms = ("framing", "values", "stream", "receiver", "infer", "watches", "analyzer", "capture", "rules", "ulp")
     wholly = tuple(f"scapy_mpa.{room}." for room in rooms)
-    assert "scapy_mpa.receive.receiver" in ours
+    assert "scapy_mpa.receiver.fpdus" in ours
     assert {name for name in ours if not name.startswith(wholly)} <= {*MODULES, *ROOMS}
     tops = {name.split(".")[0].lstrip("_") for name in found} - {"scapy_mpa"}
     tops = {name for name in tops if not name.startswith("cython_")}  # what compiled modules have in common; no import

@@ -27,7 +27,7 @@ from scapy_mpa.craft.ulpdus import (
 )
 from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
-from scapy_mpa.receive.inorder import InOrder
+from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.watches.ddp import DDPWatch
 from tests.receive.cases import Talk, feed
 from tests.rules.talks import HOWS, How, begun, findings, put, told
@@ -217,10 +217,9 @@ def padded(rng: random.Random, stream: HalfStream, ulpdu: bytes, often: float) -
 
 
 #: What follows FPDUs that are as expected without looking into them, or reads many at once: each may be left out.
-SHORT_CUTS = (
-    ((DDPWatch, "follow_expected"),),
-    ((InOrder, "take"),),
-    ((InOrder, "postpone_or_take"),),
+SHORT_CUTS: tuple[tuple[type, str, object], ...] = (
+    (DDPWatch, "_expected", property(lambda _: -1, lambda *_: None)),
+    (FPDUReader, "_read_run", lambda *_: True),
 )
 
 
@@ -253,24 +252,21 @@ def test_what_short_cuts_see_is_what_is_seen_without_them(
         talk.put("a", seq + start, octets[start:end])
 
     def seen(*, records: bool = True) -> list[tuple[object, ...]]:
-        # What is over keeps no watches; here they are looked at.
-        with patch.object(FullOperation, "let_go", lambda _: None):
-            receiver = feed([talk.segments], records=records)
+        receiver = feed([talk.segments], records=records)
         said = [
             (one.rule.id, one.direction, one.frame, one.last_frame, one.count, one.detail) for one in findings(receiver)
         ]
         known = []
         for operation in (one for mpa in receiver.connections for one in mpa.operations.values()):
-            watch = operation.ddp
-            place = (watch.stag, watch.to) if watch.is_writing else None
-            known.append((operation.watches.sizes.longest, watch.longest_part, watch.quiet, place))
+            ddp = operation.fpdus.ddp
+            known.append((ddp.longest_part, ddp.first_part, ddp.requests, ddp.answers, ddp.losses, ddp.terminated))
         return [*said, *known]
 
     by_short_cuts = seen(records=False)
     for chosen in product((False, True), repeat=len(SHORT_CUTS)):
         with ExitStack() as stack:
-            for kind, name in chain.from_iterable(compress(SHORT_CUTS, chosen)):
-                stack.enter_context(patch.object(kind, name, lambda *_: False))
+            for kind, name, instead in compress(SHORT_CUTS, chosen):
+                stack.enter_context(patch.object(kind, name, instead))
             assert seen() == by_short_cuts
 
 

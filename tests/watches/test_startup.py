@@ -19,7 +19,7 @@ from scapy_mpa.watches.fpdus import FirstFPDU
 from scapy_mpa.watches.lifecycle import DirectionEnd
 from scapy_mpa.watches.startup import (
     PATIENCE,
-    Startup,
+    StartupPhase,
     StartupFindings,
     StartupSide,
     copies_of_frame,
@@ -65,7 +65,7 @@ def begun(frame: FoundFrame, at: int, ack: int, **values: Any) -> StartupSide:
 
 
 def judged(initiator: StartupSide, responder: StartupSide | None = None, **values: Any) -> StartupFindings:
-    return judge_startup(Startup(initiator, side(base=B) if responder is None else responder, **values), NOW)
+    return judge_startup(StartupPhase(initiator, side(base=B) if responder is None else responder, **values), NOW)
 
 
 def told(findings: StartupFindings) -> list[tuple[str, str, int, int, str]]:
