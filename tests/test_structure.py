@@ -18,6 +18,7 @@ from tests.conftest import REPO
 
 PACKAGE = REPO / "scapy_mpa"
 
+
 class Module(NamedTuple):
     """A module of the package, parsed."""
 
