@@ -22,8 +22,7 @@ import atheris
 
 with atheris.instrument_imports(
     include=[
-        f"scapy_mpa.{room}"
-        for room in ("analyzer", "capture", "framing", "infer", "receiver", "stream", "watches")
+        f"scapy_mpa.{room}" for room in ("analyzer", "capture", "framing", "infer", "receiver", "stream", "watches")
     ]
 ):
     import scapy_mpa.report.analysis  # noqa: F401

@@ -1036,6 +1036,9 @@ class FPDUReader:
             if window.contradiction(low, chain.edge) is None:
                 return False
             start = window.start_by_marker(low + 4, low)
+            if self.layout.crc:
+                # One that holds no Marker may come first.
+                start = self._search(window, low + 4, window.end if start is None else start) or start
         else:
             start = self._search(window, low + 4)
         if start is None:

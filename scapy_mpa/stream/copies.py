@@ -495,29 +495,46 @@ class Copies:
             return False
         self._cut(start)
         contested = [index for index in self._indexes(start, end) if self._starts[index] in self._rivals]
-        before = [self._chosen[index] for index in contested]
         if self._failed[:2] != (start, end):
             self._tried.clear()
+        #: The other copies by their frames, and the pieces whose copies they may replace.
+        others: dict[int, list[tuple[int, Copy]]] | None = None
+        replaced: dict[int, Copy] = {}
         for frames in self._combinations(contested):
             if frames in self._tried:
                 continue
             self._tried.add(frames)
-            replaced = []
-            for index, chosen in zip(contested, before, strict=True):
-                others = {one.frame: one for one in self._rivals[self._starts[index]] if one.data != chosen.data}
-                self._chosen[index] = next((others[frame] for frame in frames if frame in others), chosen)
-                if self._chosen[index] is not chosen:
-                    replaced.append(self._starts[index])
+            if others is None:
+                others = self._others(contested)
+            for index, chosen in replaced.items():
+                self._chosen[index] = chosen
+            replaced = {}
+            # The copy of the first of these frames counts.
+            for frame in reversed(frames):
+                for index, copy in others.get(frame, ()):
+                    replaced.setdefault(index, self._chosen[index])
+                    self._chosen[index] = copy
             if last := valid_end():
+                starts = [self._starts[index] for index in replaced]
                 # Of a segment that is damaged in this FPDU, the next one may have accepted its part.
                 self._cut(last)
-                self._valid.update(at for at in replaced if at < last)
+                self._valid.update(at for at in starts if at < last)
                 self.settle(last, end)
                 return True
-        for index, chosen in zip(contested, before, strict=True):
+        for index, chosen in replaced.items():
             self._chosen[index] = chosen
         self._failed = start, end, self._changes
         return False
+
+    def _others(self, contested: list[int]) -> dict[int, list[tuple[int, Copy]]]:
+        """Return by frame its copies that differ from those chosen, each with the index of its piece."""
+        found: dict[int, list[tuple[int, Copy]]] = {}
+        for index in contested:
+            data = self._chosen[index].data
+            for copy in self._rivals[self._starts[index]]:
+                if copy.data != data:
+                    found.setdefault(copy.frame, []).append((index, copy))
+        return found
 
     def _combinations(self, contested: list[int]) -> Iterator[tuple[int, ...]]:
         """Yield the frames whose copies may have been accepted in place of those chosen, the likeliest first."""

@@ -23,7 +23,8 @@ def export_ulpdus(fpdus: Iterable[FoundFPDU], file: BinaryIO) -> Exported:
     """Write the ULPDUs of FPDUs, in their order, as a pcapng file.
 
     Each has the time and the number of the frame that placed its FPDU.  Those whose CRC is bad are left out: a receiver
-    hands nothing of them on (RFC 5044 §8). Those that the capture cut are cut here, too. Raises OSError if the file cannot be written.
+    hands nothing of them on (RFC 5044 §8). Those that the capture cut are cut here, too. Raises OSError if the file
+    cannot be written.
     """
     bad = 0
 

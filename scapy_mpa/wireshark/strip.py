@@ -2,8 +2,9 @@
 
 Each half connection is sent anew in the order of its stream: an FPDU a segment, at the time when it and all before it
 had been captured. Startup frames have M cleared, FPDUs come without Markers and with CRCs that are right for that (a
-bad one stays bad, and what the capture cut is cut), sequence and acknowledgement numbers are those of the shorter stream, checksums are right. Octets
-that were not captured, and those of FPDUs of which some were not, are a gap of the length that they would have had.
+bad one stays bad, and what the capture cut is cut), sequence and acknowledgement numbers are those of the shorter
+stream, checksums are right. Octets that were not captured, and those of FPDUs of which some were not, are a gap of the
+length that they would have had.
 
 Addresses and ports, SYN with its options, FIN, RST and acknowledgements without data are the captured ones, but that
 nothing is acknowledged before it is sent here, and nothing twice or late; link layer and tunnels, other IP and TCP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scapy_mpa.framing.startup import startup_frame
-from tests.receive.cases import feed, started
+from tests.receive.cases import Side, feed, started
 
 #: Far from all sequence numbers of the connection.
 FAR = 1 << 31
@@ -21,7 +21,7 @@ def test_a_late_duplicate_of_a_startup_frame_is_no_connection(kind: str) -> None
         talk.say("b")
         if number == 4:
             payload = startup_frame("request" if kind == "request" else "reply").encode()
-            side = "a" if kind == "request" else "b"
+            side: Side = "a" if kind == "request" else "b"
             frame = talk.put(side, talk.next[side] + FAR, payload, ack=talk.next[talk.peer(side)] + FAR)
     receiver = feed([talk.segments])
     (connection,) = receiver.connections

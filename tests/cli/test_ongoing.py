@@ -18,6 +18,7 @@ import pytest
 
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.capture.files import Captures
+from scapy_mpa.messages.ongoing import OngoingMessages
 from scapy_mpa.report.analysis import analyze
 from tests.cli.test_command import invoke
 from tests.conftest import PCAPS
@@ -87,21 +88,22 @@ def test_everything_is_printed_before_the_next_packet_comes(what: str) -> None:
     """A writer that is slow: it writes the next packet when all that the last one brought was read."""
     octets = REORDERED.read_bytes()
     due: dict[int, int] = {}
-    placed: list[int] = []
+    told: list[int | None] = []
+    messages = OngoingMessages(lambda row, _connection: told.append(row.delivered_frame))
     if what == "fpdus":
-        analyzer = Analyzer(sink=lambda _operation, row, _frames: placed.append(row.placed))
-        with Captures(REORDERED) as captures:
-            for seg in (seg for segments in captures.batches() for seg in segments):
-                before = len(placed)
-                analyzer.feed((seg,))
-                placed[before:] = sorted(placed[before:])
-                due[seg.frame] = len(placed) - before
-        # Copies that their receiver may have dropped wait until it acknowledges them.
-        assert sum(one != 0 for one in due.values()) > 100
+        analyzer = Analyzer(sink=lambda _operation, row, _frames: told.append(row.placed))
     else:
-        for line in invoke("messages", "--format", "jsonl", str(REORDERED)).stdout.splitlines():
-            frame = json.loads(line)["delivered_frame"]
-            due[frame] = due.get(frame, 0) + 1
+        analyzer = Analyzer(sink=messages.sink, observer=messages)
+    with Captures(REORDERED) as captures:
+        for seg in (seg for segments in captures.batches() for seg in segments):
+            before = len(told)
+            messages.see((seg,))
+            analyzer.feed((seg,))
+            told[before:] = sorted(told[before:], key=lambda frame: frame or 0)
+            due[seg.frame] = len(told) - before
+    messages.times.close()
+    # Copies that their receiver may have dropped wait until it acknowledges them.
+    assert sum(one != 0 for one in due.values()) > 100
     key = "placed_frame" if what == "fpdus" else "delivered_frame"
     with running(what, "--follow", "-", "--format", "jsonl", stdin=subprocess.PIPE) as command:
         into = command.process.stdin
@@ -110,8 +112,7 @@ def test_everything_is_printed_before_the_next_packet_comes(what: str) -> None:
         for frame, packet in enumerate(records(octets), 1):
             into.write(packet)
             for _ in range(due.pop(frame, 0)):
-                found = json.loads(command.line())[key]
-                assert found == (placed.pop(0) if placed else frame)
+                assert json.loads(command.line())[key] == told.pop(0)
         into.close()
         assert command.line() == ""
     assert not due

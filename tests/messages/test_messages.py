@@ -16,7 +16,7 @@ from scapy_mpa.cli import cli
 from scapy_mpa.craft.ulpdus import rdma_write, send
 from scapy_mpa.errors import CaptureError
 from scapy_mpa.framing.role import ROLES, Role
-from scapy_mpa.messages.assembly import Assembly, ConnectionMessages, DDPSegment
+from scapy_mpa.messages.assembly import CUT_NOTE, Assembly, ConnectionMessages, DDPSegment
 from scapy_mpa.messages.reading import CapturedMessages
 from scapy_mpa.messages.row import MessageRow, row_of
 from scapy_mpa.messages.store import MessageStore
@@ -235,3 +235,19 @@ def test_any_mutations() -> None:
             with CapturedMessages(BytesIO(octets), payload=wants_payload, held=2000) as found:
                 rows = list(found)
             assert sum(row.segments for row in rows) == len(placed)
+
+
+def test_messages_that_a_snap_length_cut() -> None:
+    """They count, with their octets on the wire, but are not complete; payload ends before what is missing."""
+    path = PCAPS / "siw-snaplen128.pcap"
+    with CapturedMessages(str(path), payload=True) as found:
+        rows = list(found)
+    cut = [row for row in rows if row.is_cut]
+    assert len(cut) == 10 and {row.message for row in cut} == {"RDMA Write", "RDMA Read Response"}
+    for row in rows:
+        assert row.complete is not row.is_cut
+        assert row.payload is not None and (len(row.payload) < row.octets) is row.is_cut
+        assert (row.note == CUT_NOTE) is row.is_cut
+    assert {row.octets for row in cut} == {300}
+    requests = [row for row in rows if row.message == "RDMA Read Request"]
+    assert all(row.answer is not None and row.answer.octets == 300 for row in requests) and requests

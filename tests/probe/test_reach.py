@@ -48,7 +48,7 @@ REVIEWED = {
     "capture-gap": ("responder", "capture"),
     "snap-length-100": ("responder", "capture"),
     "link-type-147": ("responder", "capture"),
-    "limit-of-100-octets": ("responder", "capture"),
+    "limit-of-50-octets": ("responder", "capture"),
     "captured-from-the-middle": ("responder", "capture"),
     "tcp-checksum-zero": ("responder", "capture"),
     "peer-gone": ("responder", "capture"),

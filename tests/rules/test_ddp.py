@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
-from itertools import accumulate, chain, compress, pairwise, product
+from itertools import accumulate, compress, pairwise, product
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.craft.stream import HalfStream
 from scapy_mpa.craft.ulpdus import (
     READ_REQUEST,

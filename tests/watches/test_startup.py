@@ -19,8 +19,8 @@ from scapy_mpa.watches.fpdus import FirstFPDU
 from scapy_mpa.watches.lifecycle import DirectionEnd
 from scapy_mpa.watches.startup import (
     PATIENCE,
-    StartupPhase,
     StartupFindings,
+    StartupPhase,
     StartupSide,
     copies_of_frame,
     garbled_key,

@@ -65,8 +65,8 @@ _PARTS = (
          (again(2), fragmented(8, overlap=8)), ("ip-fragments@capture",), DISCARD),
     Case("link-type-147", "A second interface of the capture has an unknown link type", "plain",
          (foreign(_LINKTYPE_USER0, b"whatever this is"),), ("link-type@capture",), _HAS_ALL),
-    Case("limit-of-100-octets", "More octets wait for a late segment than may be held", "plain", (late(2, 3),),
-         ("limit", "gap"), ACCEPT, options=("--limit", "held_octets=100")),
+    Case("limit-of-50-octets", "More octets wait for a late segment than may be held", "plain", (late(2, 3),),
+         ("limit", "gap"), ACCEPT, options=("--limit", "held_octets=50")),
     Case("assumed-start-elsewhere", "Full Operation begins where nothing was captured, as --assume says", "plain", (),
          ("assumption@capture",), ACCEPT, options=("--assume", "start=1")),
 )  # fmt: skip
