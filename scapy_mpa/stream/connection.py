@@ -471,7 +471,7 @@ class TCPConnection:
         user: who reads its octets.
         first_frame: the first segment's; ``first_time`` its time.
         last_frame: the last segment's.
-        stray: its first segment, if it began beside another connection, and ``beside`` that one.
+        stray: its first segment, if it began beside another connection, and ``beside`` that one: the last established.
         late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
         arrival: the last segment, None if it brought no octets.
@@ -823,7 +823,8 @@ class Flow:
         connection = TCPConnection(self._flows.budget, self)
         connection.user = self._flows.make_user(connection)
         if self.connections:
-            connection.beside, connection.stray = self.connections[-1], stray_of(seg, d)
+            established = (one for one in reversed(self.connections) if one.is_established and not one.is_over)
+            connection.beside, connection.stray = next(established, self.connections[-1]), stray_of(seg, d)
         self.connections.append(connection)
         self._flows.add(self)
         return connection
