@@ -519,7 +519,8 @@ class FPDUReader:
         if extent is None:
             # The length was cut off, or is not there yet.
             if self._has_cut_header(at, chain.edge):
-                chain.search(at + 4, -1)
+                # A retransmission may bring it: then the FPDU begins here.
+                chain.search(at, -1)
                 return True
             chain.need = at + 8
             return False

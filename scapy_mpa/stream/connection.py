@@ -596,7 +596,7 @@ class TCPConnection:
             is_confirmed = half.start is None and is_unacked
         if not half.is_known or (is_confirmed and half.first_frame == NEVER):
             half.begin(first, True)
-        elif not half.may_begin_at(first, 0):
+        elif not half.may_begin_at(first, 0) or (half.start is None and self.is_over):
             return False
         elif half.start is None:
             half.start = half.space.offset_of(first, 0, None)

@@ -9,8 +9,8 @@ import pytest
 
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint
-from scapy_mpa.receive.connection import TCPConnection
-from scapy_mpa.tcp.followed import ByIdleness
+from scapy_mpa.analyzer.followed import _ByIdleness
+from scapy_mpa.stream.connection import TCPConnection
 from scapy_mpa.values.limits import Limits
 from tests.receive.cases import REQUEST, Talk, Tap
 from tests.work import lines_run
