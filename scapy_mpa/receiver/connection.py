@@ -231,9 +231,9 @@ class ConnectionReader:
             if arrival is not None:
                 self.arrivals[d].append(arrival)
                 opening = self.openings[d]
-                if arrival.start <= 0 < arrival.end and reader.is_beginning:
-                    if opening is None or arrival.reason < opening.reason:
-                        self.openings[d] = arrival
+                is_better = opening is None or arrival.reason < opening.reason
+                if is_better and arrival.start <= 0 < arrival.end and reader.is_beginning:
+                    self.openings[d] = arrival
                 reader.receive(arrival.start, arrival.end)
             for direction, search in enumerate(self._deviations):
                 if search is not None:
@@ -503,7 +503,7 @@ class ConnectionReader:
         return None if ack is None else self._offset_of(d, ack)
 
     def _first_after(self, d: int, offset: int) -> Arrival | None:
-        """Return the segment of a direction that brought the octet at an offset: the first without reason to drop it."""
+        """Return the segment of a direction that brought the octet at an offset, with the least reason to drop it."""
         found = (one for one in self.arrivals[d] if one.start <= offset < one.end)
         return min(found, key=attrgetter("reason"), default=None)
 

@@ -673,7 +673,7 @@ class FPDUReader:
             self._finalize(chain, fpdu)
 
     def _is_damaged(self, extent: Extent) -> bool:
-        """Return True if octets of an FPDU were brought by a segment whose TCP checksum is wrong, unlike that of others."""
+        """Return True if a segment brought octets of an FPDU whose TCP checksum is wrong, unlike that of the SYN."""
         half = self.half
         has_wrong = half.copies.strongest_reason(extent.offset, extent.end) == DropReason.CHECKSUM
         return half.has_right_checksums and has_wrong

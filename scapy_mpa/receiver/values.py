@@ -20,8 +20,8 @@ class LocatedFPDU(NamedTuple):
 
     ``known`` is the moment, frame and time, at which it is complete and located: the placed frame unless its CRC is
     bad.  ``crc`` and ``located_by`` are codes of :mod:`scapy_mpa.values.records`.  ``octets`` are all octets of the
-    FPDU; of one that a snapshot length cut, those before the first that is missing.  ``is_damaged``: its CRC is bad, but
-    so are TCP checksums of the segments that brought it, which its receiver dropped.
+    FPDU; of one that a snapshot length cut, those before the first that is missing.  ``is_damaged``: its CRC is bad,
+    and so is a TCP checksum of the segments that brought it: its receiver dropped that one.
     """
 
     offset: int
@@ -102,8 +102,8 @@ class Anomaly(NamedTuple):
 class Rest(NamedTuple):
     """Octets [start, end) at the end of a direction that belong to no FPDU that was read.
 
-    ``is_located``: an FPDU is known to begin at ``start``; ``moment`` is that of the last of them; ``is_doubtful``: their
-    receiver may have dropped all of them.
+    ``is_located``: an FPDU is known to begin at ``start``; ``moment`` is that of the last of them; ``is_doubtful``:
+    their receiver may have dropped all of them.
     """
 
     start: int

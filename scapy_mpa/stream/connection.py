@@ -303,6 +303,11 @@ class TCPHalf:
             self.highest = max(self.highest, end)
         return self.copies.add(start, end, copy)
 
+    def doubt_of(self, copy: Copy) -> DropReason:
+        """Return the reason to drop a segment, its checksum included if those of the connection are the wire's."""
+        is_wrong = copy.checksum == WRONG and self.has_right_checksums
+        return DropReason.CHECKSUM if is_wrong and not copy.reason else copy.reason
+
     def note_fin(self, offset: int, frame: int, time: int) -> None:
         """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
         if all(offset != fin for fin, _, _ in self.fins):
@@ -318,7 +323,7 @@ class TCPHalf:
         return next((one for one in self.fins if one[0] == fin or (fin is None and self._may_count(one))), None)
 
     def _may_count(self, fin: tuple[int, int, int]) -> bool:
-        """Return True unless octets were read beyond a FIN, or ACKs captured later show that there was no room for it."""
+        """Return True unless octets were read beyond a FIN, or ACKs captured later had no room for it."""
         offset, frame, _ = fin
         edge = self.peer.right_edge
         is_beyond = edge is not None and offset > edge and frame < self.peer.last_frame
@@ -660,8 +665,7 @@ class TCPConnection:
             octets = memoryview(bytes(buffer[first:last]))
             copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
             new = half.hold(offset, end, copy)
-            if copy.checksum == WRONG and half.has_right_checksums:
-                reason = reason or DropReason.CHECKSUM
+            reason = half.doubt_of(copy)
             is_late = highest > offset and new > max(0, end - highest)
             acked = peer.last_ack_sent
             if not new and acked is not None and offset <= acked < end:

@@ -290,7 +290,7 @@ class Copies:
         return strongest
 
     def weakest_reason(self, start: int, end: int, has_right: bool = False) -> DropReason:
-        """Return the weakest reason of all copies of [start, end); with ``has_right`` checksums are those of the wire."""
+        """Return the weakest reason of all copies of [start, end); ``has_right``: checksums are those of the wire."""
         if not self.has_doubts:
             return NO_REASON
         return min(

@@ -25,10 +25,7 @@ def test_what_is_held_differs_as_octet_by_octet(sent: list[tuple[int, bytes]], s
     # The first copy of an octet is chosen: nothing speaks against any.
     chosen = {offset: values[0] for offset, values in held.items() if start <= offset < end}
     differing = {
-        (chosen[offset][0], frame)
-        for offset in chosen
-        for frame, octet in held[offset]
-        if octet != chosen[offset][1]
+        (chosen[offset][0], frame) for offset in chosen for frame, octet in held[offset] if octet != chosen[offset][1]
     }
     found = copies.rivals(start, end)
     for rival in found:

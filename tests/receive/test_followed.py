@@ -7,8 +7,8 @@ import gc
 import pytest
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint
 from scapy_mpa.analyzer.followed import Followed
+from scapy_mpa.craft.packets import ACK, FIN, RST, SYN, Endpoint
 from scapy_mpa.stream.connection import TCPConnection
 from scapy_mpa.values.limits import Limits
 from tests.receive.cases import REQUEST, Talk, Tap
