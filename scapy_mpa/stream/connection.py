@@ -476,7 +476,7 @@ class TCPConnection:
         user: who reads its octets.
         first_frame: the first segment's; ``first_time`` its time.
         last_frame: the last segment's.
-        stray: its first segment, if it began beside another connection, and ``beside`` that one: the last established.
+        stray: its first segment, if it began beside another connection, and ``beside`` the last under way.
         late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
         arrival: the last segment, None if it brought no octets.
