@@ -253,6 +253,8 @@ class Analyzer:
         self._followed.remove(connection)
         self._holding.pop(id(connection), None)
         self._flows.remove(connection)
+        # Else its reader, which knows it, would keep it alive until Python looks for circles.
+        connection.user = None
 
     def _withdraw(self, connection: TCPConnection, followed: FollowedConnection) -> None:
         """A connection turned out to be none: what looked like MPA on it is told of with the one beside it."""

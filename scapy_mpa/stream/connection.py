@@ -303,6 +303,11 @@ class TCPHalf:
             self.highest = max(self.highest, end)
         return self.copies.add(start, end, copy)
 
+    def doubt_of(self, copy: Copy) -> DropReason:
+        """Return the reason to drop a segment, its checksum included if those of the connection are the wire's."""
+        is_wrong = copy.checksum == WRONG and self.has_right_checksums
+        return DropReason.CHECKSUM if is_wrong and not copy.reason else copy.reason
+
     def note_fin(self, offset: int, frame: int, time: int) -> None:
         """Note a FIN after the octet before ``offset``: it counts once the peer acknowledges it and nothing beyond."""
         if all(offset != fin for fin, _, _ in self.fins):
@@ -471,7 +476,7 @@ class TCPConnection:
         user: who reads its octets.
         first_frame: the first segment's; ``first_time`` its time.
         last_frame: the last segment's.
-        stray: its first segment, if it began beside another connection, and ``beside`` that one.
+        stray: its first segment, if it began beside another connection, and ``beside`` the last under way.
         late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
         has_end: whether a FIN or a RST of it was captured.
@@ -606,7 +611,7 @@ class TCPConnection:
             is_confirmed = half.start is None and is_unacked
         if not half.is_known or (is_confirmed and half.first_frame == NEVER):
             half.begin(first, True)
-        elif not half.may_begin_at(first, 0):
+        elif not half.may_begin_at(first, 0) or (half.start is None and self.is_over):
             return False
         elif half.start is None:
             half.start = half.space.offset_of(first, 0, None)
@@ -680,8 +685,7 @@ class TCPConnection:
         octets = memoryview(bytes(buffer[first:last]))
         copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
         new = half.hold(offset, end, copy)
-        if copy.checksum == WRONG and half.has_right_checksums:
-            reason = reason or DropReason.CHECKSUM
+        reason = half.doubt_of(copy)
         is_late = highest > offset and new > max(0, end - highest)
         if not new and acked is not None and offset <= acked < end:
             half.retransmissions.note(acked, frame, time)

@@ -569,13 +569,15 @@ class Copies:
         for index in indexes:
             at, chosen = self._starts[index], self._chosen[index]
             copies = self._rivals.get(at, ())
+            low, high = max(at, start), min(self._ends[index], end)
             acked_frame = self._peer.acked_frame(at, self._ends[index]) if copies else 0
             has_right = any(copy.checksum == RIGHT for copy in copies)
             for copy in copies:
                 pair = chosen.frame, copy.frame
                 if copy.frame == chosen.frame or copy.data is None or chosen.data is None:
                     continue
-                differs_at = None if copy.data == chosen.data else first_difference(copy.data, chosen.data)
+                mine, theirs = copy.data[low - at :], chosen.data[low - at :]
+                differs_at = first_difference(mine[: high - low], theirs[: high - low])
                 if pair in found and (differs_at is None or found[pair].differs_at is not None):
                     continue
                 reason = effective_reason(copy, has_right, self.window_known)
@@ -585,8 +587,8 @@ class Copies:
                 elif copy.frame >= acked_frame > chosen.frame:
                     decided_by = "acknowledged"
                 found[pair] = Rival(
-                    at, self._ends[index], (chosen.frame, chosen.time), (copy.frame, copy.time), reason,
-                    None if differs_at is None else at + differs_at, decided_by, copy.data,
+                    low, high, (chosen.frame, chosen.time), (copy.frame, copy.time), reason,
+                    None if differs_at is None else low + differs_at, decided_by, mine,
                     chosen.checksum == copy.checksum == RIGHT, chosen.frame in sole,
                 )  # fmt: skip
         return list(found.values())

@@ -30,7 +30,7 @@ class GapWatch:
         has_gap: whether octets are missing.
     """
 
-    __slots__ = ("_crc", "_is_beginning", "_located_end", "_lost_end", "_next", "has_gap")
+    __slots__ = ("_crc", "_cut_end", "_is_beginning", "_located_end", "_lost_end", "_next", "has_gap")
 
     def __init__(self, is_beginning: bool, crc: bool) -> None:
         self._crc = crc
@@ -39,6 +39,8 @@ class GapWatch:
         self._located_end = 0
         #: Where the last octets end that no frame brought.
         self._lost_end = 0
+        #: Where the last octets end that a snapshot length cut off: no FPDU that begins before is known.
+        self._cut_end = 0
         self._next: int | None = 0 if is_beginning else None
         self.has_gap = False
 
@@ -47,6 +49,7 @@ class GapWatch:
         cut = arrival.end - arrival.start - arrival.captured
         if not cut:
             return ()
+        self._cut_end = max(self._cut_end, arrival.end)
         detail = f"{cut} octets of the payload were not captured"
         return (Breach("capture-cut", arrival.start + arrival.captured, arrival.frame, arrival.time, detail),)
 
@@ -57,7 +60,7 @@ class GapWatch:
         """
         expected, self._located_end = self._next, fpdu.end
         self._next = None if fpdu.crc == BAD else fpdu.end
-        if not self._crc or expected is None or fpdu.offset <= expected:
+        if not self._crc or expected is None or fpdu.offset <= expected or expected < self._cut_end:
             return ()
         detail = f"{fpdu.offset - expected} octets that belong to no FPDU"
         return (Breach("fpdu-format", expected, *fpdu.known, detail),)
@@ -86,7 +89,8 @@ class GapWatch:
             acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
             now: the moment of the last frame.
         """
-        is_unlocated = rest is not None and not rest.is_located and rest.end > self._located_end
+        located_end = max(self._located_end, self._cut_end)
+        is_unlocated = rest is not None and not rest.is_located and rest.end > located_end
         if rest is not None and is_unlocated and self._is_beginning and not self.has_gap:
             detail = f"{rest.end - self._located_end} octets that belong to no FPDU"
             return (Breach("fpdu-format", self._located_end, *now, detail),)

@@ -70,7 +70,8 @@ def break_rule(rule: str, talk: Talk) -> tuple[Side, int, int]:
     if rule == "tcp-checksum":
         frame = talk.at("a", 0, damaged(octets, 900), checksum="wrong")
         talk.at("a", 0, octets)
-        return "a", frame, origin + second.offset
+        # The receiver dropped the segment, which begins here.
+        return "a", frame, origin
     if rule == "capture-cut":
         frame = talk.at("a", 0, octets, captured=800)
         talk.at("a", 0, octets)
