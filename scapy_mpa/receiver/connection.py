@@ -377,7 +377,7 @@ class ConnectionReader:
             self._keep_after_frames()
 
     def _read_frame_again(self, d: int, start: int, end: int) -> None:
-        """Take a startup frame as another copy of its octets shows it, if the octets [start, end) brought the better one."""
+        """Take a startup frame as another copy of its octets shows it, if [start, end) brought a better one."""
         known, other = self.frames[d], self.frames[1 - d]
         if known is None or start >= known.end or end <= known.start:
             return
@@ -492,7 +492,9 @@ class ConnectionReader:
         if not is_answered and (is_rejected or not any(map(begins_with_fpdu, halves, ends, layouts))):
             return
         if not is_over and any(
-            self.frames[d] is None and one.counted_end < one.end and begins_with_fpdu(halves[d], one.counted_end, layouts[d])
+            self.frames[d] is None
+            and one.counted_end < one.end
+            and begins_with_fpdu(halves[d], one.counted_end, layouts[d])
             for d, one in enumerate((first, second))
         ):
             return  # nothing is wrong with it, but octets before it have not been captured yet

@@ -1016,13 +1016,13 @@ class FPDUReader:
             return True
         if window is None:
             return False
-        bad = None
         if start is not None or self._is_over:
-            bad = self._bad_before(chain, window, edge if start is None else start)
-        if bad is not None:
-            # Up to there, or to the end, lie FPDUs that are bad, one after the other.
-            chain.goal = edge if start is None else start, edge
-            start = bad if bad < edge else None
+            goal = edge if start is None else start
+            first_bad = self._bad_before(chain, window, goal)
+            if first_bad is not None:
+                # Up to there lie FPDUs that are bad, one after the other.
+                chain.goal = goal, edge
+                start = first_bad if first_bad < edge else None
         if start is None:
             return False
         self._go_on_at(chain, start)

@@ -641,9 +641,8 @@ class TCPConnection:
                     ack if flags & ACK_FLAG else None,
                 ),
             )
-        if flags & FIN:
-            self.has_end = True
         if flags & FIN or (reason and not length):
+            self.has_end |= flags & FIN > 0
             half.receive_state(seg, offset, reason, tsval)
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
