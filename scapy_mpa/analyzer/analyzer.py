@@ -224,8 +224,12 @@ class Analyzer:
         assert flow is not None
         for one in flow.connections:
             one.user.is_stray |= is_stray(one, flow)
-        if not followed.is_stray:
+        # Late duplicates of a startup frame are no connection; where there are FPDUs, there was one.
+        if not followed.is_stray or (followed.mpa is not None and followed.reader.has_begun):
             self._finish(connection, followed, flow)
+        elif followed.mpa is not None:
+            self.connections.remove(followed.mpa)
+            followed.mpa = None
         self._followed.remove(connection)
         self._holding.pop(id(connection), None)
         self._flows.remove(connection)
