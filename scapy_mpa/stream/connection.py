@@ -445,6 +445,7 @@ class TCPConnection:
         stray: its first segment, if it began beside another connection, and ``beside`` that one.
         late: segments of connections before, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
+        has_syns: of each direction, whether its SYN was captured.
         has_end: whether a FIN or a RST of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
@@ -453,7 +454,7 @@ class TCPConnection:
 
     __slots__ = (
         "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_end",
-        "has_syn", "last_frame", "late", "stray", "user",
+        "has_syn", "has_syns", "last_frame", "late", "stray", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -467,6 +468,7 @@ class TCPConnection:
         self.first_time = 0
         self.last_frame = 0
         self.has_syn = self.has_end = False
+        self.has_syns = [False, False]
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
         self.arrival: Arrival | None = None
@@ -477,12 +479,6 @@ class TCPConnection:
         """True if octets were captured, and a SYN or octets of the other direction too (RFC 9293 §3.3.2)."""
         first, second = (half.first_frame < NEVER for half in self.halves)
         return (first or second) and (self.has_syn or (first and second))
-
-    @property
-    def has_both_syns(self) -> bool:
-        """True if the SYN of each direction was captured."""
-        first, second = self.halves
-        return first.start is not None and second.start is not None
 
     @property
     def is_closed(self) -> bool:
@@ -528,7 +524,7 @@ class TCPConnection:
             # Where a hole makes one of them far, the other must be the closer.
             return None
         # A SYN that nobody answered, and a late duplicate, must not take segments away from who speaks.
-        speaks = (self.is_established or self.has_both_syns) and not (self.has_end and self.is_over)
+        speaks = (self.is_established or self.has_syns == [True, True]) and not self.may_be_followed_by(seg, d)
         return by_seq + by_ack + (0 if speaks else CLOSE)
 
     def may_be_followed_by(self, seg: Segment, d: int) -> bool:
@@ -563,7 +559,7 @@ class TCPConnection:
         half.shift_count = -1 if options is None else options.shift
         half.syn_length = seg.length
         self._shift_counts = self._shift_count(0), self._shift_count(1)
-        self.has_syn = True
+        self.has_syn = self.has_syns[d] = True
         self.receive(seg._replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
         return True
 
