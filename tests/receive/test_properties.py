@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.operation import FullOperation
 from scapy_mpa.framing.markers import MARKER_INTERVAL
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
 from scapy_mpa.receiver.connection import FIRST_LOOK
 from scapy_mpa.receiver.fpdus import FPDUChain, FPDUReader
@@ -25,7 +26,7 @@ from tests.laying import lay_stream
 from tests.receive.reference import NEVER, OPCODES, Captured, Sent, Told, first_frames, tell
 from tests.sampling import examples
 
-DIRECTIONS = ("initiator", "responder")
+DIRECTIONS = ROLES
 KEY = bytes((10, 0, 0, 1, 10, 0, 0, 2)) + (40000).to_bytes(2, "big") + (7471).to_bytes(2, "big")
 POOL = Random(5044).getrandbits(8 * (1 << 17)).to_bytes(1 << 17, "big")
 
@@ -44,7 +45,7 @@ DAMAGE = {
 class Side:
     """One half connection: streaming data, a startup frame, and Full Operation, whose first octet has offset 0."""
 
-    direction: str
+    direction: Role
     isn: int
     streaming: bytes
     startup: bytes
@@ -120,7 +121,7 @@ def sides(draw: st.DrawFn, most: int = 12, crc: bool | None = None, markers: boo
     enhanced = EnhancedData(ird=draw(st.integers(0, 16))) if rev == 2 and draw(st.booleans()) else None
     isns = st.one_of(st.integers(0, 2**32 - 1), st.integers(2**32 - 5000, 2**32 - 1))
     both = []
-    for direction, mine, other in (("initiator", "request", "reply"), ("responder", "reply", "request")):
+    for direction, mine, other in zip(ROLES, ("request", "reply"), ("reply", "request"), strict=True):
         frame = startup_frame(
             "request" if mine == "request" else "reply",
             m=m[mine],
@@ -324,14 +325,14 @@ def receiver_of(scene: Scene, **kwargs: Any) -> Analyzer:
     return receiver
 
 
-def records_of(receiver: Analyzer, direction: str) -> list[dict[str, Any]]:
+def records_of(receiver: Analyzer, direction: Role) -> list[dict[str, Any]]:
     (mpa,) = receiver.connections
     operation = mpa.operations[direction]
     assert operation.log is not None
     return [record_of(row, frames, mpa.number, operation.direction).as_dict() for row, frames in operation.log.rows()]
 
 
-def counters_of(receiver: Analyzer, direction: str, like: Iterable[str]) -> dict[str, int]:
+def counters_of(receiver: Analyzer, direction: Role, like: Iterable[str]) -> dict[str, int]:
     (mpa,) = receiver.connections
     counts = mpa.operations[direction].counts
     return {name: getattr(counts, name) for name in like}
