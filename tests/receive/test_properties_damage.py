@@ -43,7 +43,7 @@ EXACT = "header_aligned_segments", "fpdu_aligned_segments"
 
 def acknowledge(rng: Random, scene: Scene) -> dict[str, int]:
     """Say at the end, from each side, what it received; or not. Returns the offsets acknowledged."""
-    said = {}
+    said: dict[str, int] = {}
     for side, peer in (scene.sides, scene.sides[::-1]):
         edges = [0, len(peer.octets), *(edge for gap in holes(scene, peer) for edge in gap)]
         offset = rng.choice(edges)
