@@ -238,7 +238,9 @@ class FullOperation:
         passed, reader.passed = reader.passed, []
         final, reader.final = reader.final, []
         reader.contradictions = []
-        if self._sink is not None or self._observer is not None or self.first_frame == NEVER:
+        # Without startup frames, connections are numbered by the first FPDU located, which need not be final first.
+        is_numbered_so = self.first_frame == NEVER or not self.reader.startup[0]
+        if is_numbered_so or self._sink is not None or self._observer is not None:
             self._hand_on(final, passed)
         for one, delivered in passed:
             if isinstance(one, Run):

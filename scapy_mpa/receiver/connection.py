@@ -379,7 +379,7 @@ class ConnectionReader:
             self._keep_after_frames()
 
     def _read_frame_again(self, d: int, start: int, end: int) -> None:
-        """Take a startup frame as another copy of its octets shows it, if [start, end) brought the better one."""
+        """Take a startup frame as another copy of its octets shows it, if [start, end) brought a better one."""
         known, other = self.frames[d], self.frames[1 - d]
         if known is None or start >= known.end or end <= known.start:
             return

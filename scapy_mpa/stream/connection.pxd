@@ -26,7 +26,7 @@ cdef class TCPHalf:
 
 cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
-    cdef public list late
+    cdef public list has_syns, late
     cdef public long long first_frame, last_frame
     cdef public object arrival, beside, first_time, flow, stray, user
     cdef public tuple _shift_counts, halves

@@ -479,6 +479,7 @@ class TCPConnection:
         stray: its first segment, if it began beside another connection, and ``beside`` the last under way.
         late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
+        has_syns: of each direction, whether its SYN was captured.
         has_end: whether a FIN or a RST of it was captured.
         arrival: the last segment, None if it brought no octets.
         advanced: whether the last segment acknowledged octets of the other direction that had not been acknowledged.
@@ -487,7 +488,7 @@ class TCPConnection:
 
     __slots__ = (
         "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_end",
-        "has_syn", "last_frame", "late", "stray", "user",
+        "has_syn", "has_syns", "last_frame", "late", "stray", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
@@ -501,6 +502,7 @@ class TCPConnection:
         self.first_time = 0
         self.last_frame = 0
         self.has_syn = self.has_end = False
+        self.has_syns = [False, False]
         #: The shift counts of the windows that each side sends: the largest where a SYN was not captured.
         self._shift_counts = LARGEST_SHIFT, LARGEST_SHIFT
         self.arrival: Arrival | None = None
@@ -516,11 +518,6 @@ class TCPConnection:
         if first or second:
             return self.has_syn or (first and second)
         return all(half.start is not None and half.peer.last_ack_sent is not None for half in self.halves)
-
-    @property
-    def has_both_syns(self) -> bool:
-        """True if the SYN of either side was captured."""
-        return all(half.start is not None for half in self.halves)
 
     @property
     def is_closed(self) -> bool:
@@ -576,10 +573,10 @@ class TCPConnection:
             return None
         # A SYN that nobody answered, what is over, and a late duplicate, must not take segments away from who speaks;
         # but who has both SYNs may take the very next segment.  (A FIN, which takes a number, makes that far by one.)
-        is_over = self.has_end and self.is_over
+        is_over = self.may_be_followed_by(seg, d)
         if self.is_established and not is_over:
             return by_seq + by_ack
-        is_next = not by_seq and not by_ack and self.has_both_syns and not is_over
+        is_next = not by_seq and not by_ack and all(self.has_syns) and not is_over
         return by_seq + by_ack + (2 if is_next else CLOSE)
 
     def may_be_followed_by(self, seg: Segment, d: int) -> bool:
@@ -620,7 +617,7 @@ class TCPConnection:
         half.shift_count = -1 if options is None else options.shift
         half.syn_length = seg.length
         self._shift_counts = self._shift_count(0), self._shift_count(1)
-        self.has_syn = True
+        self.has_syn = self.has_syns[d] = True
         self.receive(seg._replace(seq=first, flags=seg.flags & ~SYN), d, is_syn=True)
         return True
 
@@ -672,8 +669,8 @@ class TCPConnection:
                 self.advanced = other.acknowledge(frame, other_space.offset_of(ack, 0, wnd), window)
         if length:
             self._hold(half, seg, offset, reason, tsval)
-        self.has_end = self.has_end or bool(flags & FIN)
         if flags & FIN or (reason and not length):
+            self.has_end |= flags & FIN > 0
             half.receive_state(seg, offset, reason, tsval)
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
@@ -787,7 +784,7 @@ class Flow:
         last = self.connections[-1]
         if connection is last or not last.has_syn:
             return False
-        return connection.is_closed or (connection.is_over and (last.has_both_syns or last.is_established))
+        return connection.is_closed or (connection.is_over and (all(last.has_syns) or last.is_established))
 
     def _leave_out(self, seg: Segment, d: int) -> None:
         """Note a late duplicate of a connection that is over, which comes in the midst of the last one."""

@@ -19,7 +19,7 @@ from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of
 from scapy_mpa.values.segment import Segment, reverse_key, segment
 from tests.laying import lay_stream
-from tests.receive.cases import placing
+from tests.receive.cases import feed, only, placing, started
 
 GIB = 1 << 30
 LENGTH = 9 * GIB
@@ -162,3 +162,15 @@ def test_laid_fpdus_repeat() -> None:
         octets, laid = lay_stream([bytes(ULPDU_LENGTH[markers])] * 3, markers=markers)
         assert len({octets[f.offset : f.end] for f in laid}) == 1
         assert all(isinstance(f, LaidFPDU) and f.offset % 512 == 0 for f in laid if markers)
+
+
+def test_octets_that_were_cut_off_are_searched_far() -> None:
+    """256 MiB behind a gap, in one segment of which a snapshot length left nothing: no FPDU can be found in it."""
+    talk = started()
+    talk.say("a", talk.lay("a", 100), lost=True)
+    talk.say("a", b"x")
+    seg = talk.segments.pop()
+    talk.segments.append(seg._replace(length=1 << 28, end=seg.start))
+    receiver = feed([talk.segments])
+    assert [found.rule.id for found in only(receiver).findings.sorted() if found.severity == "error"] == []
+    assert only(receiver).operations["initiator"].counts.fpdus == 0

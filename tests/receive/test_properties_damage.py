@@ -14,7 +14,6 @@ from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.framing.crc import crc32c, crc_field
 from scapy_mpa.framing.markers import marker_positions
 from scapy_mpa.framing.startup import startup_frame
-from scapy_mpa.receiver.connection import FIRST_LOOK
 from tests.receive.reference import OPCODES, Sent, Told
 from tests.receive.test_properties import (
     RANDOM,
@@ -44,7 +43,7 @@ EXACT = "header_aligned_segments", "fpdu_aligned_segments"
 
 def acknowledge(rng: Random, scene: Scene) -> dict[str, int]:
     """Say at the end, from each side, what it received; or not. Returns the offsets acknowledged."""
-    said = {}
+    said: dict[str, int] = {}
     for side, peer in (scene.sides, scene.sides[::-1]):
         edges = [0, len(peer.octets), *(edge for gap in holes(scene, peer) for edge in gap)]
         offset = rng.choice(edges)
@@ -80,12 +79,21 @@ def lossy(draw: st.DrawFn, crc: bool | None = None, markers: bool | None = None)
 def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]]) -> None:
     scene, said = lossy
     receiver = receiver_of(scene)
-    found = damage(receiver)
+    damaged = damage(receiver)
     expected = []
     for side in scene.sides:
         told = scene.told(side)
-        assert records_of(receiver, side.direction) == told.records
+        records = records_of(receiver, side.direction)
         counters = counters_of(receiver, side.direction, told.counters)
+        if not side.crc and not any(f.markers for f in side.sent):
+            # Behind a gap inside an FPDU, its length tells where the next one begins, if that is one DDP would send.
+            found = [record for record in records if record not in told.records]
+            assert all(is_sent(side, record) for record in found)
+            records = [record for record in records if record in told.records]
+            for name in ("fpdus", "placed", "placed_out_of_order"):
+                counters[name] -= len(found)
+            counters["ulpdu_octets"] -= sum(record["ulpdu_length"] for record in found)
+        assert records == told.records
         for name in EXACT:
             # Whether a segment begins with an FPDU that was never complete cannot always be known.
             assert counters.pop(name) <= told.counters.pop(name)
@@ -95,7 +103,13 @@ def test_what_losses_leave_is_the_reference(lossy: tuple[Scene, dict[str, int]])
         for rule, count in (("capture-gap", noted), ("gap", len(told.gaps) - noted)):
             if count:
                 expected.append((rule, side.direction, count))
-    assert [entry[:3] for entry in found] == sorted(expected)
+    assert [entry[:3] for entry in damaged] == sorted(expected)
+
+
+def is_sent(side: Side, record: dict[str, Any]) -> bool:
+    """Whether a record is one of an FPDU that was sent, found by scanning or behind such a one, and not delivered."""
+    places = {((side.seq_start + f.offset) % 2**32, f.ulpdu_length) for f in side.sent}
+    return (record["seq"], record["ulpdu_length"]) in places and record["delivered_frame"] is None
 
 
 @pytest.mark.uncompiled
@@ -278,7 +292,7 @@ def dropped(draw: st.DrawFn, markers: bool | None = None) -> tuple[Scene, Side]:
     # What was acknowledged while nothing could be judged yet has a test of its own.
     good = max(good, *(n for n, p in enumerate(plan) if p[1] < 0))
     scene = Scene(both)
-    if sum(len(side.octets) for side in both) >= FIRST_LOOK:
+    if scene.needs_syns:
         scene.capture_syns()
     for n, planned in enumerate(plan):
         who, start, end, _ = planned

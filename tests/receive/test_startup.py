@@ -186,6 +186,38 @@ def test_frames_that_share_a_segment_with_fpdus(m: tuple[int, int]) -> None:
     assert mpa.reply.frame == 5
 
 
+def test_fpdus_behind_a_request_are_no_private_data() -> None:
+    """Its segment ends where an FPDU does, as if it ended with Private Data that PD_Length does not count."""
+    talk = Talk().open()
+    request = startup_frame("request", c=1).encode()
+    talk.begin("a", request)
+    talk.begin("b", REPLY)
+    talk.operate()
+    first, second = talk.lay("a", 30, 1), talk.lay("a", 300)
+    talk.say("a", request + first)
+    talk.say("b", REPLY)
+    talk.say("a", second)
+    mpa = check(talk)
+    assert mpa.request is not None
+    assert mpa.request.startup.private_data == b""
+    assert "startup-pd-length" not in {rule for rule, *_ in broken(mpa.findings)}
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_startup_frame_captured_after_many_fpdus(damaged: bool) -> None:
+    """The SYN was captured, so octets are known to be missing: nothing is inferred before they have come."""
+    talk = Talk().open()
+    talk.say("a", b"streaming" if damaged else b"")
+    talk.greet("a", REQUEST)
+    talk.greet("b", REPLY)
+    talk.operate()
+    for _ in range(20):
+        talk.say("b", talk.lay("b", 900))
+    request = next(seg for seg in talk.segments if bytes(seg.buffer[seg.start : seg.end]) == REQUEST)
+    rest = [seg for seg in talk.segments if seg is not request]
+    check(talk, renumbered([*rest[:20], request, *rest[20:]], step=1_000_000), ways=False)
+
+
 def test_the_initiator_need_not_have_sent_the_syn() -> None:
     talk = Talk().open()
     talk.greet("b", startup_frame("request", m=1, c=1).encode())
