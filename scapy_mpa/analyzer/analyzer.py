@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Observer
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Observer, PlacedSink, direction_end
 from scapy_mpa.analyzer.followed import Followed
-from scapy_mpa.analyzer.operation import PlacedSink, direction_end
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.infer.inference import Budget
 from scapy_mpa.receiver.connection import ConnectionReader

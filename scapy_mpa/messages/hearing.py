@@ -11,8 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-from scapy_mpa.analyzer.connection import CapturedConnection
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.framing.agreement import agreed
 from scapy_mpa.framing.dialect import decode_spoken
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, decode_fpdu

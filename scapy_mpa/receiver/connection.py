@@ -316,6 +316,13 @@ class ConnectionReader:
         first, second = self._deviations
         return first is not None, second is not None
 
+    @property
+    def _is_long_begun(self) -> bool:
+        """True if octets that were sent before all captured so far are not to be expected any more."""
+        connection, arrival = self.connection, self.connection.arrival
+        is_late = arrival is not None and arrival.time - connection.first_time >= PATIENCE_TIME
+        return connection.has_syn or is_late
+
     # --- startup ---
 
     def _search(self, d: int, start: int, end: int) -> None:
@@ -333,7 +340,7 @@ class ConnectionReader:
             held = sum(one.copies.held for one in self.connection.halves)
             if held >= self._next_look:
                 self._next_look = 2 * held
-                if held >= MOST_LOOKED_AT or not self._lacks_startup_octets():
+                if held >= MOST_LOOKED_AT or (self._is_long_begun and not self._lacks_startup_octets()):
                     self._infer(is_over=False)
                 if self.initiator is None and held >= MOST_LOOKED_AT:
                     self._is_other = True

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.files import Captures
 from scapy_mpa.capture.index import FrameIndex, is_pipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.errors import MPAError
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol, cast
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import CapturedConnection, Observer
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation, Observer
 from scapy_mpa.capture import reader
 from scapy_mpa.capture.index import FrameIndex
 from scapy_mpa.capture.ongoing import OngoingCaptures

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.crc import CRC_LENGTH, crc_from_field
 from scapy_mpa.framing.dialect import Dialect, crc_octets, decode_spoken, read_fpdu

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.connection import CapturedConnection, Deviations
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, FullOperation
 from scapy_mpa.capture.index import rewind
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.errors import CaptureError

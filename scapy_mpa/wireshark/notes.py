@@ -13,8 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from scapy_mpa.analyzer.connection import CapturedConnection
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import CapturedConnection, FullOperation
 from scapy_mpa.capture.named import CaptureSource
 from scapy_mpa.framing.dialect import Dialect, read_fpdu
 from scapy_mpa.framing.role import ROLES, Role

@@ -13,7 +13,7 @@ from itertools import count, islice
 import pytest
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.craft.stream import LaidFPDU
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.values.records import FPDURecord, FPDURow, record_of

@@ -10,6 +10,7 @@ import pytest
 from scapy_mpa.analyzer.analyzer import Analyzer
 from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.framing.markers import Origin
+from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import startup_frame
 from scapy_mpa.values.assumptions import Assumptions, parse_assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits, parse_limits
@@ -31,7 +32,7 @@ def only(segments: list[Segment], **options: Any) -> CapturedConnection:
     return mpa
 
 
-def rows(mpa: CapturedConnection, direction: str) -> list[tuple[int, int, int]]:
+def rows(mpa: CapturedConnection, direction: Role) -> list[tuple[int, int, int]]:
     """Sequence number, wire length and ULPDU_Length of each FPDU."""
     log = mpa.operations[direction].log
     assert log is not None
@@ -69,7 +70,7 @@ def test_full_operation_from_the_first_octet_is_the_first_draft(assumptions: Ass
     assert mpa.profile.name == "culley-02"
     assert mpa.inferred
     assert mpa.crc
-    for side, direction in zip(SIDES, ("initiator", "responder"), strict=True):
+    for side, direction in zip(SIDES, ROLES, strict=True):
         assert mpa.markers(direction)
         assert rows(mpa, direction) == laid(talk, side)
         log = mpa.operations[direction].log
@@ -124,7 +125,7 @@ def test_everything_behind_the_cut_is_found(markers: str, crc: bool) -> None:
     mpa = only(segments)
     assert mpa.inferred
     assert mpa.crc is crc
-    for side, direction in zip(SIDES, ("initiator", "responder"), strict=True):
+    for side, direction in zip(SIDES, ROLES, strict=True):
         assert mpa.markers(direction) is (side in markers)
         found, sent = rows(mpa, direction), laid(talk, side)
         # The first ones may lie before the first Marker.
@@ -246,7 +247,7 @@ def test_told_where_it_begins_nothing_need_be_inferred() -> None:
     told = Assumptions(crc=False, markers="none", start=(talk.origin["a"], talk.origin["b"]))
     mpa = only(segments, assumptions=told)
     assert mpa.inferred
-    for side, direction in zip(SIDES, ("initiator", "responder"), strict=True):
+    for side, direction in zip(SIDES, ROLES, strict=True):
         assert rows(mpa, direction) == laid(talk, side)
 
 
@@ -318,7 +319,7 @@ def test_a_reply_that_was_not_captured_is_inferred(m: tuple[int, int]) -> None:
     mpa = only([seg for seg in talk.segments if seg is not reply])
     assert mpa.inferred
     assert mpa.request is not None
-    for side, direction in zip(SIDES, ("initiator", "responder"), strict=True):
+    for side, direction in zip(SIDES, ROLES, strict=True):
         assert mpa.markers(direction) is bool(m[1 if side == "a" else 0])
         found = rows(mpa, direction)
         assert found
@@ -401,7 +402,7 @@ def test_an_rdmac_responder_may_send_markers_that_nobody_asked_for(markers: str)
     for side in SIDES:
         talk.say(side, talk.lay(side, 100, 700, 30))
     mpa = only(talk.segments)
-    for side, direction in zip(SIDES, ("initiator", "responder"), strict=True):
+    for side, direction in zip(SIDES, ROLES, strict=True):
         assert mpa.markers(direction) is (side in markers)
         assert rows(mpa, direction) == laid(talk, side)
     assert broken(mpa.findings) == []

@@ -14,6 +14,7 @@ from scapy_mpa.analyzer.connection import CapturedConnection
 from scapy_mpa.craft.ulpdus import RDMA_WRITE, SEND
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.markers import MARKER_INTERVAL, Origin, plain_length
+from scapy_mpa.framing.role import ROLES
 from scapy_mpa.infer import inference
 from scapy_mpa.infer.inference import Budget, Inferred, Run, infer, is_enough
 from scapy_mpa.values.segment import Segment
@@ -137,7 +138,7 @@ def test_the_peer_sends_such_a_one_too(origin: Origin) -> None:
         ones[side] = lone(body, 100, origin=origin, around=50)
         say(talk, side, ones[side], (70, 300))
     mpa = only(renumbered(talk.segments))
-    for side, direction, isn in zip(SIDES, ("initiator", "responder"), (1000, 5000), strict=True):
+    for side, direction, isn in zip(SIDES, ROLES, (1000, 5000), strict=True):
         assert rows(mpa, direction) == [wanted(ones[side], isn)]
 
 

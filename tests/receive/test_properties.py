@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scapy_mpa.analyzer.analyzer import Analyzer
-from scapy_mpa.analyzer.operation import FullOperation
+from scapy_mpa.analyzer.connection import FullOperation
 from scapy_mpa.framing.markers import MARKER_INTERVAL
 from scapy_mpa.framing.role import ROLES, Role
 from scapy_mpa.framing.startup import EnhancedData, startup_frame
