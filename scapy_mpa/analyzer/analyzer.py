@@ -256,7 +256,7 @@ class Analyzer:
         connection.user = None
 
     def _withdraw(self, connection: TCPConnection, followed: FollowedConnection) -> None:
-        """A connection turned out to be none: what looked like MPA on it is told of with the one beside it."""
+        """A connection turned out to be none: what looked like MPA on it is reported with the one beside it."""
         mpa, followed.mpa = followed.mpa, None
         if mpa is not None:
             self.connections.remove(mpa)

@@ -24,7 +24,7 @@ from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.plain import PlainWrites
 from scapy_mpa.receiver.startup import FoundFrame
-from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, Run
+from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, PlainRun
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf
@@ -258,7 +258,7 @@ class FullOperation:
         if is_numbered_so or self._sink is not None or self._observer is not None:
             self._hand_on(final, passed)
         for one, delivered in passed:
-            if isinstance(one, Run):
+            if isinstance(one, PlainRun):
                 self._pass_run(one, delivered)
             elif isinstance(one, Gap):
                 self.counts.lost(one)
@@ -282,7 +282,7 @@ class FullOperation:
         for segment in segments:
             self.report(self.segments.unaligned(segment))
 
-    def _pass_run(self, run: Run, delivered: int) -> None:
+    def _pass_run(self, run: PlainRun, delivered: int) -> None:
         """Hand the next FPDUs in stream order, which are plain, to the watches."""
         self.counts.passed_run(run, delivered)
         if self.log is not None:
@@ -333,7 +333,7 @@ class FullOperation:
 
     # --- who listens ---
 
-    def _hand_on(self, final: list[LocatedFPDU], passed: list[tuple[LocatedFPDU | Gap | Run, int]]) -> None:
+    def _hand_on(self, final: list[LocatedFPDU], passed: list[tuple[LocatedFPDU | Gap | PlainRun, int]]) -> None:
         """Hand on FPDUs that became final, and those before that are delivered now."""
         for fpdu in final:
             self.first_frame = min(self.first_frame, fpdu.known[0])
@@ -483,7 +483,7 @@ class CapturedConnection:
         #: The segments of each direction, as long as it may be read anew.
         self._arrivals: list[list[Arrival]] = [[], []]
         self._path_mtu = PathMTUWatch(), PathMTUWatch()
-        #: The directions whose startup frame was told of.
+        #: The directions whose startup frame was reported.
         self._reported: set[int] = set()
         self._log = log
         self._sink = sink
@@ -635,7 +635,7 @@ class CapturedConnection:
         self.reader.limits_met.clear()
 
     def _report_frames(self) -> None:
-        """Tell of the startup frames that are complete now."""
+        """Report the startup frames that are complete now."""
         for d, found in enumerate(self.reader.frames):
             if found is not None and d not in self._reported:
                 self._reported.add(d)

@@ -1,7 +1,7 @@
 """The incoming half connection of an endpoint: octets in, validated ULPDUs out (RFC 5044 §3, §4, §6, §8).
 
 TCP hands over octets in order, so each FPDU begins where the one before it ends.  What octets say about FPDUs is read
-by the receiver's :class:`~scapy_mpa.receiver.window.FPDUWindow`, what of an FPDU is wrong is told by the functions of
+by the receiver's :class:`~scapy_mpa.receiver.window.FPDUWindow`, and judged by the functions of
 :mod:`scapy_mpa.watches.fpdus`: what a receiver tolerates becomes an event, anything else is raised, once.
 
 Never more is held than one FPDU that is not complete: 65,535 octets of ULPDU, its Markers, PAD and CRC.

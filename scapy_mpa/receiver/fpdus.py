@@ -29,7 +29,7 @@ from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
 from scapy_mpa.framing.dialect import header_octets, ulpdu_of
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
 from scapy_mpa.receiver.plain import PlainWrites
-from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest, Run
+from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, PlainRun, Rest
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
@@ -144,7 +144,7 @@ class FPDUReader:
 
     Attributes:
         final: FPDUs that became final, for the owner to take.
-        plain: tells which FPDUs the main chain passes in runs, and not in ``final``; None if every one is wanted alone.
+        plain: tells which FPDUs the main chain passes in runs, and not in ``final``; None if each is needed alone.
         passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never, and the gaps
             between them; to be taken.
         left_out: octets that were not believed.
@@ -187,7 +187,7 @@ class FPDUReader:
         #: A run beyond the first hole that was not believed, by where it starts, and when it was looked at.
         self._refused = -NEVER, (0, 0)
         self.final: list[LocatedFPDU] = []
-        self.passed: list[tuple[LocatedFPDU | Gap | Run, int]] = []
+        self.passed: list[tuple[LocatedFPDU | Gap | PlainRun, int]] = []
         self.plain: PlainWrites | None = None
         self.left_out: list[LeftOut] = []
         self.contradictions: list[Contradiction] = []
@@ -245,7 +245,7 @@ class FPDUReader:
     def give_up(self, now: Moment, old: Callable[[int, int], bool]) -> None:
         """Decide what has waited for long: an FPDU that is not final, and holes with believed octets after them.
 
-        ``old`` tells of a frame and its time whether octets captured then have waited for long.
+        ``old`` says of a frame and its time whether octets captured then have waited for long.
         """
         main, copies = self.main, self.half.copies
         if main.waits and self._is_old(main.need - 1, old):
@@ -548,7 +548,7 @@ class FPDUReader:
             at = after
         if starts:
             crc, octets = GOOD if crc_used else UNCHECKED, data[first - start : at - start]
-            run = Run(first, at, crc, moment, starts, fpdus, markers, ulpdu_octets, plain.write, octets)
+            run = PlainRun(first, at, crc, moment, starts, fpdus, markers, ulpdu_octets, plain.write, octets)
             plain.passed_run(at)
             self.passed.append((run, moment[0] if self._is_gapless else 0))
         return at

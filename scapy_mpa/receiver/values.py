@@ -40,7 +40,7 @@ class LocatedFPDU(NamedTuple):
     is_damaged: bool = False
 
 
-class Run(NamedTuple):
+class PlainRun(NamedTuple):
     """FPDUs one after the other that one frame brought, placed then, and about which no rule has anything to say.
 
     Each is a DDP Segment of an RDMA Write, located by the length of the one before it.
@@ -68,9 +68,9 @@ class Run(NamedTuple):
     write: tuple[int, int] | None
     octets: memoryview
 
-    def bare(self) -> Run:
+    def bare(self) -> PlainRun:
         """Return it without its octets."""
-        return tuple.__new__(Run, (*self[:-1], _NO_OCTETS))
+        return tuple.__new__(PlainRun, (*self[:-1], _NO_OCTETS))
 
     def fpdu_at(self, offset: int) -> LocatedFPDU:
         """Return the FPDU that holds the octet at an offset, without its octets."""

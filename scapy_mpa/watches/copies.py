@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment, Run
+from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment, PlainRun
 from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Arrival, Dropped, Stray
 from scapy_mpa.stream.copies import WRONG, Rival
@@ -48,7 +48,7 @@ class CopyWatch:
     def __init__(self, layout: Layout, startup_frame: int = 0) -> None:
         self._layout = layout
         self._startup_frame = startup_frame
-        self._fpdus: list[LocatedFPDU | Run] = []
+        self._fpdus: list[LocatedFPDU | PlainRun] = []
         self._starts: list[int] = []
         self._doubtful: dict[int, Arrival] = {}
         #: Frames of segments that were reported as dropped, and of keep-alives.
@@ -71,11 +71,11 @@ class CopyWatch:
         """Remember the next FPDU in stream order."""
         self._remember(fpdu._replace(octets=_NOTHING))
 
-    def passed_run(self, run: Run) -> None:
+    def passed_run(self, run: PlainRun) -> None:
         """Remember FPDUs that were passed together, without their octets."""
         self._remember(run)
 
-    def _remember(self, fpdu: LocatedFPDU | Run) -> None:
+    def _remember(self, fpdu: LocatedFPDU | PlainRun) -> None:
         self._starts.append(fpdu.offset)
         self._fpdus.append(fpdu)
         if len(self._starts) > 2 * REMEMBERED:
@@ -86,7 +86,7 @@ class CopyWatch:
         found = self._fpdus[index] if index >= 0 else None
         if found is None or offset >= found.end:
             return None
-        return found.fpdu_at(offset) if isinstance(found, Run) else found
+        return found.fpdu_at(offset) if isinstance(found, PlainRun) else found
 
     # --- copies that compete ---
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU, Run
+from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU, PlainRun
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.values.records import BAD
 
@@ -167,7 +167,7 @@ class Counts:
         elif delivered > fpdu.known[0]:
             self.delivered_late += 1
 
-    def passed_run(self, run: Run, delivered: int) -> None:
+    def passed_run(self, run: PlainRun, delivered: int) -> None:
         """Count FPDUs that one frame brought and that are placed at it; they are delivered then, or never."""
         count, offset, end = len(run.starts), run.offset, run.end
         self.fpdus += count

@@ -21,7 +21,7 @@ from scapy_mpa.framing.ddp import (
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
-from scapy_mpa.receiver.values import Breach, LocatedFPDU, Run
+from scapy_mpa.receiver.values import Breach, LocatedFPDU, PlainRun
 from scapy_mpa.values.octets import place, queued
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4).
@@ -109,7 +109,7 @@ class DDPWatch:
         """The control octets, without L, of an RDMA Write that shows nothing remarkable; -1 if there are none."""
         return -1 if self._versions < 0 or self.terminated else _TAGGED | self._versions
 
-    def passed_run(self, run: Run) -> None:
+    def passed_run(self, run: PlainRun) -> None:
         """Note segments of RDMA Writes that show nothing remarkable."""
         if run.offset != self._end:
             self._lose()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, Rest, Run
+from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, PlainRun, Rest
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.drop_reason import NEAR
 from scapy_mpa.values.records import BAD
@@ -65,7 +65,7 @@ class GapWatch:
         detail = f"{fpdu.offset - expected} octets that belong to no FPDU"
         return (Breach("fpdu-format", expected, *fpdu.known, detail),)
 
-    def passed_run(self, run: Run) -> None:
+    def passed_run(self, run: PlainRun) -> None:
         """Note FPDUs that follow the one before."""
         self._next = self._located_end = run.end
 

@@ -21,7 +21,7 @@ from scapy_mpa.framing.ddp import (
 )
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets
-from scapy_mpa.receiver.values import LocatedFPDU, Run
+from scapy_mpa.receiver.values import LocatedFPDU, PlainRun
 from scapy_mpa.values.lifecycle import Quoted, Terminated
 
 #: Acknowledged FPDUs that are kept: a Terminate quotes what came shortly before.  A bound of memory: 100 KiB.
@@ -45,11 +45,11 @@ class _KeptRun(NamedTuple):
     """FPDUs that were passed together; ``headers`` are those of their ULPDUs, empty if all octets are kept."""
 
     end: int
-    run: Run
+    run: PlainRun
     headers: bytes
 
 
-def _places(run: Run) -> list[int]:
+def _places(run: PlainRun) -> list[int]:
     """Return where the ULPDU of each FPDU begins among the octets of a run."""
     before = LENGTH_FIELD_LENGTH - run.offset
     if not run.markers:
@@ -74,7 +74,7 @@ class MessageWatch:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
         self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH])))
 
-    def passed_run(self, run: Run, bare: Run) -> None:
+    def passed_run(self, run: PlainRun, bare: PlainRun) -> None:
         """Keep FPDUs that were passed together: all their octets if these are few, else their headers.
 
         ``bare`` is the run without its octets.

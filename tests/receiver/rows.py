@@ -10,7 +10,7 @@ from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.fpdus import FPDUReader
 from scapy_mpa.receiver.receiver import Receiver
-from scapy_mpa.receiver.values import Gap, LocatedFPDU, Run
+from scapy_mpa.receiver.values import Gap, LocatedFPDU, PlainRun
 from scapy_mpa.values.records import BAD
 from scapy_mpa.values.segment import Segment
 
@@ -50,7 +50,7 @@ def rows(segments: Iterable[Segment], as_placed: bool = False) -> list[dict[str,
     ]
 
 
-def offset_of(passed: tuple[LocatedFPDU | Gap | Run, int]) -> int:
+def offset_of(passed: tuple[LocatedFPDU | Gap | PlainRun, int]) -> int:
     """The offset by which rows are sorted."""
     return passed[0].start if isinstance(passed[0], Gap) else passed[0].offset
 

@@ -267,7 +267,8 @@ def _overlap(baseline: str, cover: str, order: str, *, is_first: bool) -> tuple[
     if is_first and baseline == "plain" and cover in _COMPLETE:
         return ("crc-dropped",)
     found = ("overlap", "attack-injection") if baseline == "plain" else ("overlap",)
-    return (*found, "alignment-retransmission") if cover in _CUT and not order and not is_first else found
+    is_in_fpdu = not is_first and (cover == "inside" or (cover in _CUT and not order))
+    return (*found, "alignment-retransmission") if is_in_fpdu else found
 
 
 _OVERLAPS = (
