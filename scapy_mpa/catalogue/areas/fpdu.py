@@ -106,7 +106,7 @@ _LENGTHS = (
     ),
     Case(
         "length-65535-of-78", "ULPDU_Length is 65535 for a ULPDU of 78 octets: the rest never comes",
-        "plain", (ulpdu_length(2, is_=65535),), ("connection-lost",), LOSE,
+        "plain", (ulpdu_length(2, is_=65535),), ("fpdu-format",), LOSE,
     ),
     Case(
         "length-65535-of-78-no-crc", "ULPDU_Length is 65535 for a ULPDU of 78 octets, and no CRC is in use", "no-crc",
