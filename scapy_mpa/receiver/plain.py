@@ -1,8 +1,8 @@
 """FPDUs about which no rule has anything to say: RDMA Writes that go on where the one before ended.
 
 Nearly all octets of a capture are in such.  The reader hands those that one frame brought on together, as a
-:class:`~scapy_mpa.receiver.values.PlainRun`; all others one by one.  What is plain depends on what rules have seen, so their
-owner sets it (:meth:`PlainWrites.allow`); where the Write goes on is read off the FPDUs.
+:class:`~scapy_mpa.receiver.values.PlainRun`; all others one by one.  What is plain depends on what rules have seen, so
+their owner sets it (:meth:`PlainWrites.allow`); where the Write goes on is read off the FPDUs.
 """
 
 from __future__ import annotations

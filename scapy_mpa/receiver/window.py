@@ -209,7 +209,7 @@ class FPDUWindow:
     def is_whole_and_valid(self, at: int) -> bool:
         """Return True if a valid FPDU begins at an offset; one without ULPDU would be found anywhere in zeros."""
         extent = self.extent(at)
-        return extent is not None and extent.ulpdu_length > 1 and extent.end <= self.end and self.is_valid(extent)
+        return extent is not None and extent.ulpdu_length > 0 and extent.end <= self.end and self.is_valid(extent)
 
     def lengths_lead_to_valid(self, at: int, most: int = MOST_BAD_IN_A_ROW) -> bool:
         """Return True if lengths lead from an offset to a valid FPDU, over at most ``most`` - 1 that are not."""
@@ -288,7 +288,7 @@ class FPDUWindow:
         budget = MOST_CRC_OCTETS
         for at in range(low, high, 4):
             extent = self.extent(at)
-            if extent is None or extent.end > self.end or extent.ulpdu_length < 2:
+            if extent is None or extent.end > self.end or extent.ulpdu_length < 1:
                 continue
             budget -= extent.end - at
             if budget < 0:
@@ -304,7 +304,7 @@ class FPDUWindow:
         """
         for at in range(start - 4, max(low, start - LONGEST_FPDU) - 1, -4):
             extent = self.extent(at)
-            if extent is not None and extent.end == start and extent.ulpdu_length > 1 and self.is_valid(extent):
+            if extent is not None and extent.end == start and extent.ulpdu_length > 0 and self.is_valid(extent):
                 start = at
         return start
 
