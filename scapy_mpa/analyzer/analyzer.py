@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
 
 from scapy_mpa.analyzer.connection import CapturedConnection, Deviations, Observer, PlacedSink, direction_end
 from scapy_mpa.analyzer.followed import Followed
@@ -14,7 +13,6 @@ from scapy_mpa.receiver.deviation import DiagnosisBudget
 from scapy_mpa.receiver.values import Moment
 from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.stream.connection import MOST_RESETS, Flow, Flows, Stray, TCPConnection, is_stray
-from scapy_mpa.stream.copies import UNKNOWN
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.options import Announced, announced
@@ -361,19 +359,5 @@ def _report_with(one: TCPConnection, other: TCPConnection) -> None:
     """Let segments in the midst of an MPA connection be reported with it."""
     strays: list[Stray] = other.user.strays
     if not one.user.is_reported and _disturbs(one, other):
-        strays.extend(islice(_strays(one), MOST_RESETS - len(strays)))
+        strays.extend(one.strays[: MOST_RESETS - len(strays)])
     one.user.is_reported = True
-
-
-def _strays(one: TCPConnection) -> Iterator[Stray]:
-    """Yield the segments of a connection that is none: the first one, and those with octets."""
-    first, reader = one.stray, one.user.reader
-    assert first is not None
-    yield first
-    for d, half in enumerate(one.halves):
-        for seg in reader.arrivals[d]:
-            if seg.frame != first.frame:
-                found = reader.frames[d]
-                key = found.startup.encode() if found is not None and found.start == seg.start else b""
-                seq, length = half.space.seq_of(seg.start), seg.end - seg.start
-                yield Stray(seg.frame, seg.time, d, seq, 0, length, key, UNKNOWN)

@@ -28,7 +28,7 @@ cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late
     cdef public long long first_frame, last_frame
-    cdef public object arrival, beside, first_time, flow, stray, user
+    cdef public object arrival, beside, first_time, flow, strays, user
     cdef public tuple _shift_counts, halves
 
     @cython.locals(

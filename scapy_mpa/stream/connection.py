@@ -476,7 +476,7 @@ class TCPConnection:
         user: who reads its octets.
         first_frame: the first segment's; ``first_time`` its time.
         last_frame: the last segment's.
-        stray: its first segment, if it began beside another connection, and ``beside`` the last under way.
+        strays: its first MOST_RESETS segments, if it began beside another connection; ``beside`` is the last under way.
         late: segments of connections before, or that lie before its SYN, the first MOST_RESETS.
         has_syn: whether a SYN of it was captured.
         has_syns: of each direction, whether its SYN was captured.
@@ -488,14 +488,14 @@ class TCPConnection:
 
     __slots__ = (
         "_shift_counts", "advanced", "arrival", "beside", "first_frame", "first_time", "flow", "halves", "has_end",
-        "has_syn", "has_syns", "last_frame", "late", "stray", "user",
+        "has_syn", "has_syns", "last_frame", "late", "strays", "user",
     )  # fmt: skip
 
     def __init__(self, budget: RecentBudget | None = None, flow: Flow | None = None) -> None:
         self.flow = flow
         self.halves = TCPHalf(budget), TCPHalf(budget)
         self.user: Any = None
-        self.stray: Stray | None = None
+        self.strays: list[Stray] = []
         self.beside: TCPConnection | None = None
         self.late: list[Stray] = []
         self.first_frame = NEVER
@@ -776,6 +776,8 @@ class Flow:
         if half.is_before_syn(seg.seq, seg.length):
             best.leave_out(stray_of(seg, d))
             return None
+        if best.strays and len(best.strays) < MOST_RESETS and best.strays[-1].frame < seg.frame:
+            best.strays.append(stray_of(seg, d))
         best.receive(seg, d)
         return best
 
@@ -833,9 +835,10 @@ class Flow:
         connection.user = self._flows.make_user(connection)
         if self.connections:
             # Beside the one that is under way, not beside another SYN that nobody answered.
-            under_way = (one for one in reversed(self.connections) if one.is_established)
-            connection.beside = next(under_way, self.connections[-1])
-            connection.stray = stray_of(seg, d)
+            known = [one for one in self.connections if one.is_established or all(one.has_syns)] or self.connections
+            under_way = (one for one in reversed(known) if not one.has_end or not one.is_over)
+            connection.beside = next(under_way, known[-1])
+            connection.strays.append(stray_of(seg, d))
         self.connections.append(connection)
         self._flows.add(self)
         return connection

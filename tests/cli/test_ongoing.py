@@ -296,7 +296,9 @@ def test_a_ring_of_files(tmp_path: Path) -> None:
         status, more, errors = command.end()
     assert (status, more, errors) == (0, [], "")
     # Copies that their receiver may have dropped wait until it acknowledges them; a Marker locates what comes then.
-    by_place = [sorted(({**one, "located_by": "", "delivered_frame": None} for one in ones), key=str) for ones in (lines, whole)]
+    by_place = [
+        sorted(({**one, "located_by": "", "delivered_frame": None} for one in ones), key=str) for ones in (lines, whole)
+    ]
     assert by_place[0] == by_place[1]
 
 
