@@ -6,7 +6,7 @@ from scapy_mpa.stream.sequence_space cimport SequenceSpace
 from scapy_mpa.values._octets cimport sum_of
 
 cdef class TCPHalf:
-    cdef public bint has_right_checksums
+    cdef public bint has_right_checksums, has_syn_ack
     cdef public Copies copies
     cdef public list _dropped, fins, late, resets
     cdef public long long _expected, believed, first_frame, highest, keep_from, last_frame, needed, passed, reset_count
