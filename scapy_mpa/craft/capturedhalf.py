@@ -146,10 +146,14 @@ class CapturedHalf:
         )
 
     def _is_cut(self, start: int, end: int) -> bool:
-        """Return True if octets of [start, end) are not in the file."""
+        """Return True if octets of [start, end) are not in the file, as the copies that count brought them."""
         return self._has_cuts and any(
             self._captured[index].kept < min(after, end) for _, after, index in self._overlapping(start, end)
         )
+
+    def _is_in_file(self, start: int, end: int) -> bool:
+        """Return True if some copy of each octet of [start, end) is in the file."""
+        return not self._is_cut(start, end) or _is_kept(self._captured, start, end)
 
     # --- FPDUs ---
 
@@ -157,13 +161,13 @@ class CapturedHalf:
         """Return True if the ULPDU_Length of FPDU k, all of whose octets were sent, is in the file."""
         fpdu = self._half.laid[k]
         header = self._starts[k] + fpdu.header_offset - fpdu.offset
-        return not self._is_cut(header, header + 2)
+        return self._is_in_file(header, header + 2)
 
     def _has_control(self, k: int) -> bool:
         """Return True if the control octets of the DDP Segment in FPDU k, and a Marker among them, are in the file."""
         fpdu = self._half.laid[k]
         length = self._starts[k] + fpdu.header_offset - fpdu.offset
-        return not self._is_cut(length + 2, min(length + 8, self._ends[k]))
+        return self._is_in_file(length + 2, min(length + 8, self._ends[k]))
 
     def _is_named(self, k: int) -> bool:
         """Return True if the start of FPDU k is known by itself: it is the first, or a Marker of it is in the file."""
@@ -171,7 +175,7 @@ class CapturedHalf:
             return self._named[k]
         origin = self._half.origin or 0
         markers = marker_positions(self._starts[k] - origin, self._ends[k] - origin)
-        return any(not self._is_cut(origin + at, origin + at + MARKER_LENGTH) for at in markers)
+        return any(self._is_in_file(origin + at, origin + at + MARKER_LENGTH) for at in markers)
 
     def _fresh(self, segment: Captured) -> list[int]:
         """The FPDUs that a segment makes complete and located, and those that only waited for them."""
@@ -280,3 +284,13 @@ class CapturedHalf:
         if before is not None and not self._bad[k - 1] and before <= located:
             return "length"
         return "marker" if self._is_named(k) else "scan"
+
+
+def _is_kept(captured: list[Captured], start: int, end: int) -> bool:
+    """Return True if each octet of [start, end) is in the file."""
+    while start < end:
+        ends = [segment.kept for segment in captured if segment.start <= start < segment.kept]
+        if not ends:
+            return False
+        start = max(ends)
+    return True
