@@ -1128,9 +1128,10 @@ class FPDUReader:
             window = FPDUWindow(copies.octets(marker, marker + MARKER_LENGTH), marker, self.layout)
             for start in window.starts_named_by(marker):
                 extent = self._extent(start, high) if low <= start < high else None
-                if extent is not None and marker < extent.end <= copies.edge(start, extent.end):
-                    if not copies.is_captured(start, extent.end):
-                        return start
+                if extent is None or not marker < extent.end <= copies.edge(start, extent.end):
+                    continue
+                if not copies.is_captured(start, extent.end):
+                    return start
         return None
 
     def _bad_before(self, chain: FPDUChain, window: FPDUWindow, goal: int) -> int | None:
