@@ -13,6 +13,7 @@ from typing import Any
 from scapy_mpa.craft.takencopies import Acknowledged, Captured, taken
 from scapy_mpa.craft.tcppacket import SentHalf
 from scapy_mpa.framing.ddp import OPCODE_NAMES
+from scapy_mpa.framing.markers import MARKER_LENGTH, marker_positions
 
 #: The frame of what no frame brings.
 NEVER = 1 << 62
@@ -56,8 +57,10 @@ class CapturedHalf:
         self._pieces: list[tuple[int, int, int]] = []
         self._captured = taken(half, captured, acknowledged)
         self._has_damage = any(segment.damage for segment in captured)
+        self._has_cuts = any(segment.kept < segment.end for segment in captured)
         for index in range(len(self._captured)):
             self._take(index)
+        self._restore()
         self._search()
         self._doubt()
 
@@ -71,39 +74,11 @@ class CapturedHalf:
     def _take(self, index: int) -> None:
         """A segment comes."""
         segment = self._captured[index]
-        if segment.is_dropped and self._checks and not self._half.crc:
-            return
-        if self._has_damage and not self._agrees(segment):
+        if segment.is_dropped:
             return
         self._commit(index, max(segment.frame, self._floor))
-        fresh = self._fresh(segment)
-        # One FPDU after the other: what a segment brought to the first that is bad may be wrong in the next.
-        while dropped := next(filter(None, map(self._dropped, fresh)), None):
-            self._withdraw(dropped)
-            fresh = self._fresh(segment)
-        for k in fresh:
+        for k in self._fresh(segment):
             self._locate(k)
-
-    def _dropped(self, k: int) -> set[int]:
-        """The segments with octets of FPDU k, if it is bad, that their receiver dropped."""
-        if not self._bad[k]:
-            return set()
-        return {index for _, _, index in self._pieces_of(k) if self._captured[index].is_dropped}
-
-    def _agrees(self, segment: Captured) -> bool:
-        """Whether a segment may be taken; what was damaged and dropped before it makes way for it."""
-        wrong = set()
-        for start, end, other in self._overlapping(segment.start, segment.end):
-            damage = self._captured[other].damage
-            if segment.is_dropped and any(start <= at < end and at not in damage for at in segment.damage):
-                return False
-            if self._captured[other].is_dropped and any(
-                max(start, segment.start) <= at < min(end, segment.end) and at not in segment.damage for at in damage
-            ):
-                wrong.add(other)
-        if wrong:
-            self._withdraw(wrong)
-        return True
 
     def _commit(self, index: int, now: int) -> None:
         """Hold what a segment brings that is new."""
@@ -125,21 +100,18 @@ class CapturedHalf:
             pieces.insert(bisect_left(pieces, piece), piece)
             self._count(piece[0], piece[1], 1, now)
 
-    def _withdraw(self, dropped: set[int]) -> None:
-        """Forget what segments brought, except what FPDUs hold that were placed with it."""
-        kept: list[tuple[int, int, int]] = []
-        for piece in self._pieces:
-            start, end, index = piece
-            if index not in dropped:
-                kept.append(piece)
+    def _restore(self) -> None:
+        """Count octets of dropped segments that no other segment brought: no frame shows that they were others."""
+        for index, segment in enumerate(self._captured):
+            if not segment.is_dropped:
                 continue
-            for k in range(bisect_right(self._ends, start), bisect_left(self._starts, end)):
-                part = max(start, self._starts[k]), min(end, self._ends[k])
-                if self._located[k] is not None:
-                    kept.append((*part, index))
-                else:
-                    self._count(*part, -1, 0)
-        self._pieces = kept
+            self._commit(index, self._floor)
+            for k in range(bisect_right(self._ends, segment.start), bisect_left(self._starts, segment.end)):
+                if self._complete[k] is not None and self._located[k] is None:
+                    frames = [self._captured[other].frame for _, _, other in self._pieces_of(k)]
+                    self._complete[k] = max(*frames, self._floor)
+            for k in self._fresh(segment):
+                self._locate(k)
 
     def _count(self, start: int, end: int, sign: int, now: int) -> None:
         """Octets [start, end) have come, or gone."""
@@ -167,13 +139,43 @@ class CapturedHalf:
 
     def _is_damaged(self, k: int) -> bool:
         first, last = self._starts[k], self._ends[k]
-        return any(
+        return not self._is_cut(first, last) and any(
             max(start, first) <= at < min(end, last)
             for start, end, index in self._pieces_of(k)
             for at in self._captured[index].damage
         )
 
+    def _is_cut(self, start: int, end: int) -> bool:
+        """Return True if octets of [start, end) are not in the file, as the copies that count brought them."""
+        return self._has_cuts and any(
+            self._captured[index].kept < min(after, end) for _, after, index in self._overlapping(start, end)
+        )
+
+    def _is_in_file(self, start: int, end: int) -> bool:
+        """Return True if some copy of each octet of [start, end) is in the file."""
+        return not self._is_cut(start, end) or _is_kept(self._captured, start, end)
+
     # --- FPDUs ---
+
+    def _has_length(self, k: int) -> bool:
+        """Return True if the ULPDU_Length of FPDU k, all of whose octets were sent, is in the file."""
+        fpdu = self._half.laid[k]
+        header = self._starts[k] + fpdu.header_offset - fpdu.offset
+        return self._is_in_file(header, header + 2)
+
+    def _has_control(self, k: int) -> bool:
+        """Return True if the control octets of the DDP Segment in FPDU k, and a Marker among them, are in the file."""
+        fpdu = self._half.laid[k]
+        length = self._starts[k] + fpdu.header_offset - fpdu.offset
+        return self._is_in_file(length + 2, min(length + 8, self._ends[k]))
+
+    def _is_named(self, k: int) -> bool:
+        """Return True if the start of FPDU k is known by itself: it is the first, or a Marker of it is in the file."""
+        if not self._named[k] or not self._has_cuts or (k == 0 and self._anchored):
+            return self._named[k]
+        origin = self._half.origin or 0
+        markers = marker_positions(self._starts[k] - origin, self._ends[k] - origin)
+        return any(self._is_in_file(origin + at, origin + at + MARKER_LENGTH) for at in markers)
 
     def _fresh(self, segment: Captured) -> list[int]:
         """The FPDUs that a segment makes complete and located, and those that only waited for them."""
@@ -182,9 +184,9 @@ class CapturedHalf:
         k = first
         after = bisect_left(self._starts, segment.end)
         while k < len(self._starts):
-            if self._complete[k] is not None and self._located[k] is None:
+            if self._complete[k] is not None and self._located[k] is None and self._has_length(k):
                 before = k > 0 and (self._located[k - 1] is not None or (bool(fresh) and fresh[-1] == k - 1))
-                if self._named[k] or before:
+                if before or self._is_named(k):
                     fresh.append(k)
                 elif k >= after:
                     break
@@ -199,7 +201,7 @@ class CapturedHalf:
         assert complete is not None
         before = self._located[k - 1] if k else None
         # Found by its CRC, though perhaps only now: it could have been placed when it was complete.
-        is_alone = self._named[k] or before is None or (self._bad[k - 1] and not self._bad[k])
+        is_alone = self._is_named(k) or before is None or (self._bad[k - 1] and not self._bad[k])
         self._located[k] = complete if is_alone else max(complete, before or 0)
 
     def _search(self) -> None:
@@ -210,12 +212,11 @@ class CapturedHalf:
         if self._half.markers and (self._anchored or not self._half.crc or self.first_placed < NEVER):
             return
         for k in range(len(self._complete)):
-            if self._complete[k] is None or self._located[k] is not None:
+            if self._complete[k] is None or self._located[k] is not None or not self._has_length(k):
                 continue
             is_known = k > 0 and self._located[k - 1] is not None
-            if is_known and (dropped := self._dropped(k)):
-                self._withdraw(dropped)
-            elif is_known or not self._bad[k]:
+            is_cut = self._half.crc and self._is_cut(self._starts[k], self._ends[k])
+            if is_known or not (self._bad[k] or is_cut):
                 self._locate(k)
 
     def _doubt(self) -> None:
@@ -247,14 +248,15 @@ class CapturedHalf:
                 continue
             bad = self._bad[k]
             frame = complete if bad else located
-            opcode = half.opcodes[k]
+            extent = self._starts[k], self._ends[k]
+            opcode = half.opcodes[k] if self._has_control(k) else None
             yield {
                 "seq": half.seq(self._starts[k]),
                 "header_seq": half.seq(self._starts[k] + fpdu.header_offset - fpdu.offset),
                 "ulpdu_length": fpdu.ulpdu_length,
                 "wire_length": fpdu.wire_length,
                 "markers": fpdu.markers,
-                "crc": "bad" if bad else "good" if half.crc else "unchecked",
+                "crc": "bad" if bad else "cut" if self._is_cut(*extent) else "good" if half.crc else "unchecked",
                 "located_by": self._located_by(k, located),
                 "frames": sorted({self._captured[index].frame for _, _, index in self._pieces_of(k)}),
                 "placed_frame": None if bad else located,
@@ -268,7 +270,11 @@ class CapturedHalf:
     def _first_error(self) -> tuple[int, int] | None:
         """The frame that completed the first bad FPDU, and the FPDU's number; None if all are good."""
         bad = ((frame, k) for k, frame in enumerate(self._located) if frame is not None and self._bad[k])
-        return min(bad, default=None)
+        # What TCP dropped, MPA never had.
+        return min((found for found in bad if not self._checks or not self._has_dropped(found[1])), default=None)
+
+    def _has_dropped(self, k: int) -> bool:
+        return any(self._captured[index].is_dropped for _, _, index in self._pieces_of(k))
 
     def _located_by(self, k: int, located: int) -> str:
         """How FPDU k, which frame ``located`` located, is found."""
@@ -277,4 +283,14 @@ class CapturedHalf:
             return "start"
         if before is not None and not self._bad[k - 1] and before <= located:
             return "length"
-        return "marker" if self._half.laid[k].markers else "scan"
+        return "marker" if self._is_named(k) else "scan"
+
+
+def _is_kept(captured: list[Captured], start: int, end: int) -> bool:
+    """Return True if each octet of [start, end) is in the file."""
+    while start < end:
+        ends = [segment.kept for segment in captured if segment.start <= start < segment.kept]
+        if not ends:
+            return False
+        start = max(ends)
+    return True

@@ -20,7 +20,8 @@ from scapy_mpa.craft.tcppacket import SentHalf
 class Captured(NamedTuple):
     """Octets [start, end) of a stream as a frame brought them; ``damage`` are the offsets of those that are wrong.
 
-    ``is_dropped``: its TCP checksum shows that.
+    ``is_dropped``: its TCP checksum shows that. The capture file has the octets before ``kept``; a snapshot length cut
+    off the others.
     """
 
     frame: int
@@ -28,6 +29,7 @@ class Captured(NamedTuple):
     end: int
     damage: tuple[int, ...]
     is_dropped: bool
+    kept: int
 
 
 class Acknowledged:
@@ -63,7 +65,18 @@ def _damaged_fpdus(half: SentHalf, captured: Sequence[Captured]) -> list[tuple[i
         return []
     places = {at - origin for segment in captured if not segment.is_dropped for at in segment.damage}
     fpdus = {next(half.fpdus_from(place)) for place in places}
-    return sorted((origin + fpdu.offset, origin + fpdu.end) for fpdu in fpdus)
+    extents = sorted((origin + fpdu.offset, origin + fpdu.end) for fpdu in fpdus)
+    return [(first, last) for first, last in extents if _is_in_file(captured, first, last)]
+
+
+def _is_in_file(captured: Sequence[Captured], first: int, last: int) -> bool:
+    """Return True if no octet of [first, last) is one that every copy of it lacks for a snapshot length."""
+    is_cut = [segment for segment in captured if segment.kept < min(segment.end, last) and segment.end > first]
+    return all(
+        any(one.start <= at < one.kept for one in captured)
+        for segment in is_cut
+        for at in range(max(segment.kept, first), min(segment.end, last))
+    )
 
 
 def _replaced(
@@ -79,7 +92,7 @@ def _replaced(
 
 
 def _brings_right(segment: Captured, at: int) -> bool:
-    return not segment.is_dropped and segment.start <= at < segment.end and at not in segment.damage
+    return not segment.is_dropped and segment.start <= at < segment.kept and at not in segment.damage
 
 
 def _replacement(
@@ -90,7 +103,7 @@ def _replacement(
         edge = acknowledged.before(copy.frame)
         if edge > at:
             return None
-        start, end = max(segment.start, copy.start, first, edge), min(segment.end, copy.end, last)
+        start, end = max(segment.start, copy.start, first, edge), min(segment.end, copy.kept, last)
         if _brings_right(copy, at) and not any(start <= other < end for other in copy.damage):
             return index, later, start, end
     return None

@@ -11,10 +11,12 @@ from the packets. ``Truth`` takes note of the packets one by one and gives, at t
   Markers by searching.
 * delivered(k): the last complete(j) for j up to k; none behind octets that no frame brings.
 
-A segment whose TCP checksum is wrong was dropped by its receiver. That shows when an FPDU with some of its octets
-is complete and its CRC is bad, or when other octets come for the same place: what it brought and is not part of an
-FPDU already placed is then as if it had not been captured. Where a SYN shows that TCP checksums were captured as they
-were on the wire, each one is looked at if no CRC is in use.
+Octets that a snapshot length cut off were on the wire: they count as captured. An FPDU with some of them is found if
+its ULPDU_Length is in the file, by a Marker only if that is too; nothing is known of its CRC.
+
+A segment whose TCP checksum is wrong was dropped whole by its receiver: other copies count, wherever there are some.
+Octets that no other frame brings are the connection's all the same, so that an FPDU with them may be bad; that is no
+error of MPA's where a SYN shows that TCP checksums were captured as they were on the wire.
 
 A segment with a bad CRC under a right TCP checksum may have been dropped too (RFC 5044 §8). If its octets come again,
 right this time and before the peer has acknowledged them, the FPDU is good: complete reckons with the copy that was
@@ -105,13 +107,12 @@ class Truth:
         if not packet.payload:
             return
         self._first.setdefault(half.connection, half)
-        if kept:
-            damage = tuple(packet.start + index for index, _ in packet.damage if index < kept)
-            # Of a segment that was cut nobody knows whether its checksum is right.
-            is_dropped = packet.shows_damage and kept == len(packet.payload)
-            self._captured.setdefault(half, []).append(
-                Captured(len(self._times), packet.start, packet.start + kept, damage, is_dropped)
-            )
+        damage = tuple(packet.start + index for index, _ in packet.damage if index < kept)
+        # Of a segment that was cut nobody knows whether its checksum is right.
+        is_dropped = packet.shows_damage and kept == len(packet.payload)
+        self._captured.setdefault(half, []).append(
+            Captured(len(self._times), packet.start, packet.end, damage, is_dropped, packet.start + kept)
+        )
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The FPDUs that are to be found, ordered as ``scapy-mpa fpdus`` orders them."""
@@ -178,7 +179,7 @@ def _startup_frame(half: SentHalf, captured: list[Captured]) -> int:
         missing = [
             part
             for start, end in missing
-            for part in ((start, min(end, segment.start)), (max(start, segment.end), end))
+            for part in ((start, min(end, segment.start)), (max(start, segment.kept), end))
             if part[0] < part[1]
         ]
         if not missing:

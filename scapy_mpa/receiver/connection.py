@@ -42,7 +42,7 @@ from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import Limits
-from scapy_mpa.values.segment import Segment
+from scapy_mpa.values.segment import STREAM_KEYS, Segment
 from scapy_mpa.values.startup import PartOfFrame
 
 #: Segments of a connection after which octets are old: so far a capture may have them out of order.  Without ACKs, of
@@ -727,7 +727,7 @@ class ConnectionReader:
             return
         known = self.initiator
         if known is None:
-            self.initiator = min((0, 1), key=lambda d: halves[d].first_frame)
+            self.initiator = self._first_sender()
         starts = [self._told_start(d) for d in (0, 1)]
         is_told = any(start is not None for start in starts)
         markers = [self._markers_told(d) for d in (0, 1)]
@@ -755,6 +755,13 @@ class ConnectionReader:
                 reader.begin()
             elif len(halves[d].copies):
                 self._infer_other(d, is_over)
+
+    def _first_sender(self) -> int:
+        """Return the direction that counts as the Initiator's: of octets without packets the one that is named so."""
+        flow, halves = self.connection.flow, self.connection.halves
+        if flow is not None and flow.key in STREAM_KEYS.values():
+            return int(flow.key != STREAM_KEYS["initiator"])
+        return min((0, 1), key=lambda d: halves[d].first_frame)
 
     def _infer_other(self, d: int, is_over: bool) -> None:
         """Begin a direction that showed too little of its own when the other began, if its octets show enough now."""

@@ -592,6 +592,9 @@ class FPDUReader:
                 return self._examine_part(chain)
             return self._is_rescued(chain, extent)
         if not copies.is_captured(at, extent.end):
+            if not self._is_final(chain, at, extent.end) and self._may_change(chain, at, extent.end):
+                chain.need, chain.waits = extent.end, True
+                return False
             frames, *moment = copies.frames(at, extent.end)
             self._accept(
                 chain, extent, CUT, frames, (moment[0], moment[1]), self._cut_opcode(extent), self._beginning(extent)
@@ -1089,6 +1092,8 @@ class FPDUReader:
                 window = FPDUWindow(self.half.copies.octets(low, stop), low, self.layout)
                 start = self._start(chain, window, low)
             low = stop
+        named = self._cut_start(chain.at, edge if start is None else start)
+        start = start if named is None else named
         first = self._first_ahead(chain)
         if first is not None and (start is None or first <= start):
             start = first
@@ -1108,6 +1113,26 @@ class FPDUReader:
             return False
         self._go_on_at(chain, start)
         return True
+
+    def _cut_start(self, low: int, high: int) -> int | None:
+        """Return the first start in [low, high) that a Marker names, of an FPDU which a snapshot length cut.
+
+        Its CRC cannot confirm that; the Marker alone does (RFC 5044 §4.3).
+        """
+        copies = self.half.copies
+        if not self.layout.markers or low >= high or copies.is_captured(low, high):
+            return None
+        for marker in self.layout.marker_positions(low, high - MARKER_LENGTH + 1):
+            if not copies.is_captured(marker, marker + MARKER_LENGTH):
+                continue
+            window = FPDUWindow(copies.octets(marker, marker + MARKER_LENGTH), marker, self.layout)
+            for start in window.starts_named_by(marker):
+                extent = self._extent(start, high) if low <= start < high else None
+                if extent is None or not marker < extent.end <= copies.edge(start, extent.end):
+                    continue
+                if not copies.is_captured(start, extent.end):
+                    return start
+        return None
 
     def _bad_before(self, chain: FPDUChain, window: FPDUWindow, goal: int) -> int | None:
         """Return a start from which lengths lead exactly to a goal, None if there is none.

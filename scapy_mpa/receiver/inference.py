@@ -97,6 +97,8 @@ def markers_at(half: TCPHalf, origin: int, budget: Budget, crc: bool | None) -> 
     """
     edge = min(half.copies.edge(origin), origin + MOST_EXAMINED)
     if edge <= origin or not half.copies.is_captured(origin, edge):
+        if edge >= origin + MARKER_LENGTH and half.copies.is_captured(origin, origin + MARKER_LENGTH):
+            return Layout(bytes(half.copies.octets(origin, origin + MARKER_LENGTH)) == bytes(MARKER_LENGTH), bool(crc))
         inferred = infer_half(half, budget, None, crc) if len(half.copies) else None
         return Layout(False, bool(crc)) if inferred is None else Layout(inferred.markers, inferred.crc)
     data = half.copies.octets(origin, edge)

@@ -84,8 +84,8 @@ def choose(
     """Return the copy that the receiver accepted, of several that cover the same octets.
 
     What it had when it acknowledged them was captured before.  Of that, one that makes its FPDU valid; then the one
-    with the weakest reason to be dropped; then the first.  A wrong checksum is a reason only where another copy has a
-    right one.  Where no copy was captured before the ACK, the capture has them out of order: only checksums say
+    with the weakest reason to be dropped; then the first.  A wrong checksum is a reason only where that of another
+    copy is not wrong.  Where no copy was captured before the ACK, the capture has them out of order: only checksums say
     anything.
 
     Args:
@@ -95,7 +95,7 @@ def choose(
         window_known: the frame up to which OVERWINDOW says nothing, since ACKs were not captured.
     """
     had = [copy for copy in copies if copy.frame < acked_frame]
-    has_right = any(copy.checksum == RIGHT for copy in had or copies)
+    has_right = any(copy.checksum != WRONG for copy in had or copies)
     if not had:
         return min(copies, key=lambda copy: (has_right and copy.checksum == WRONG, copy.frame))
     if len(had) > 1:
@@ -106,7 +106,7 @@ def choose(
 
 
 def effective_reason(copy: Copy, has_right: bool, window_known: int) -> DropReason:
-    """Return the reason to drop a copy, given that another one has a right checksum or none has."""
+    """Return the reason to drop a copy, given that the checksum of another one is not wrong or all are."""
     if has_right and copy.checksum == WRONG:
         return DropReason.CHECKSUM
     is_window_unknown = copy.reason == DropReason.OVERWINDOW and copy.frame <= window_known
@@ -571,7 +571,7 @@ class Copies:
             copies = self._rivals.get(at, ())
             low, high = max(at, start), min(self._ends[index], end)
             acked_frame = self._peer.acked_frame(at, self._ends[index]) if copies else 0
-            has_right = any(copy.checksum == RIGHT for copy in copies)
+            has_right = any(copy.checksum != WRONG for copy in copies)
             for copy in copies:
                 pair = chosen.frame, copy.frame
                 if copy.frame == chosen.frame or copy.data is None or chosen.data is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from scapy_mpa.stream.copies import RIGHT, Copy, Rival, effective_reason, first_difference
+from scapy_mpa.stream.copies import RIGHT, WRONG, Copy, Rival, effective_reason, first_difference
 from scapy_mpa.stream.drop_reason import DropReason
 
 #: Octets that are kept of all directions together, WEIGHT for each piece included: a bound of memory.
@@ -89,7 +89,7 @@ class RecentOctets:
             )
             if differs is None:
                 continue
-            at, has_right = low + differs, RIGHT in (copy.checksum, other.checksum)
+            at, has_right = low + differs, not copy.checksum == other.checksum == WRONG
             reason = effective_reason(copy, has_right, 0)
             decided_by = "first"
             if acknowledged is not None and at < acknowledged:

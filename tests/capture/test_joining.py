@@ -233,8 +233,12 @@ def test_a_rotation_says_what_the_whole_says(tmp_path: Path, name: str, files: i
     halves = [(one.initiator, one.responder) for one in (*found.connections, *alone.connections)]
     rows = [[record.as_dict() for half in both for record in half.fpdus] for both in halves]
     assert rows[: len(rows) // 2] == rows[len(rows) // 2 :]
-    placed = [record.as_dict() for record in PlacedFPDUs(tmp_path / "day")]
-    assert placed == [record.as_dict() for record in PlacedFPDUs(whole)]
+    placed, placed_alone = ([one.as_dict() for one in PlacedFPDUs(path)] for path in (tmp_path / "day", whole))
+    for one, other in zip(placed, placed_alone, strict=True):
+        # Where it is delivered is known only to a record that is yielded later: at the end of a file some are yielded.
+        if None in (one["delivered_frame"], other["delivered_frame"]):
+            one["delivered_frame"] = other["delivered_frame"] = None
+    assert placed == placed_alone
 
 
 def test_each_frame_is_of_its_file(tmp_path: Path) -> None:

@@ -200,12 +200,14 @@ def test_a_dropped_segment_counts_when_it_is_sent_again() -> None:
     packets.insert(second, damaged)
     records = note_all(packets)
     assert told(records, "crc", "frames") == [("good", [6]), ("good", [second + 2]), ("good", [third + 2])]
-    # If it never is, it is as if it had not been captured.
+    # If it never is, its octets are the connection's, but MPA never had them.
     del packets[second + 1]
-    assert told(note_all(packets), "crc", "located_by") == [("good", "start"), ("good", "scan")]
+    records = note_all(packets)
+    assert told(records, "crc", "located_by") == [("good", "start"), ("bad", "length"), ("good", "scan")]
+    assert told(records, "after_error") == [(False,)] * 3
 
 
-def test_an_fpdu_placed_with_octets_of_a_dropped_segment_stays_placed() -> None:
+def test_an_fpdu_that_ended_in_a_dropped_segment_is_placed_by_another() -> None:
     packets, (first, second, third) = three()
     whole = b"".join(packets[index].payload for index in (first, second, third))
     at, length = packets[first].start, len(packets[first].payload)
@@ -215,7 +217,7 @@ def test_an_fpdu_placed_with_octets_of_a_dropped_segment_stays_placed() -> None:
     again = one._replace(damage=(), checksum="right")
     captured = [*packets[:first], one, two, again]
     assert told(note_all(captured), "frames", "placed_frame") == [
-        ([first + 1], first + 1),
+        ([first + 3], first + 3),
         ([first + 2, first + 3], first + 3),
         ([first + 2], first + 3),
     ]
@@ -247,12 +249,16 @@ def test_a_bad_fpdu_behind_a_bad_one_is_an_error_when_it_is_found() -> None:
     ]
 
 
-def test_a_snap_length_that_cuts_an_fpdu_takes_it_away() -> None:
-    packets, (first, _, _) = three()
+def test_a_snap_length_that_cuts_the_octets_of_an_fpdu_leaves_its_place() -> None:
+    packets, (first, second, third) = three()
     truth = Truth()
     for index, packet in enumerate(packets):
         truth.note(packet, 100 if index == first else None)
-    assert told(list(truth.records()), "located_by") == [("scan",), ("length",)]
+    assert told(list(truth.records()), "crc", "located_by", "delivered_frame") == [
+        ("cut", "start", first + 1),
+        ("good", "length", second + 1),
+        ("good", "length", third + 1),
+    ]
 
 
 def test_a_capture_that_begins_in_the_middle_knows_the_initiator_by_who_speaks_first() -> None:
