@@ -19,8 +19,8 @@ from scapy_mpa.stream.peer_state import NEVER, PeerState
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
 #: alone, two together, all, all but one: a bound of time, 91 attempts at most.
 MOST_RIVALS: Final = 12
-#: Pieces of a direction that several copies cover; beyond, the first copy is kept: a bound of memory, and of time, since
-#: a segment is compared with each of them.
+#: Pieces of a direction that several copies cover; beyond, the first copy is kept: a bound of memory, and of time,
+#: since a segment is compared with each of them.
 MOST_CONTESTED: Final = 1 << 7
 #: FPDUs that no choice of copies made valid, of which is remembered what was tried: a bound of memory.  Chains beside
 #: the main one come to theirs in turn.
