@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]
 
 
 #: Calls and lines for a packet, by ``analyze``.  A segment in order goes the way of all others: its place,
-#: window, timestamps and TCP checksum are known before its octets are held, so that a copy that comes later can be told from it.
+#: window, timestamps and TCP checksum are known before its octets are held, so that a later copy can be told from it.
 MOST: dict[str, tuple[float, float]] = {
     "plain": (116, 431),
     "markers": (117, 434),
