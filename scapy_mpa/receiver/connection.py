@@ -256,16 +256,19 @@ class ConnectionReader:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
         half, held = reader.half, reader.half.copies.held
         if held > self._few and (held > self._limits.held_octets or len(half.copies) > self._limits.held_segments):
-            search = self._deviations[self.readers.index(reader)]
-            if search is not None:
-                search.close()
-            else:
+            d = self.readers.index(reader)
+            search, limits = self._deviations[d], self._limits
+            octets, pieces = search.kept if search is not None else (0, 0)
+            if held - octets > limits.held_octets or len(half.copies) - pieces > limits.held_segments:
                 limit = "octets held back for a gap (held_octets)"
                 most = self._limits.held_octets
-                if half.copies.held <= most:
+                if held - octets <= most:
                     limit, most = "segments held back for a gap (held_segments)", self._limits.held_segments
                 self._meet_limit(half, reader.main.edge, f"more than {most} {limit}", now)
                 reader.relieve()
+            if search is not None:
+                # What waited may be what tells that the sender deviates.
+                self._replace_reader(d, search.decide())
             return
         if half.copies.end <= reader.main.edge and not reader.main.waits:
             return

@@ -308,6 +308,21 @@ class DeviationSearch:
             self._reader.judge_part(is_over=True)
         return self._examine(is_over=True) if self._reader.anomaly is not None else None
 
+    def decide(self) -> Diagnosis | None:
+        """Return the diagnosis of what has come, None if there is none, and end the search: no more may be held."""
+        if self._reader.anomaly is None:
+            self._reader.judge_part(is_over=False)
+        diagnosis = self._examine(is_over=True) if self.is_open and self._reader.anomaly is not None else None
+        if diagnosis is None:
+            self.close()
+        return diagnosis
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """Octets, and pieces, that are held for the search alone: they were read."""
+        half = self._reader.half
+        return max(half.needed, 0), half.copies.pieces_below(half.needed)
+
     def close(self) -> None:
         """End the search: what was held for it goes."""
         if self.is_open:
@@ -317,8 +332,8 @@ class DeviationSearch:
             self._reader.half.keep_nothing()
 
     def _weight(self) -> int:
-        half = self._reader.half
-        return half.needed + PIECE_WEIGHT * half.copies.pieces_below(half.needed) if half.needed > 0 else 0
+        octets, pieces = self.kept
+        return octets + PIECE_WEIGHT * pieces if octets else 0
 
     def _examine(self, is_over: bool) -> Diagnosis | None:
         """Look for hypotheses that explain the octets; look again when they have doubled."""

@@ -1046,12 +1046,14 @@ class FPDUReader:
             start = self._search(window, low + 4)
         if start is None:
             return False
+        self.judge_part(is_over=False)
         chain.go_to(start)
         return True
 
     def _skip_hole(self, start: int) -> None:
         """Give up the octets between the main chain's run and the one at ``start``."""
         main, half = self.main, self.half
+        self.judge_part(is_over=False)
         self._confirm(main)
         low = max(main.edge, main.at)
         after = half.copies.piece(start)[2]

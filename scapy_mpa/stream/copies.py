@@ -19,8 +19,12 @@ from scapy_mpa.stream.peer_state import NEVER, PeerState
 #: Copies of the same octets that differ and are kept, and frames whose copies are tried for an FPDU that is not valid,
 #: alone, two together, all, all but one: a bound of time, 91 attempts at most.
 MOST_RIVALS: Final = 12
-#: Pieces of a direction that several copies cover; beyond, the first copy is kept: a bound of memory and time.
-MOST_CONTESTED: Final = 1 << 10
+#: Pieces of a direction that several copies cover; beyond, the first copy is kept: a bound of memory, and of time,
+#: since a segment is compared with each of them.
+MOST_CONTESTED: Final = 1 << 7
+#: FPDUs that no choice of copies made valid, of which is remembered what was tried: a bound of memory.  Chains beside
+#: the main one come to theirs in turn.
+MOST_FAILED: Final = 1 << 6
 #: Whether the TCP checksum of a segment is right, wrong, or says nothing (offloaded, cut, no header).
 UNKNOWN, RIGHT, WRONG = 0, 1, 2
 
@@ -127,7 +131,7 @@ class Copies:
     """
 
     __slots__ = (
-        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_tried", "_valid",
+        "_changes", "_chosen", "_ends", "_failed", "_head", "_peer", "_rivals", "_starts", "_valid",
         "dropped", "has_doubts", "held", "window_known",
     )  # fmt: skip
 
@@ -141,12 +145,12 @@ class Copies:
         self._head = 0
         #: All copies of a piece that has several, the chosen one included, by where it starts.
         self._rivals: dict[int, list[Copy]] = {}
-        #: How often a rival was added; with which, for the octets [start, end), no choice was valid; choices tried.
+        #: How often a rival was added.
         self._changes = 0
-        self._failed = 0, 0, -1
+        #: By where an FPDU begins that no choice made valid: where it ends, rivals added by then, and choices tried.
+        self._failed: dict[int, tuple[int, int, set[tuple[int, ...]]]] = {}
         #: Where the pieces begin whose copy was chosen for the validity of its FPDU.
         self._valid: set[int] = set()
-        self._tried: set[tuple[int, ...]] = set()
         self.held = 0
         self.dropped = 0
         self.window_known = 0
@@ -342,15 +346,18 @@ class Copies:
         if not len(self) or start >= ends[-1]:
             self._insert(len(starts), start, end, copy)
             return end - start
-        if len(self._rivals) >= MOST_CONTESTED and self.edge(start, end) >= end:
-            self.dropped += 1
-            return 0
+        is_full = len(self._rivals) >= MOST_CONTESTED
         new, at, index = 0, start, self._index(start)
         while at < end:
             if index == len(starts) or at < starts[index]:
                 stop = end if index == len(starts) else min(end, starts[index])
                 index = self._insert(index, at, stop, _part(copy, start, at, stop)) + 1
                 new += stop - at
+            elif is_full:
+                # No more than what is not held yet is kept.
+                self.dropped += 1
+                stop = min(end, self.edge(at, end))
+                index = self._index(stop)
             else:
                 stop = min(end, ends[index])
                 index = self._compete(index, at, stop, _part(copy, start, at, stop))
@@ -472,6 +479,7 @@ class Copies:
         self._ends = [end - origin for end in self._ends]
         self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
         self._valid = {start - origin for start in self._valid}
+        self._failed.clear()
 
     # --- copies that compete ---
 
@@ -491,19 +499,20 @@ class Copies:
         The copies of one frame are taken together wherever it brought octets (:meth:`_combinations`).
         ``valid_end`` returns where the FPDU ends if it is valid as octets are chosen then, else 0.
         """
-        if not self._rivals or self._failed == (start, end, self._changes):
+        before, changes, tried = self._failed.get(start, (end, -1, set()))
+        if not self._rivals or (before, changes) == (end, self._changes):
             return False
         self._cut(start)
         contested = [index for index in self._indexes(start, end) if self._starts[index] in self._rivals]
-        if self._failed[:2] != (start, end):
-            self._tried.clear()
+        if before != end:
+            tried = set()
         #: The other copies by their frames, and the pieces whose copies they may replace.
         others: dict[int, list[tuple[int, Copy]]] | None = None
         replaced: dict[int, Copy] = {}
         for frames in self._combinations(contested):
-            if frames in self._tried:
+            if frames in tried:
                 continue
-            self._tried.add(frames)
+            tried.add(frames)
             if others is None:
                 others = self._others(contested)
             for index, chosen in replaced.items():
@@ -523,7 +532,9 @@ class Copies:
                 return True
         for index, chosen in replaced.items():
             self._chosen[index] = chosen
-        self._failed = start, end, self._changes
+        if start not in self._failed and len(self._failed) >= MOST_FAILED:
+            del self._failed[next(iter(self._failed))]
+        self._failed[start] = end, self._changes, tried
         return False
 
     def _others(self, contested: list[int]) -> dict[int, list[tuple[int, Copy]]]:

@@ -254,6 +254,11 @@ def _check_octets(record: FPDURecord) -> None:
         octets = record.octets()
     except CaptureError:
         return
+    if record.crc == "cut":
+        # DESIGN, "Cut octets": it is listed, and its octets are those before the first that was cut off.
+        if len(octets) >= record.wire_length:
+            raise Violation(f"{len(octets)} octets of an FPDU that was cut: {record}")
+        return
     if len(octets) != record.wire_length:
         raise Violation(f"{len(octets)} octets: {record}")
     if record.deviation is not None:

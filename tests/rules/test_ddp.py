@@ -219,6 +219,7 @@ def padded(rng: random.Random, stream: HalfStream, ulpdu: bytes, often: float) -
 SHORT_CUTS: tuple[tuple[type, str, object], ...] = (
     (DDPWatch, "_expected", property(lambda _: -1, lambda *_: None)),
     (FPDUReader, "_read_run", lambda *_: True),
+    (FPDUReader, "_read_plain", lambda _, _data, _start, at, *_args: at),
 )
 
 
@@ -266,6 +267,7 @@ def test_what_short_cuts_see_is_what_is_seen_without_them(
         with ExitStack() as stack:
             for kind, name, instead in compress(SHORT_CUTS, chosen):
                 stack.enter_context(patch.object(kind, name, instead))
+            assert seen(records=False) == by_short_cuts
             assert seen() == by_short_cuts
 
 
