@@ -9,7 +9,7 @@ cdef class Copies:
     cdef public long long _changes, dropped, held, window_known
     cdef public object _failed
     cdef public PeerState _peer
-    cdef public set _tried, _valid
+    cdef public set _valid
 
     cpdef Py_ssize_t _index(self, long long at) except -1
     @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t, ends=list, starts=list)
