@@ -1,14 +1,39 @@
+cimport cython
+from scapy_mpa.receiver.connection cimport ConnectionReader
 from scapy_mpa.receiver.fpdus cimport FPDUReader
-from scapy_mpa.stream.connection cimport TCPHalf
+from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.stream.connection cimport Arrival, TCPHalf
+from scapy_mpa.watches.copies cimport CopyWatch
 from scapy_mpa.watches.counts cimport Counts
+from scapy_mpa.watches.gaps cimport GapWatch
+from scapy_mpa.watches.segments cimport SegmentWatch
 
 cdef class HalfFindings:
     cdef public object _mpa, _role, _stream, broken
 
 cdef class FullOperation:
-    cdef public object _observer, _sink, _told, copies, deviating, diagnosis, direction, first_frame, fpdus, gaps
-    cdef public object is_replaced, key, log, messages, mpa, path_mtu, peer, reads, report_to, segments, seq_start
+    cdef public object _observer, _sink, _told, deviating, diagnosis, direction, first_frame, fpdus
+    cdef public object is_replaced, key, log, messages, mpa, path_mtu, peer, reads, report_to, seq_start
     cdef public object terminated
+    cdef public CopyWatch copies
     cdef public Counts counts
     cdef public FPDUReader reader
+    cdef public GapWatch gaps
+    cdef public SegmentWatch segments
     cdef public TCPHalf half
+
+    @cython.locals(
+        reader=FPDUReader, half=TCPHalf, counts=Counts, copies=CopyWatch, segments=SegmentWatch, gaps=GapWatch,
+        arrival=Arrival,
+    )
+    cpdef take(self, object arrivals)
+
+cdef class CapturedConnection:
+    cdef object __weakref__
+    cdef public list _arrivals, _operations, syns
+    cdef public object _deviations, _log, _observer, _path_mtu, _reported, _sink, findings, judgement, key, keys
+    cdef public object lifecycle, number, operations
+    cdef public ConnectionReader reader
+
+    @cython.locals(d=cython.Py_ssize_t, reader=FPDUReader, operation=FullOperation)
+    cpdef take(self, Py_ssize_t side)

@@ -22,9 +22,9 @@ from scapy_mpa.infer.inference import Inferred
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.deviation import Diagnosis
 from scapy_mpa.receiver.fpdus import FPDUReader
-from scapy_mpa.receiver.plain import PlainWrites
+from scapy_mpa.receiver.plain import PlainRun, PlainWrites
 from scapy_mpa.receiver.startup import FoundFrame
-from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, PlainRun
+from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.rules.findings import Findings
 from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf
@@ -259,7 +259,7 @@ class FullOperation:
             self._hand_on(final, passed)
         for one, delivered in passed:
             if isinstance(one, PlainRun):
-                self._pass_run(one, delivered)
+                self._pass_run(one)
             elif isinstance(one, Gap):
                 self.counts.lost(one)
                 self.report(self.gaps.lost(one))
@@ -282,19 +282,19 @@ class FullOperation:
         for segment in segments:
             self.report(self.segments.unaligned(segment))
 
-    def _pass_run(self, run: PlainRun, delivered: int) -> None:
+    def _pass_run(self, run: PlainRun) -> None:
         """Hand the next FPDUs in stream order, which are plain, to the watches."""
-        self.counts.passed_run(run, delivered)
+        self.counts.passed_run(run)
         if self.log is not None:
-            place = self.seq_of(run.offset), flags(run.crc, LENGTH, False), run.moment[0], delivered, run.moment[1]
-            self.log.add_run(*place, run.fpdus)
-        if run.moment[0] < self.first_frame:
-            self.first_frame = run.moment[0]
-        bare = run.bare()
-        self.copies.passed_run(bare)
+            seqs = [self.seq_of(run.starts[first]) for first in run.firsts]
+            frames = run.firsts, run.frames, run.times
+            self.log.add_run(seqs, run.fpdus, flags(run.crc, LENGTH, False), run.is_delivered, *frames)
+        if run.frames[0] < self.first_frame:
+            self.first_frame = run.frames[0]
+        self.copies.passed_run(run)
         self.gaps.passed_run(run)
         self.fpdus.ddp.passed_run(run)
-        self.messages.passed_run(run, bare)
+        self.messages.passed_run(run)
 
     def _pass(self, fpdu: LocatedFPDU, delivered: int) -> None:
         """Hand the next FPDU in stream order to the watches."""

@@ -1,9 +1,26 @@
-from scapy_mpa.stream.connection cimport TCPConnection
+cimport cython
+from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
+from scapy_mpa.stream.connection cimport Arrival, TCPConnection, TCPHalf
+from scapy_mpa.stream.copies cimport Copies
+from scapy_mpa.stream.peer_state cimport PeerState
 
 cdef class ConnectionReader:
     cdef object __weakref__
-    cdef dict __dict__
-    cdef public list _deviations, arrivals, readers
-    cdef public long long _few
-    cdef public object _limits, _recent
+    cdef public bint _is_other, has_doubt, inferred, is_accepted, rejected
+    cdef public list _deviations, _searches, after_rejection, agreed, arrivals, diagnoses, frames, garbled, inferences
+    cdef public list limits_met, octets_after, openings, parts, readers, rivals
+    cdef public long long _adapting, _few, _next_look, answered_octets
+    cdef public object _assumptions, _before, _budget, _diagnosis_budget, _limits, _recent, initiator, starts_found
+    cdef public object unexpected
+    cdef public ConnectionReader _successor
     cdef public TCPConnection connection
+
+    @cython.locals(one=ConnectionReader)
+    cpdef receive(self, Py_ssize_t d, long long frame, object time)
+    @cython.locals(
+        connection=TCPConnection, arrival=Arrival, opening=Arrival, reader=FPDUReader, other=FPDUReader, one=FPDUReader,
+        direction=cython.Py_ssize_t, is_first=cython.bint,
+    )
+    cpdef _receive(self, Py_ssize_t d, long long frame, object time)
+    @cython.locals(half=TCPHalf, copies=Copies, main=FPDUChain, peer=PeerState, held=cython.longlong)
+    cpdef _give_up(self, FPDUReader reader, object now)

@@ -21,7 +21,7 @@ from scapy_mpa.framing.sequence import seq_diff
 from scapy_mpa.framing.startup import KEY_LENGTH, REPLY_KEY, REQUEST_KEY, STARTUP_HEADER_LENGTH, Kind
 from scapy_mpa.infer.inference import FEWEST_HEADERS, HALF_BITS, Budget, Inferred, is_enough
 from scapy_mpa.receiver.deviation import DeviationSearch, Diagnosis, DiagnosisBudget
-from scapy_mpa.receiver.fpdus import FPDUReader
+from scapy_mpa.receiver.fpdus import FPDUReader, Patience
 from scapy_mpa.receiver.inference import (
     SHOWN_BY,
     Beginning,
@@ -239,7 +239,8 @@ class ConnectionReader:
                 if is_first and (opening is None or arrival.reason < opening.reason):
                     self.openings[d] = arrival
                 reader.receive(arrival.start, arrival.end)
-            for direction, search in enumerate(self._deviations):
+            for direction in (0, 1):
+                search = self._deviations[direction]
                 if search is not None:
                     diagnosis = search.update(frame)
                     if diagnosis is not None or not search.is_open:
@@ -254,32 +255,34 @@ class ConnectionReader:
 
     def _give_up(self, reader: FPDUReader, now: Moment) -> None:
         """Give up a hole that nothing will fill any more; a limit gives up what is held too long."""
-        half, held = reader.half, reader.half.copies.held
-        if held > self._few and (held > self._limits.held_octets or len(half.copies) > self._limits.held_segments):
+        half, main = reader.half, reader.main
+        copies, peer = half.copies, half.peer
+        held = copies.held
+        if held > self._few and (held > self._limits.held_octets or len(copies) > self._limits.held_segments):
             d = self.readers.index(reader)
             search, limits = self._deviations[d], self._limits
             octets, pieces = search.kept if search is not None else (0, 0)
-            if held - octets > limits.held_octets or len(half.copies) - pieces > limits.held_segments:
+            if held - octets > limits.held_octets or len(copies) - pieces > limits.held_segments:
                 limit = "octets held back for a gap (held_octets)"
                 most = self._limits.held_octets
                 if held - octets <= most:
                     limit, most = "segments held back for a gap (held_segments)", self._limits.held_segments
-                self._meet_limit(half, reader.main.edge, f"more than {most} {limit}", now)
+                self._meet_limit(half, main.edge, f"more than {most} {limit}", now)
                 reader.relieve()
             if search is not None:
                 # What waited may be what tells that the sender deviates.
                 self._replace_reader(d, search.decide())
             return
-        if half.copies.end <= reader.main.edge and not reader.main.waits:
+        if copies.end <= main.edge and not main.waits:
             return
         old_frame = self._recent[0] if len(self._recent) == PATIENCE else -1
-        since, peer = now[1] - PATIENCE_TIME, half.peer
+        since = now[1] - PATIENCE_TIME
         if peer.last_ack_sent is not None and (peer.right_edge is None or half.believed <= peer.right_edge):
             # The peer's ACKs are captured: what it has not acknowledged may still be sent again.
-            if not reader.main.waits and half.copies.next_start(reader.main.edge) <= peer.last_ack_sent:
-                reader.give_up(now, lambda frame, when: frame <= old_frame or when <= since)
+            if not main.waits and copies.next_start(main.edge) <= peer.last_ack_sent:
+                reader.give_up(now, Patience(old_frame, since, needs_both=False))
         else:
-            reader.give_up(now, lambda frame, when: frame <= old_frame and when <= since)
+            reader.give_up(now, Patience(old_frame, since, needs_both=True))
 
     def _meet_limit(self, half: TCPHalf, offset: int, detail: str, now: Moment) -> None:
         self.limits_met.append(LimitMet(self.connection.halves.index(half), offset, *now, detail))
@@ -931,15 +934,14 @@ def _counted_from(origin: int, arrivals: list[Arrival], half: TCPHalf) -> list[A
     left = sum(end - max(start, 0) for start, end in half.copies.runs() if end > 0)
     left -= sum(one.new for one in arrivals if one.start >= origin)
     for one in arrivals:
-        start, end, new = one.start - origin, one.end - origin, one.new
+        end, new, is_late = one.end - origin, one.new, one.is_out_of_order
         if end <= 0:
             continue
-        is_late = one.is_out_of_order
-        if start < 0:
+        if one.start < origin:
             new = min(new, end, max(left, 0))
             left -= new
             is_late = is_late and highest > 0 and new > max(0, end - highest)
-        found.append(one._replace(start=start, end=end, new=new, is_out_of_order=is_late))
+        found.append(one.counted_from(origin, new, is_late))
         highest = max(highest, end)
     return found
 

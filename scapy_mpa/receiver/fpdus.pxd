@@ -1,9 +1,9 @@
 cimport cython
 from scapy_mpa.framing.markers cimport marker_count
-from scapy_mpa.receiver.plain cimport PlainWrites
+from scapy_mpa.receiver.plain cimport PlainRun, PlainWrites
 from scapy_mpa.stream.connection cimport TCPHalf
-from scapy_mpa.stream.copies cimport Copies
-from scapy_mpa.values._octets cimport crc_of, head
+from scapy_mpa.stream.copies cimport Copies, Copy
+from scapy_mpa.values._octets cimport append_octets, crc_of, head
 
 cdef class FPDUChain:
     cdef public bint by_length, is_located, is_proven, waits
@@ -35,13 +35,12 @@ cdef class FPDUReader:
         is_passed=cython.bint, is_gapless=cython.bint, delivered=cython.longlong,
         by_length=cython.bint, judged_below=cython.longlong, need=cython.longlong,
         header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong, after=cython.longlong,
-        markers=cython.longlong,
+        markers=cython.longlong, copy=Copy,
     )
     cpdef bint _read_run(self, FPDUChain chain) except -1
     @cython.locals(
-        markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, first=cython.longlong, markers=cython.longlong,
-        ulpdu_octets=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
-        after=cython.longlong, count=cython.longlong, phase=cython.longlong, has_ahead=cython.bint,
+        markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, run=PlainRun, passed=list, first=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
+        after=cython.longlong, count=cython.longlong, phase=cython.longlong,
         starts=list, fpdus=list,
     )
     cpdef long long _read_plain(

@@ -21,15 +21,16 @@ The main chain takes their FPDUs up when it gets there.  An FPDU is final
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from scapy_mpa.framing.crc import CRC_RESIDUE, crc32c
+from scapy_mpa.framing.ddp import TAGGED_HEADER_LENGTH
 from scapy_mpa.framing.dialect import header_octets, ulpdu_of
+from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, marker_count
-from scapy_mpa.receiver.plain import PlainWrites
-from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, PlainRun, Rest
+from scapy_mpa.receiver.plain import PlainRun, PlainWrites
+from scapy_mpa.receiver.values import Anomaly, Contradiction, Gap, LeftOut, LocatedFPDU, Moment, Rest
 from scapy_mpa.receiver.window import (
     JURY,
     LONGEST_FPDU,
@@ -46,7 +47,7 @@ from scapy_mpa.stream.connection import TCPHalf
 from scapy_mpa.stream.copies import Rival
 from scapy_mpa.stream.drop_reason import NEAR, DropReason
 from scapy_mpa.stream.peer_state import NEVER
-from scapy_mpa.values.octets import crc_of, head
+from scapy_mpa.values.octets import append_octets, crc_of, head
 from scapy_mpa.values.records import BAD, CUT, GOOD, LENGTH, MARKER, NO_OPCODE, SCAN, START, UNCHECKED
 
 #: Chains beside the main one that wait for octets: a bound of memory, one for each Marker in 16 MiB.
@@ -62,6 +63,19 @@ BEGINNING: Final = 16 << 10
 _NOTHING: Final = memoryview(b"")
 #: It makes a named tuple in half the time that its class takes.
 _new_tuple = tuple.__new__
+
+
+class Patience(NamedTuple):
+    """Octets have waited for long that were captured by a frame, or by a time; ``needs_both``: by both of them."""
+
+    frame: int
+    time: int
+    needs_both: bool
+
+    def is_over(self, frame: int, time: int) -> bool:
+        """Return True if octets that were captured then have waited for long."""
+        is_early, is_long_ago = frame <= self.frame, time <= self.time
+        return is_early and is_long_ago if self.needs_both else is_early or is_long_ago
 
 
 class FPDUChain:
@@ -145,8 +159,8 @@ class FPDUReader:
     Attributes:
         final: FPDUs that became final, for the owner to take.
         plain: tells which FPDUs the main chain passes in runs, and not in ``final``; None if each is needed alone.
-        passed: FPDUs that the main chain passed, with the frame at which each is delivered, 0 if never, and the gaps
-            between them; to be taken.
+        passed: FPDUs that the main chain passed, with the frame at which each is delivered, of a run the first one, 0
+            if never, and the gaps between them; to be taken.
         left_out: octets that were not believed.
         contradictions: Markers that contradicted lengths.
         rivals: copies that were not chosen for the FPDUs that were read.
@@ -242,32 +256,31 @@ class FPDUReader:
             self._read(self.main)
             self._forget()
 
-    def give_up(self, now: Moment, old: Callable[[int, int], bool]) -> None:
-        """Decide what has waited for long: an FPDU that is not final, and holes with believed octets after them.
-
-        ``old`` says of a frame and its time whether octets captured then have waited for long.
-        """
+    def give_up(self, now: Moment, patience: Patience) -> None:
+        """Decide what has waited for long: an FPDU that is not final, and holes with believed octets after them."""
         main, copies = self.main, self.half.copies
-        if main.waits and self._is_old(main.need - 1, old):
+        if main.waits and self._is_old(main.need - 1, patience):
             self._final_below = main.need
             self._read(main)
         while not main.waits and main.edge < self._limit(copies.end):
             start = copies.next_start(main.edge)
-            if not self._is_old(start, old) or (start == self._refused[0] and not old(*self._refused[1])):
+            if not self._is_old(start, patience) or (
+                start == self._refused[0] and not patience.is_over(*self._refused[1])
+            ):
                 break
             if not self._is_believed(start):
                 # What was looked at in vain is looked at again when that is old.
                 self._refused = start, now
                 break
-            if main.edge > main.at and not self._is_old(main.edge - 1, old):
+            if main.edge > main.at and not self._is_old(main.edge - 1, patience):
                 break
             self._skip_hole(start)
             self._read(main)
         self._forget()
 
-    def _is_old(self, at: int, old: Callable[[int, int], bool]) -> bool:
+    def _is_old(self, at: int, patience: Patience) -> bool:
         copy = self.half.copies.piece(at)[2]
-        return old(copy.frame, copy.time)
+        return patience.is_over(copy.frame, copy.time)
 
     def relieve(self) -> None:
         """Too much is held: decide what waits, and give up the first hole, or what is not believed after it."""
@@ -406,7 +419,7 @@ class FPDUReader:
         markers_used, crc_used, dialect = self.layout
         at, edge = chain.at, chain.edge
         start, end, copy = copies.piece(at)
-        frame, time, _, _, data = copy
+        frame, time, data = copy.frame, copy.time, copy.data
         end, is_plain = end if end < edge else edge, not copies.has_doubts
         if (
             data is None
@@ -500,7 +513,7 @@ class FPDUReader:
                     need = at + 8 if at >= edge else 0
                     break
                 start, end, copy = copies.piece(at)
-                frame, time, _, _, data = copy
+                frame, time, data = copy.frame, copy.time, copy.data
                 assert data is not None
                 end, frames, moment = end if end < edge else edge, (frame,), (frame, time)
                 complete = moment if moment > startup else startup
@@ -521,12 +534,16 @@ class FPDUReader:
         The one before was placed at ``known``, and all before are delivered by the frame ``delivered``.
         """
         markers_used, crc_used, _ = self.layout
-        plain, ahead, first, markers, ulpdu_octets = self.plain, self._ahead, at, 0, 0
+        plain, ahead, first = self.plain, self._ahead, at
         if plain is None or known is None or known > moment or moment < self.startup or delivered > moment[0]:
             return at
-        starts: list[int] = []
-        fpdus: list[int] = []
-        while not (ahead and starts and at in ahead):
+        passed, last = self.passed, self.passed[-1][0] if self.passed else None
+        if isinstance(last, PlainRun) and last.may_go_on(at, self._is_gapless):
+            run = last
+        else:
+            run = PlainRun(at, GOOD if crc_used else UNCHECKED, self._is_gapless)
+        starts, fpdus = run.starts, run.fpdus
+        while not (ahead and at > first and at in ahead):
             header = at + MARKER_LENGTH if markers_used and not at & 511 else at
             if header + 4 > end:
                 break
@@ -541,16 +558,20 @@ class FPDUReader:
             phase = at & 511 if count else -1
             if not plain.fits(data, at - start, header - start, ulpdu_length, control, phase):
                 break
+            if at == first:
+                run.firsts.append(len(starts))
+                run.frames.append(moment[0])
+                run.times.append(moment[1])
             starts.append(at)
             fpdus.append(ulpdu_length)
-            markers += count
-            ulpdu_octets += ulpdu_length
+            append_octets(run.headers, data, header + LENGTH_FIELD_LENGTH - start, TAGGED_HEADER_LENGTH)
+            run.markers += count
+            run.ulpdu_octets += ulpdu_length
             at = after
-        if starts:
-            crc, octets = GOOD if crc_used else UNCHECKED, data[first - start : at - start]
-            run = PlainRun(first, at, crc, moment, starts, fpdus, markers, ulpdu_octets, plain.write, octets)
-            plain.passed_run(at)
-            self.passed.append((run, moment[0] if self._is_gapless else 0))
+        if at > first:
+            plain.passed_run(run, at)
+            if run is not last:
+                passed.append((run, moment[0] if self._is_gapless else 0))
         return at
 
     def _opcode(self, header: int, ulpdu_length: int, data: memoryview, start: int) -> int:

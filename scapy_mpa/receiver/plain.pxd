@@ -1,6 +1,15 @@
 cimport cython
 from scapy_mpa.values._octets cimport place
 
+cdef class PlainRun:
+    cdef public bint is_delivered
+    cdef public bytearray headers
+    cdef public list firsts, fpdus, frames, starts, times
+    cdef public long long crc, end, markers, offset, ulpdu_octets
+    cdef public object write
+
+    cpdef bint may_go_on(self, long long at, bint is_delivered) except -1
+
 cdef class PlainWrites:
     cdef public object _origin
     cdef public long long _control, _longest, _longest_part, _state, _end
@@ -10,3 +19,5 @@ cdef class PlainWrites:
     cpdef bint fits(
         self, object data, long long index, long long header, long long ulpdu_length, long long control, long long phase
     ) except -1
+    @cython.locals(run=PlainRun)
+    cpdef passed_run(self, PlainRun run, long long end)

@@ -1,12 +1,13 @@
 """FPDUs about which no rule has anything to say: RDMA Writes that go on where the one before ended.
 
-Nearly all octets of a capture are in such.  The reader hands those that one frame brought on together, as a
-:class:`~scapy_mpa.receiver.values.PlainRun`; all others one by one.  What is plain depends on what rules have seen, so
-their owner sets it (:meth:`PlainWrites.allow`); where the Write goes on is read off the FPDUs.
+Nearly all octets of a capture are in such.  The reader hands them on together, as a :class:`PlainRun`; all others one
+by one.  What is plain depends on what rules have seen, so their owner sets it (:meth:`PlainWrites.allow`); where the
+Write goes on is read off the FPDUs.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Final
 
@@ -19,12 +20,13 @@ from scapy_mpa.framing.markers import (
     Origin,
     expected_fpduptr,
     marker_positions,
+    plain_length,
     wire_length,
 )
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
-from scapy_mpa.receiver.values import LocatedFPDU
+from scapy_mpa.receiver.values import LocatedFPDU, Moment
 from scapy_mpa.values.octets import Fields, head, place
-from scapy_mpa.values.records import BAD
+from scapy_mpa.values.records import BAD, LENGTH
 
 _LAST: Final = 0x4000
 #: Where a Write goes on: nowhere, since none is open; at a place; nobody knows.
@@ -50,6 +52,77 @@ def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
     return Fields(sorted(fields))
 
 
+#: FPDUs of a run after which the next frame begins another.  A bound of memory: who remembers one of them keeps all.
+MOST_TOGETHER: Final = 256
+_NO_OCTETS: Final = memoryview(b"")
+
+
+class PlainRun:
+    """FPDUs one behind the other, each brought by one frame and placed then, about which no rule has anything to say.
+
+    Each is a DDP Segment of an RDMA Write, located by the length of the one before it.
+
+    Args:
+        offset: of the first octet.
+        crc: GOOD or UNCHECKED of :mod:`scapy_mpa.values.records`.
+        is_delivered: whether each is delivered by the frame that brought it; else none ever is.
+
+    Attributes:
+        end: the offset after the last octet.
+        starts: the offset of each FPDU.
+        fpdus: ULPDU_Length and, times 2^16, the opcode of each.
+        headers: the first octets of the ULPDU of each, TAGGED_HEADER_LENGTH.
+        frames: those that brought them, ascending; ``times`` the time of each.
+        firsts: the index of the first FPDU that each frame brought.
+        markers: how many they hold.
+        ulpdu_octets: the sum of their ULPDU_Lengths.
+        write: STag and TO at which the Write goes on after them, None if none is open.
+    """
+
+    __slots__ = (
+        "crc", "end", "firsts", "fpdus", "frames", "headers", "is_delivered", "markers", "offset", "starts", "times",
+        "ulpdu_octets", "write",
+    )  # fmt: skip
+
+    def __init__(self, offset: int, crc: int, is_delivered: bool) -> None:
+        self.offset = self.end = offset
+        self.crc = crc
+        self.is_delivered = is_delivered
+        self.starts: list[int] = []
+        self.fpdus: list[int] = []
+        self.headers = bytearray()
+        self.frames: list[int] = []
+        self.times: list[int] = []
+        self.firsts: list[int] = []
+        self.markers = self.ulpdu_octets = 0
+        self.write: tuple[int, int] | None = None
+
+    def may_go_on(self, at: int, is_delivered: bool) -> bool:
+        """Return True if FPDUs that another frame brought, from an offset on, may be added."""
+        return self.end == at and self.is_delivered == is_delivered and len(self.starts) < MOST_TOGETHER
+
+    def end_of(self, index: int) -> int:
+        """Return the offset after an FPDU."""
+        return self.starts[index + 1] if index + 1 < len(self.starts) else self.end
+
+    def moment_of(self, index: int) -> Moment:
+        """Return the frame that brought an FPDU, and its time."""
+        number = bisect_right(self.firsts, index) - 1
+        return self.frames[number], self.times[number]
+
+    def fpdu_at(self, offset: int) -> LocatedFPDU:
+        """Return the FPDU that holds the octet at an offset, without its octets."""
+        index = bisect_right(self.starts, offset) - 1
+        start, end, length = self.starts[index], self.end_of(index), self.fpdus[index]
+        has_marker = self.markers and not start % MARKER_INTERVAL
+        markers = (end - start - plain_length(length)) // MARKER_LENGTH
+        moment = self.moment_of(index)
+        return LocatedFPDU(
+            start, start + (MARKER_LENGTH if has_marker else 0), length, end, markers, self.crc, LENGTH, moment[:1],
+            moment, moment, 0, _NO_OCTETS,
+        )  # fmt: skip
+
+
 class PlainWrites:
     """Tells which FPDUs of a direction are plain.
 
@@ -71,11 +144,6 @@ class PlainWrites:
         ``control`` is without the bit L, -1 if none are plain; ``longest_part`` is for all but the last of a message.
         """
         self._control, self._longest, self._longest_part = control, longest, longest_part
-
-    @property
-    def write(self) -> tuple[int, int] | None:
-        """STag and TO at which the Write goes on, None if none is open."""
-        return (self._stag, self._to) if self._state == _OPEN else None
 
     def fits(self, data: memoryview, index: int, header: int, ulpdu_length: int, control: int, phase: int) -> bool:
         """Return True if the next FPDU, good and whole in ``data`` from an index on, is plain; then it is passed.
@@ -126,6 +194,7 @@ class PlainWrites:
         elif not control & 0x0F:
             self._state = _UNKNOWN  # a Write, and not a plain one
 
-    def passed_run(self, end: int) -> None:
-        """Note where a run ends."""
-        self._end = end
+    def passed_run(self, run: PlainRun, end: int) -> None:
+        """Let a run end at an offset, after the last FPDU that was plain."""
+        self._end = run.end = end
+        run.write = (self._stag, self._to) if self._state == _OPEN else None

@@ -5,15 +5,11 @@ Offsets count octets of Full Operation of a direction.  A moment is a frame and 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, plain_length
 from scapy_mpa.stream.drop_reason import DropReason
-from scapy_mpa.values.records import LENGTH
 
 Moment = tuple[int, int]
-_NO_OCTETS: Final = memoryview(b"")
 
 
 class LocatedFPDU(NamedTuple):
@@ -38,50 +34,6 @@ class LocatedFPDU(NamedTuple):
     opcode: int
     octets: memoryview
     is_damaged: bool = False
-
-
-class PlainRun(NamedTuple):
-    """FPDUs one after the other that one frame brought, placed then, and about which no rule has anything to say.
-
-    Each is a DDP Segment of an RDMA Write, located by the length of the one before it.
-
-    Attributes:
-        offset: of the first octet; ``end`` is the one after the last.
-        crc: GOOD or UNCHECKED of :mod:`scapy_mpa.values.records`.
-        moment: the frame, and its time.
-        starts: the offset of each.
-        fpdus: ULPDU_Length and, times 2^16, the opcode of each.
-        markers: how many they hold.
-        ulpdu_octets: the sum of their ULPDU_Lengths.
-        write: STag and TO at which the Write goes on after them, None if none is open.
-        octets: all octets of them.
-    """
-
-    offset: int
-    end: int
-    crc: int
-    moment: Moment
-    starts: list[int]
-    fpdus: list[int]
-    markers: int
-    ulpdu_octets: int
-    write: tuple[int, int] | None
-    octets: memoryview
-
-    def bare(self) -> PlainRun:
-        """Return it without its octets."""
-        return tuple.__new__(PlainRun, (*self[:-1], _NO_OCTETS))
-
-    def fpdu_at(self, offset: int) -> LocatedFPDU:
-        """Return the FPDU that holds the octet at an offset, without its octets."""
-        index = bisect_right(self.starts, offset) - 1
-        start = self.starts[index]
-        end = self.starts[index + 1] if index + 1 < len(self.starts) else self.end
-        has_marker = self.markers and not start % MARKER_INTERVAL
-        header, length = start + (MARKER_LENGTH if has_marker else 0), self.fpdus[index]
-        markers = (end - start - plain_length(length)) // MARKER_LENGTH
-        when = self.moment[:1], self.moment, self.moment
-        return LocatedFPDU(start, header, length, end, markers, self.crc, LENGTH, *when, 0, self.octets[:0])
 
 
 class Gap(NamedTuple):

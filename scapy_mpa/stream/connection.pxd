@@ -1,9 +1,14 @@
 cimport cython
-from scapy_mpa.stream.copies cimport Copies
+from scapy_mpa.stream.copies cimport Copies, Copy
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._octets cimport sum_of
+from scapy_mpa.values._octets cimport head, numbers_of, sum_of
+
+cdef class Arrival:
+    cdef public bint acknowledged, is_out_of_order
+    cdef public long long captured, end, frame, new, start
+    cdef public object ack, hop_limit, reason, time, tsval
 
 cdef class TCPHalf:
     cdef public bint has_right_checksums, has_syn_ack
@@ -19,7 +24,8 @@ cdef class TCPHalf:
     @cython.locals(space=SequenceSpace, ahead=cython.longlong)
     cpdef bint is_close(self, long long seq) except -1
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
-    cpdef long long hold(self, long long start, long long end, object copy) except -1
+    cpdef long long hold(self, long long start, long long end, Copy copy) except -1
+    cpdef doubt_of(self, Copy copy)
     @cython.locals(peer=PeerState)
     cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1
     cpdef forget(self, long long below)
@@ -28,7 +34,8 @@ cdef class TCPConnection:
     cdef public bint advanced, has_end, has_syn
     cdef public list has_syns, late
     cdef public long long first_frame, last_frame
-    cdef public object arrival, beside, first_time, flow, strays, user
+    cdef public Arrival arrival
+    cdef public object beside, first_time, flow, strays, user
     cdef public tuple _shift_counts, halves
 
     @cython.locals(
@@ -36,13 +43,13 @@ cdef class TCPConnection:
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
         first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong,
         offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        distance=cython.longlong, is_near=cython.bint, is_late=cython.bint, is_acknowledged=cython.bint,
+        distance=cython.longlong, is_near=cython.bint,
     )
     cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
     @cython.locals(
         frame=cython.longlong, ack=cython.longlong, flags=cython.longlong, first=cython.longlong, last=cython.longlong,
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        is_late=cython.bint, is_acknowledged=cython.bint,
+        is_late=cython.bint, is_acknowledged=cython.bint, copy=Copy, arrival=Arrival,
     )
     cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, object tsval)
 

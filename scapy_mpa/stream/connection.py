@@ -19,15 +19,18 @@ from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, NO_REASON, DropRe
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.octets import sum_of
+from scapy_mpa.values.octets import head, numbers_of, sum_of
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
+    BUFFER,
     FIN,
+    KEY,
     PATH_MTU,
     RST,
     STATE_FLAGS,
     SYN,
+    TIME,
     Segment,
     checksum_is_wrong,
     reverse_key,
@@ -54,32 +57,54 @@ MOST_FINS: Final = 8
 
 #: Octets of the shortest TCP header with timestamps (RFC 7323 appendix A).
 _STAMPED_HEADER = 32
-#: It makes a named tuple in half the time that its class takes; of each segment there are two.
-_new_tuple = tuple.__new__
 
 
-class Arrival(NamedTuple):
-    """A captured segment with octets: the offsets [start, end) that they have on the wire.
+class Arrival:
+    """A captured segment with octets: the offsets [start, end) that they have on the wire.  Nobody changes one.
 
-    ``new`` is how many of them no segment had brought; ``is_out_of_order``: it brought a new octet below the highest
-    captured; ``acknowledged``: its receiver had acknowledged all octets before ``start``; ``hop_limit``: TTL or Hop
-    Limit, None if it is not known; ``captured``: how many of its octets are in the capture file; ``reason``: why its
-    receiver may have dropped it; ``tsval``: its timestamp, None without one; ``ack``: its acknowledgement number, None
-    without ACK.
+    Attributes:
+        frame: its frame; ``time`` in nanoseconds since the epoch.
+        start: the offset of its first octet; ``end`` the one after its last.
+        new: how many of its octets no segment had brought.
+        is_out_of_order: whether it brought a new octet below the highest captured.
+        acknowledged: whether its receiver had acknowledged all octets before ``start``.
+        hop_limit: TTL or Hop Limit, None if it is not known.
+        captured: how many of its octets are in the capture file.
+        reason: why its receiver may have dropped it.
+        tsval: its timestamp, None without one.
+        ack: its acknowledgement number, None without ACK.
     """
 
-    frame: int
-    time: int
-    start: int
-    end: int
-    new: int
-    is_out_of_order: bool
-    acknowledged: bool
-    hop_limit: int | None
-    captured: int
-    reason: DropReason
-    tsval: int | None
-    ack: int | None = None
+    __slots__ = (
+        "ack", "acknowledged", "captured", "end", "frame", "hop_limit", "is_out_of_order", "new", "reason", "start",
+        "time", "tsval",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        frame: int,
+        time: int,
+        start: int,
+        end: int,
+        new: int,
+        is_out_of_order: bool,
+        acknowledged: bool,
+        hop_limit: int | None,
+        captured: int,
+        reason: DropReason,
+        tsval: int | None,
+        ack: int | None = None,
+    ) -> None:
+        self.frame, self.time, self.start, self.end, self.new = frame, time, start, end, new
+        self.is_out_of_order, self.acknowledged, self.hop_limit = is_out_of_order, acknowledged, hop_limit
+        self.captured, self.reason, self.tsval, self.ack = captured, reason, tsval, ack
+
+    def counted_from(self, origin: int, new: int, is_out_of_order: bool) -> Arrival:
+        """Return it with offsets counted from what is now ``origin``."""
+        return Arrival(
+            self.frame, self.time, self.start - origin, self.end - origin, new, is_out_of_order, self.acknowledged,
+            self.hop_limit, self.captured, self.reason, self.tsval, self.ack,
+        )  # fmt: skip
 
 
 class Retransmissions:
@@ -276,9 +301,8 @@ class TCPHalf:
 
         Those below ``needed`` were read before; they are held only from ``keep_from`` on.
         """
-        frame, _, reason, checksum, data = copy
-        if checksum == WRONG and self.has_right_checksums:
-            reason = reason or DropReason.CHECKSUM
+        frame, data = copy.frame, copy.data
+        reason = self.doubt_of(copy)
         if start >= self.needed and start >= self.passed:
             if frame < self.first_frame:
                 self.first_frame = frame
@@ -296,7 +320,7 @@ class TCPHalf:
         if end <= lowest:
             return 0
         if start < lowest:
-            copy = copy._replace(data=data[lowest - start :] if data is not None else None)
+            copy = copy.with_data(data[lowest - start :] if data is not None else None)
             start = lowest
         self.first_frame = min(self.first_frame, frame)
         if not reason:
@@ -624,7 +648,8 @@ class TCPConnection:
     def receive(self, seg: Segment, d: int, is_syn: bool = False) -> None:
         """Receive a segment that belongs to this connection, sent in direction ``d``."""
         half, other = self.halves[d], self.halves[1 - d]
-        frame, time, _, seq, ack, flags, buffer, first, _, tcp, length = seg
+        frame, seq, ack, flags, first, _, tcp, length = numbers_of(seg)
+        time = seg[TIME]
         if frame < self.first_frame:
             self.first_frame, self.first_time = frame, time
         self.last_frame, self.advanced, self.arrival = frame, False, None
@@ -659,7 +684,7 @@ class TCPConnection:
             if not reason or reason < DropReason.INVALID_ACK:
                 window, wnd = None, other_peer.rcv_wnd
                 if tcp >= 0:
-                    window = (buffer[tcp + 14] << 8 | buffer[tcp + 15]) << (0 if is_syn else self._shift_counts[d])
+                    window = head(seg[BUFFER], tcp + 12)[1] << (0 if is_syn else self._shift_counts[d])
                     if stamps is not None:
                         other_peer.echo(stamps[1], time)
                     if first - tcp > (20 if stamps is None else _STAMPED_HEADER):
@@ -677,22 +702,20 @@ class TCPConnection:
 
     def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int | None) -> None:
         """Hold the octets of a segment."""
-        frame, time, key, _, ack, flags, buffer, first, last, tcp, length = seg
+        frame, _, ack, flags, first, last, tcp, length = numbers_of(seg)
+        time, key, buffer = seg[TIME], seg[KEY], seg[BUFFER]
         end, highest, acked = offset + length, half.highest, half.peer.last_ack_sent
         octets = memoryview(bytes(buffer[first:last]))
-        copy = _new_tuple(Copy, (frame, time, reason, checksum_of(seg), octets))
+        copy = Copy(frame, time, reason, checksum_of(seg), octets)
         new = half.hold(offset, end, copy)
         reason = half.doubt_of(copy)
         is_late = highest > offset and new > max(0, end - highest)
         if not new and acked is not None and offset <= acked < end:
             half.retransmissions.note(acked, frame, time)
         is_acknowledged = acked is not None and acked >= offset
-        self.arrival = _new_tuple(
-            Arrival,
-            (
-                frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(key, buffer, tcp), last - first,
-                reason, tsval, ack if flags & ACK_FLAG else None,
-            ),
+        self.arrival = Arrival(
+            frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(key, buffer, tcp), last - first,
+            reason, tsval, ack if flags & ACK_FLAG else None,
         )  # fmt: skip
 
     def _shift_count(self, d: int) -> int:
@@ -927,9 +950,10 @@ def checksum_of(seg: Segment) -> int:
 
     It is UNKNOWN where nothing follows from it: no header, octets cut off, zero, or the sum that offloading leaves.
     """
-    _, _, key, _, _, _, buffer, start, end, tcp, length = seg
+    _, _, _, _, start, end, tcp, length = numbers_of(seg)
     if tcp < 0 or end - start != length:
         return UNKNOWN
+    key, buffer = seg[KEY], seg[BUFFER]
     pseudo = sum_of(key, 0, len(key) - 4) + 6 + end - tcp
     if (sum_of(buffer, tcp, end) + pseudo) % 0xFFFF == 0:
         return RIGHT

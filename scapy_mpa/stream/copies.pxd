@@ -1,6 +1,10 @@
 cimport cython
 from scapy_mpa.stream.peer_state cimport PeerState
 
+cdef class Copy:
+    cdef public long long checksum, frame
+    cdef public object data, reason, time
+
 cdef class Copies:
     cdef public Py_ssize_t _head
     cdef public bint has_doubts
@@ -20,16 +24,16 @@ cdef class Copies:
     cpdef octets(self, long long start, long long end)
     @cython.locals(index=cython.Py_ssize_t)
     cpdef tuple piece(self, long long at)
-    @cython.locals(index=cython.Py_ssize_t, starts=list, chosen=list, frame=cython.longlong, other=cython.longlong)
+    @cython.locals(index=cython.Py_ssize_t, starts=list, chosen=list, frame=cython.longlong, copy=Copy, latest=Copy)
     cpdef tuple frames(self, long long start, long long end)
-    cpdef bint is_settled(self, object copy) except -1
+    cpdef bint is_settled(self, Copy copy) except -1
     @cython.locals(
         captured=cython.longlong, new=cython.longlong, at=cython.longlong, stop=cython.longlong, index=cython.Py_ssize_t,
         starts=list, ends=list,
     )
-    cpdef long long add(self, long long start, long long end, object copy) except -1
+    cpdef long long add(self, long long start, long long end, Copy copy) except -1
     @cython.locals(starts=list, ends=list, chosen=list, room=cython.Py_ssize_t)
-    cpdef Py_ssize_t _insert(self, Py_ssize_t index, long long start, long long end, object copy) except -1
+    cpdef Py_ssize_t _insert(self, Py_ssize_t index, long long start, long long end, Copy copy) except -1
     @cython.locals(
         ends=list, starts=list, chosen=list, dropped=list, head=cython.Py_ssize_t, index=cython.Py_ssize_t,
         at=cython.Py_ssize_t,

@@ -29,14 +29,17 @@ MOST_FAILED: Final = 1 << 6
 UNKNOWN, RIGHT, WRONG = 0, 1, 2
 
 
-class Copy(NamedTuple):
-    """Octets as one frame brought them; ``data`` is None where a snapshot length cut them off."""
+class Copy:
+    """Octets as one frame brought them; ``data`` is None where a snapshot length cut them off.  Nobody changes one."""
 
-    frame: int
-    time: int
-    reason: DropReason
-    checksum: int
-    data: memoryview | None
+    __slots__ = ("checksum", "data", "frame", "reason", "time")
+
+    def __init__(self, frame: int, time: int, reason: DropReason, checksum: int, data: memoryview | None) -> None:
+        self.frame, self.time, self.reason, self.checksum, self.data = frame, time, reason, checksum, data
+
+    def with_data(self, data: memoryview | None) -> Copy:
+        """Return a copy of other octets, brought by the same frame."""
+        return Copy(self.frame, self.time, self.reason, self.checksum, data)
 
 
 class Rival(NamedTuple):
@@ -280,10 +283,10 @@ class Copies:
         frame, time, found = latest.frame, latest.time, {latest.frame}
         index += 1
         while index < len(starts) and starts[index] < end:
-            other, other_time, _, _, _ = chosen[index]
-            found.add(other)
-            if other > frame:
-                frame, time = other, other_time
+            copy = chosen[index]
+            found.add(copy.frame)
+            if copy.frame > frame:
+                frame, time = copy.frame, copy.time
             index += 1
         return tuple(sorted(found)), frame, time
 
@@ -328,10 +331,10 @@ class Copies:
 
         ``copy.data`` may have fewer octets than that: a snapshot length cut them off.
         """
-        _, _, reason, checksum, data = copy
+        reason, data = copy.reason, copy.data
         starts, ends = self._starts, self._ends
         captured = start if data is None else start + len(data)
-        if reason or checksum == WRONG or captured < end:
+        if reason or copy.checksum == WRONG or captured < end:
             self.has_doubts = True
         elif not ends or start >= ends[-1]:
             starts.append(start)
@@ -340,9 +343,9 @@ class Copies:
             self.held += end - start
             return end - start
         if start < captured < end:
-            return self.add(start, captured, copy) + self.add(captured, end, copy._replace(data=None))
+            return self.add(start, captured, copy) + self.add(captured, end, copy.with_data(None))
         if captured <= start:
-            copy = copy._replace(data=None)
+            copy = copy.with_data(None)
         if not len(self) or start >= ends[-1]:
             self._insert(len(starts), start, end, copy)
             return end - start
@@ -389,7 +392,7 @@ class Copies:
             # Octets that were cut off equal any; who was captured whole brings them.
             if copy.data is not None:
                 index = self._split(index, start, end)
-                self._chosen[index] = chosen._replace(data=copy.data)
+                self._chosen[index] = chosen.with_data(copy.data)
             return self._index(start) + 1
         copies = self._rivals.get(self._starts[index], (chosen,))
         if any(_is_no_better(copy, one, first, end - start) for one in copies):
@@ -575,7 +578,7 @@ class Copies:
     def rivals(self, start: int, end: int) -> list[Rival]:
         """Return the copies of [start, end) that are not those chosen, the first place of each pair of frames."""
         found: dict[tuple[int, int], Rival] = {}
-        indexes = list(self._indexes(start, end)) if self._rivals else []
+        indexes = list(self._indexes(start, end)) if self._rivals and start < end else []
         sole = {self._chosen[index].frame for index in indexes if self._starts[index] not in self._rivals}
         for index in indexes:
             at, chosen = self._starts[index], self._chosen[index]
@@ -613,7 +616,7 @@ def _part(copy: Copy, origin: int, start: int, end: int) -> Copy:
     """Return the part [start, end) of a copy whose octets begin at ``origin``."""
     if copy.data is None or (start == origin and end - start == len(copy.data)):
         return copy
-    return copy._replace(data=copy.data[start - origin : end - origin])
+    return copy.with_data(copy.data[start - origin : end - origin])
 
 
 def _is_no_better(copy: Copy, held: Copy, first: int, length: int) -> bool:

@@ -1,3 +1,5 @@
+from cpython cimport array
+
 cdef const unsigned char *lying_in(object octets, Py_ssize_t at, Py_ssize_t count) except NULL
 
 cpdef (unsigned int, unsigned int) head(object octets, Py_ssize_t at) except *
@@ -6,6 +8,13 @@ cpdef (unsigned int, unsigned int, unsigned int) queued(object octets, Py_ssize_
 cpdef long long word(object octets, Py_ssize_t at) except -1
 cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
 cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
+
+cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1
+cpdef int append_number(array.array numbers, long long number) except -1
+cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1
+cpdef (long long, long long, long long, long long, long long, long long, long long, long long) numbers_of(
+    object seg
+) except *
 
 cdef struct Field:
     unsigned int at

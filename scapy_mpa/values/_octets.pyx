@@ -3,10 +3,13 @@
 :func:`lying_in` is the only way to captured octets: it looks whether what is read lies in the buffer.
 """
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE
+from cpython cimport array
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_GET_BUFFER
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.string cimport memcpy
 
 
 cdef extern from "values/crc32c.h" nogil:
@@ -87,6 +90,49 @@ cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
     if last - p:
         total += <unsigned int>p[0] << 8
     return total % 0xFFFF
+
+
+cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1:
+    cdef const unsigned char *p = lying_in(octets, at, count)
+    cdef Py_ssize_t size = PyByteArray_GET_SIZE(taken)
+    # Resized first: it raises if something else looks into it.
+    PyByteArray_Resize(taken, size + count)
+    memcpy(PyByteArray_AS_STRING(taken) + size, p, count)
+    return 0
+
+
+cpdef int append_number(array.array numbers, long long number) except -1:
+    cdef Py_ssize_t count = len(numbers)
+    if numbers.ob_descr.typecode != b"q":
+        raise TypeError("not an array of 64 bits each")
+    array.resize_smart(numbers, count + 1)
+    numbers.data.as_longlongs[count] = number
+    return 0
+
+
+cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1:
+    cdef Py_ssize_t low = 0, high = len(ascending), middle
+    if ascending.ob_descr.typecode != b"q":
+        raise TypeError("not an array of 64 bits each")
+    while low < high:
+        middle = (low + high) // 2
+        if ascending.data.as_longlongs[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cpdef (long long, long long, long long, long long, long long, long long, long long, long long) numbers_of(
+    object seg
+) except *:
+    if not PyTuple_Check(seg) or PyTuple_GET_SIZE(seg) != 11:
+        raise TypeError(f"not a segment: {type(seg)}")
+    return (
+        <object>PyTuple_GET_ITEM(seg, 0), <object>PyTuple_GET_ITEM(seg, 3), <object>PyTuple_GET_ITEM(seg, 4),
+        <object>PyTuple_GET_ITEM(seg, 5), <object>PyTuple_GET_ITEM(seg, 7), <object>PyTuple_GET_ITEM(seg, 8),
+        <object>PyTuple_GET_ITEM(seg, 9), <object>PyTuple_GET_ITEM(seg, 10),
+    )
 
 
 cdef class Fields:

@@ -6,6 +6,8 @@ raises an exception if what it has to read does not lie in the octets.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import Struct, calcsize
@@ -15,6 +17,7 @@ from scapy_mpa.framing.crc import crc32c
 
 if TYPE_CHECKING:
     from scapy_mpa.framing.markers import Octets
+    from scapy_mpa.values.segment import Segment
 
 _HEAD = Struct(">HH").unpack_from
 _PLACE = Struct(">IQ").unpack_from
@@ -46,6 +49,26 @@ def sum_of(octets: Octets, at: int, end: int) -> int:
     return (total << 8 if end - at & 1 else total) % 0xFFFF
 
 
+def append_octets(taken: bytearray, octets: Octets, at: int, count: int) -> None:
+    """Append so many octets from an index on."""
+    taken += octets[at : at + count]
+
+
+def append_number(numbers: array[int], number: int) -> None:
+    """Append a number to an array of 64 bits each."""
+    numbers.append(number)
+
+
+def index_in(ascending: array[int], number: int) -> int:
+    """Return the index of the first number that is not below ``number``, in an array of 64 bits each."""
+    return bisect_left(ascending, number)
+
+
+def numbers_of(seg: Segment) -> tuple[int, int, int, int, int, int, int, int]:
+    """Return all numbers of a segment in their order, but its time."""
+    return seg.frame, seg.seq, seg.ack, seg.flags, seg.start, seg.end, seg.tcp, seg.length
+
+
 class Fields:
     """Numbers of 8 or 32 bits at known places, and what they have to be.
 
@@ -71,4 +94,16 @@ class Fields:
 
 if not TYPE_CHECKING:
     with suppress(ImportError):  # nothing is compiled
-        from scapy_mpa.values._octets import Fields, crc_of, head, place, queued, sum_of, word  # noqa: F401
+        from scapy_mpa.values._octets import (  # noqa: F401
+            Fields,
+            append_number,
+            append_octets,
+            crc_of,
+            head,
+            index_in,
+            numbers_of,
+            place,
+            queued,
+            sum_of,
+            word,
+        )

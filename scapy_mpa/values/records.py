@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from array import array
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -133,7 +133,8 @@ class FPDURow(NamedTuple):
     """A row of :data:`ROW`, which the receiver writes and the log reads.
 
     ``placed`` and ``delivered`` are 0 where a record has None, ``time`` is in nanoseconds.  Where ``frame_count`` is 0
-    the row announces a run: ``header_seq`` is how many FPDUs it has.
+    the row announces a run: ``header_seq`` is how many FPDUs it has.  In the log's octets ``wire_length`` of such a row
+    is how many frames brought them, and ``delivered`` whether they are delivered.
     """
 
     seq: int
@@ -151,8 +152,8 @@ class FPDURow(NamedTuple):
 
 
 #: Where fields stand in a row, and in its octets.
-_SEQ, _HEADER_SEQ, _PLACED, _FRAME_COUNT, _FIRST_FRAME = map(
-    FPDURow._fields.index, ("seq", "header_seq", "placed", "frame_count", "first_frame")
+_SEQ, _HEADER_SEQ, _WIRE_LENGTH, _PLACED, _DELIVERED, _FRAME_COUNT, _FIRST_FRAME = map(
+    FPDURow._fields.index, ("seq", "header_seq", "wire_length", "placed", "delivered", "frame_count", "first_frame")
 )
 _FLAGS_AT = Struct("<IIIHH").size
 _MORE_FRAMES = Struct("<I")
@@ -161,12 +162,6 @@ _MORE_FRAMES = Struct("<I")
 def flags(crc: int, located_by: int, after_error: bool) -> int:
     """The flags octet of a row."""
     return crc | located_by << 2 | (AFTER_ERROR if after_error else 0)
-
-
-@lru_cache(4096)
-def _run(count: int) -> Struct:
-    """What follows the row of a run."""
-    return Struct(f"<{count}I")
 
 
 def pack_frames(frames: tuple[int, ...]) -> bytes:
@@ -218,17 +213,36 @@ class FPDULog:
         if len(frames) > 1:
             self.octets += pack_frames(frames)
 
-    def add_run(self, seq: int, flag: int, frame: int, delivered: int, time: int, run: list[int]) -> None:
-        """Add FPDUs that one frame brought whole, one behind the other, the first at ``seq``.
+    def add_run(
+        self,
+        seqs: Sequence[int],
+        fpdus: Sequence[int],
+        flag: int,
+        is_delivered: bool,
+        firsts: Sequence[int],
+        frames: Sequence[int],
+        times: Sequence[int],
+    ) -> None:
+        """Add FPDUs one behind the other, of which each of several frames brought some whole.
 
-        ``run`` has ULPDU_Length and, times 2^16, the opcode of each.  A row without frames announces them.
+        A row without frames announces them.  Each is delivered by the frame that brought it, or none is.
+
+        Args:
+            seqs: the sequence number of the first FPDU of each frame.
+            fpdus: ULPDU_Length and, times 2^16, the opcode of each FPDU.
+            flag: the flags octet of all.
+            is_delivered: whether they are delivered.
+            firsts: the index of the first FPDU of each frame.
+            frames: the frames; ``times`` in nanoseconds.
         """
-        count = len(run)
-        self.octets += ROW.pack(seq, count, 0, 0, 0, flag, NO_OPCODE, frame, delivered, time, 0, frame)
-        self.octets += _run(count).pack(*run)
+        count = len(frames)
+        self.octets += ROW.pack(0, len(fpdus), count, 0, 0, flag, NO_OPCODE, 0, is_delivered, 0, 0, 0)
+        self.octets += bytes((flag,)) * count
+        for code, column in (("I", seqs), ("I", firsts), ("I", frames), ("Q", times), ("I", fpdus)):
+            self.octets += array(code, column).tobytes()
 
     def mark_after(self, error: tuple[int, int], origin: int, floor: int) -> None:
-        """Mark the FPDUs after the first error, which came at (frame, stream offset).
+        """Mark the FPDUs after the first error, which came at (frame, stream offset): no frame that brought a run.
 
         ``origin`` is the sequence number of offset 0, ``floor`` the frame before which nothing is complete.
         """
@@ -236,9 +250,8 @@ class FPDULog:
         for at, row, frames, _ in self._places():
             offset += (row[_SEQ] - origin - offset) & SEQ_MASK
             frame = row[_PLACED] or max(frames[-1], floor)
-            # No error shows at a frame that brought a run.
             if (frame, offset) > error:
-                self.octets[at + _FLAGS_AT] |= AFTER_ERROR
+                self.octets[at] |= AFTER_ERROR
 
     def plain_entries(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None]]:
         """Yield each row, a tuple without names, as :meth:`entries` does."""
@@ -265,16 +278,14 @@ class FPDULog:
         unpack = ROW.unpack_from
         while at < end:
             row = unpack(octets, at)
-            place = at
+            place = at + _FLAGS_AT
             at += size
             count, last = row[_FRAME_COUNT], row[_FIRST_FRAME]
             if count == 1:
                 yield place, row, (last,), None
                 continue
             if not count:
-                packed = _run(row[_HEADER_SEQ])
-                yield place, row, (last,), packed.unpack_from(octets, at)
-                at += packed.size
+                at = yield from self._places_of_run(row, at)
                 continue
             frames = [last]
             for _ in range(count - 1):
@@ -287,6 +298,28 @@ class FPDULog:
                     at += 4
                 frames.append(last)
             yield place, row, tuple(frames), None
+
+    def _places_of_run(
+        self, row: tuple[int, ...], at: int
+    ) -> Generator[tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...] | None], None, int]:
+        """Yield a row for each frame of a run whose columns begin at an index; return that after them."""
+        fpdu_count, count, is_delivered = row[_HEADER_SEQ], row[_WIRE_LENGTH], row[_DELIVERED]
+        place = at
+        at += count
+        columns = []
+        for code, length in (("I", count), ("I", count), ("I", count), ("Q", count), ("I", fpdu_count)):
+            column = array(code)
+            end = at + length * column.itemsize
+            column.frombytes(self.octets[at:end])
+            columns.append(column)
+            at = end
+        seqs, firsts, frames, times, fpdus = columns
+        for index, (seq, first, frame, time) in enumerate(zip(seqs, firsts, frames, times, strict=True)):
+            run = tuple(fpdus[first : firsts[index + 1] if index + 1 < count else fpdu_count])
+            delivered, flag = frame if is_delivered else 0, self.octets[place + index]
+            one = seq, len(run), 0, 0, 0, flag, NO_OPCODE, frame, delivered, time, 0, frame
+            yield place + index, one, (frame,), run
+        return at
 
 
 def rows_of(row: FPDURow, run: Iterable[int], seq_start: int | None) -> Iterator[FPDURow]:

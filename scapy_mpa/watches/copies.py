@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from scapy_mpa.framing.startup import REPLY_KEY, REQUEST_KEY
-from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment, PlainRun
+from scapy_mpa.receiver.plain import PlainRun
+from scapy_mpa.receiver.values import Breach, LeftOut, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Arrival, Dropped, Stray
 from scapy_mpa.stream.copies import WRONG, Rival
@@ -21,8 +22,8 @@ from scapy_mpa.values.records import BAD, GOOD
 from scapy_mpa.values.segment import FIN, RST, SYN
 from scapy_mpa.watches.lifecycle import after, distance
 
-#: FPDUs, and runs of them, that are remembered: of a copy of anything before them it is not known whether it fits an
-#: FPDU.  A bound of memory: 1 MiB, more where runs are of small FPDUs.
+#: FPDUs that are remembered: of a copy of anything before them it is not known whether it fits an FPDU.  A bound of
+#: memory: 1 MiB.
 REMEMBERED: Final = 4096
 #: Doubtful segments that are remembered until it is known what became of them.  A bound of memory: 1 MiB.
 MOST_DOUBTFUL: Final = 4096
@@ -31,6 +32,10 @@ DROPPED: Final = "TCP checksum wrong: assumed to be dropped by the receiver"
 _FIRST: Final = "the first copy is kept"
 _NOTHING: Final = memoryview(b"")
 _ACKNOWLEDGED: Final = "it came after the peer had acknowledged them"
+
+
+def _count_of(fpdu: LocatedFPDU | PlainRun) -> int:
+    return len(fpdu.starts) if isinstance(fpdu, PlainRun) else 1
 
 
 class CopyWatch:
@@ -42,13 +47,15 @@ class CopyWatch:
     """
 
     __slots__ = (
-        "_doubtful", "_dropped", "_fpdus", "_highest", "_keep_alives", "_layout", "_starts", "_startup_frame",
+        "_count", "_doubtful", "_dropped", "_fpdus", "_highest", "_keep_alives", "_layout", "_starts", "_startup_frame",
     )  # fmt: skip
 
     def __init__(self, layout: Layout, startup_frame: int = 0) -> None:
         self._layout = layout
         self._startup_frame = startup_frame
+        #: FPDUs, and runs of them, by their offsets; and how many FPDUs they are.
         self._fpdus: list[LocatedFPDU | PlainRun] = []
+        self._count = 0
         self._starts: list[int] = []
         self._doubtful: dict[int, Arrival] = {}
         #: Frames of segments that were reported as dropped, and of keep-alives.
@@ -72,14 +79,19 @@ class CopyWatch:
         self._remember(fpdu._replace(octets=_NOTHING))
 
     def passed_run(self, run: PlainRun) -> None:
-        """Remember FPDUs that were passed together, without their octets."""
+        """Remember FPDUs that were passed together."""
         self._remember(run)
 
     def _remember(self, fpdu: LocatedFPDU | PlainRun) -> None:
         self._starts.append(fpdu.offset)
         self._fpdus.append(fpdu)
-        if len(self._starts) > 2 * REMEMBERED:
-            del self._starts[:REMEMBERED], self._fpdus[:REMEMBERED]
+        self._count += _count_of(fpdu)
+        if self._count > 2 * REMEMBERED:
+            old = 0
+            while self._count - _count_of(self._fpdus[old]) >= REMEMBERED:
+                self._count -= _count_of(self._fpdus[old])
+                old += 1
+            del self._starts[:old], self._fpdus[:old]
 
     def _fpdu_at(self, offset: int) -> LocatedFPDU | None:
         index = bisect_right(self._starts, offset) - 1

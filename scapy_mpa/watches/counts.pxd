@@ -1,8 +1,31 @@
 cimport cython
+from cpython cimport array
+from scapy_mpa.receiver.plain cimport PlainRun
+from scapy_mpa.stream.connection cimport Arrival
+from scapy_mpa.values._octets cimport append_number, index_in
+
+cdef class _Unjudged:
+    cdef public Arrival arrival
+    cdef public object idle, number
 
 cdef class Counts:
-    cdef public object _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _next, _starts, _time
-    cdef public list _unjudged
+    cdef public array.array _brought, _brought_by, _brought_end, _ends, _left_out_ends, _left_out_starts, _starts
+    cdef public list _late, _unjudged
+    cdef public object _next, _time
     cdef public long long _located, _seen, crc_errors, cut_fpdus, delivered_late, fpdu_aligned_segments, fpdus
     cdef public long long header_aligned_segments, marker_count, missing_octets, out_of_order_segments
     cdef public long long retransmitted_segments, segments, stream_octets, ulpdu_octets, undelivered, unlocated_octets
+
+    @cython.locals(start=cython.longlong, end=cython.longlong, one=_Unjudged, unjudged=list)
+    cpdef arrived(self, Arrival arrival)
+    @cython.locals(offset=cython.longlong, end=cython.longlong, count=cython.longlong)
+    cpdef passed_run(self, PlainRun run)
+    cpdef bint _is_left_out(self, long long start, long long end) except -1
+    @cython.locals(found=list, unjudged=list, at=cython.Py_ssize_t, limit=cython.longlong, one=_Unjudged)
+    cpdef list judged(self, object up_to=*)
+    @cython.locals(arrival=Arrival, starts=array.array, start=cython.longlong, end=cython.longlong, index=cython.Py_ssize_t)
+    cpdef _judge(self, _Unjudged one, list found)
+    cpdef bint _is_boundary(self, long long offset) except -1
+
+@cython.locals(index=cython.Py_ssize_t)
+cpdef bint _holds(array.array ascending, long long offset) except -1

@@ -7,13 +7,13 @@ FPDU, once the FPDUs around them are known.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU, PlainRun
+from scapy_mpa.receiver.plain import PlainRun
+from scapy_mpa.receiver.values import Gap, LeftOut, LocatedFPDU
 from scapy_mpa.stream.connection import Arrival
+from scapy_mpa.values.octets import append_number, index_in
 from scapy_mpa.values.records import BAD
 
 #: FPDUs, and segments, whose places are remembered: a retransmission of anything before them is not known to begin with
@@ -46,6 +46,15 @@ class UnalignedSegment(NamedTuple):
     repeats: tuple[int, int] | None
 
 
+class _Unjudged:
+    """A segment that waits for the FPDUs around it; ``number`` and ``idle`` as in :class:`UnalignedSegment`."""
+
+    __slots__ = ("arrival", "idle", "number")
+
+    def __init__(self, arrival: Arrival, number: int, idle: int) -> None:
+        self.arrival, self.number, self.idle = arrival, number, idle
+
+
 class Counts:
     """The counts of one direction; the attributes are those of the report.
 
@@ -58,6 +67,7 @@ class Counts:
         "_brought_by",
         "_brought_end",
         "_ends",
+        "_late",
         "_left_out_ends",
         "_left_out_starts",
         "_located",
@@ -94,8 +104,9 @@ class Counts:
         self._located, self._seen, self._next = 0, 0, begins_at
         #: Where FPDUs begin, ascending, and where one ends after which none is known to begin.
         self._starts, self._ends = array("q"), array("q")
-        #: (end, start, number, idle, segment) of those not judged yet, a heap.
-        self._unjudged: list[tuple[int, int, int, int, Arrival]] = []
+        #: Segments not judged yet by where they end; and those that came late, a heap by end, start and number.
+        self._unjudged: list[_Unjudged] = []
+        self._late: list[tuple[int, int, int, _Unjudged]] = []
         self._time = 0
         #: Where octets that were not believed begin and end, ascending.
         self._left_out_starts, self._left_out_ends = array("q"), array("q")
@@ -132,14 +143,18 @@ class Counts:
         elif arrival.is_out_of_order:
             self.out_of_order_segments += 1
         self.stream_octets += min(arrival.new, end)  # the first may begin with the startup frame
-        if start >= 0 and len(self._unjudged) < MOST_UNJUDGED:
-            idle = arrival.time - self._time if self._time else 0
-            heappush(self._unjudged, (end, start, self.segments - 1, idle, arrival))
+        unjudged, number = self._unjudged, self.segments - 1
+        if start >= 0 and len(unjudged) + len(self._late) < MOST_UNJUDGED:
+            one = _Unjudged(arrival, number, arrival.time - self._time if self._time else 0)
+            if not unjudged or end > unjudged[-1].arrival.end:
+                unjudged.append(one)
+            else:
+                heappush(self._late, (end, start, number, one))
         self._time = arrival.time
         if arrival.new == end - start and not arrival.is_out_of_order:
-            self._brought.append(start)
-            self._brought_end.append(end)
-            self._brought_by.append(arrival.frame)
+            append_number(self._brought, start)
+            append_number(self._brought_end, end)
+            append_number(self._brought_by, arrival.frame)
             if len(self._brought) > 2 * REMEMBERED:
                 for numbers in (self._brought, self._brought_end, self._brought_by):
                     del numbers[:-REMEMBERED]
@@ -151,8 +166,8 @@ class Counts:
         self.marker_count += fpdu.markers
         self.ulpdu_octets += fpdu.ulpdu_length
         if offset != self._next and self._seen:
-            self._ends.append(self._seen)
-        self._starts.append(offset)
+            append_number(self._ends, self._seen)
+        append_number(self._starts, offset)
         if len(self._starts) > 2 * REMEMBERED:
             del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
         self._located += max(0, end - max(offset, self._seen))
@@ -167,20 +182,20 @@ class Counts:
         elif delivered > fpdu.known[0]:
             self.delivered_late += 1
 
-    def passed_run(self, run: PlainRun, delivered: int) -> None:
-        """Count FPDUs that one frame brought and that are placed at it; they are delivered then, or never."""
+    def passed_run(self, run: PlainRun) -> None:
+        """Count FPDUs that are plain."""
         count, offset, end = len(run.starts), run.offset, run.end
         self.fpdus += count
         self.marker_count += run.markers
         self.ulpdu_octets += run.ulpdu_octets
         if offset != self._next and self._seen:
-            self._ends.append(self._seen)
+            append_number(self._ends, self._seen)
         self._starts.extend(run.starts)
         if len(self._starts) > 2 * REMEMBERED:
             del self._starts[:-REMEMBERED], self._ends[:-REMEMBERED]
         self._located += end - max(offset, self._seen)
         self._seen = self._next = end
-        if not delivered:
+        if not run.is_delivered:
             self.undelivered += count
 
     def lost(self, gap: Gap) -> None:
@@ -188,7 +203,7 @@ class Counts:
         self.missing_octets += gap.end - gap.start
         if self._next is not None and self._next < gap.start:
             self.cut_fpdus += 1
-            self._starts.append(self._next)
+            append_number(self._starts, self._next)
         self._next = None
 
     def left_out(self, octets: LeftOut) -> None:
@@ -198,35 +213,50 @@ class Counts:
         self._left_out_ends.append(octets.end)
 
     def _is_left_out(self, start: int, end: int) -> bool:
-        index = bisect_right(self._left_out_starts, start) - 1
+        index = index_in(self._left_out_starts, start + 1) - 1
         return index >= 0 and end <= self._left_out_ends[index]
 
-    def judged(self, up_to: int | None = None) -> Iterator[UnalignedSegment]:
-        """Judge the segments that end where FPDUs have been passed, or at ``up_to``; yield those not aligned.
-
-        Take all of them.
-        """
-        unjudged, starts = self._unjudged, self._starts
+    def judged(self, up_to: int | None = None) -> list[UnalignedSegment]:
+        """Judge the segments that end where FPDUs have been passed, or at ``up_to``; return those not aligned."""
+        found: list[UnalignedSegment] = []
+        unjudged, late, at = self._unjudged, self._late, 0
         limit = self._seen if up_to is None else up_to
-        while unjudged and unjudged[0][0] <= limit:
-            end, start, number, idle, arrival = heappop(unjudged)
-            if self._left_out_starts and self._is_left_out(start, end):
-                self.segments -= 1
-                self.out_of_order_segments -= arrival.is_out_of_order
-                continue
-            index = bisect_left(starts, start)
-            first = starts[index] if index < len(starts) else None
-            if first == start or start == self._next:
-                self.header_aligned_segments += 1
-                self.fpdu_aligned_segments += self._is_boundary(end)
+        while True:
+            one = unjudged[at] if at < len(unjudged) else None
+            if late and (one is None or late[0][:3] < (one.arrival.end, one.arrival.start, one.number)):
+                one = late[0][3]
+                if one.arrival.end > limit:
+                    break
+                heappop(late)
+            elif one is None or one.arrival.end > limit:
+                break
             else:
-                is_part = (first is None or first > end) and not start < self._seen <= end
-                repeats = None if arrival.new else self._repeated(start)
-                yield UnalignedSegment(arrival, number, idle, self.header_aligned_segments, is_part, repeats)
+                at += 1
+            self._judge(one, found)
+        del unjudged[:at]
+        return found
+
+    def _judge(self, one: _Unjudged, found: list[UnalignedSegment]) -> None:
+        arrival, starts = one.arrival, self._starts
+        start, end = arrival.start, arrival.end
+        if self._left_out_starts and self._is_left_out(start, end):
+            self.segments -= 1
+            self.out_of_order_segments -= arrival.is_out_of_order
+            return
+        index = index_in(starts, start)
+        first = starts[index] if index < len(starts) else None
+        if first == start or start == self._next:
+            self.header_aligned_segments += 1
+            self.fpdu_aligned_segments += self._is_boundary(end)
+        else:
+            is_part = (first is None or first > end) and not start < self._seen <= end
+            repeats = None if arrival.new else self._repeated(start)
+            number, aligned = one.number, self.header_aligned_segments
+            found.append(UnalignedSegment(arrival, number, one.idle, aligned, is_part, repeats))
 
     def _repeated(self, offset: int) -> tuple[int, int] | None:
         """Return offset and frame of the segment that brought the octet at ``offset`` and began with an FPDU."""
-        index = bisect_right(self._brought, offset) - 1
+        index = index_in(self._brought, offset + 1) - 1
         if index < 0 or self._brought_end[index] <= offset or self._is_boundary(offset):
             return None
         if not _holds(self._starts, self._brought[index]):
@@ -236,8 +266,8 @@ class Counts:
     def _is_boundary(self, offset: int) -> bool:
         return offset in (self._next, self._seen) or _holds(self._starts, offset) or _holds(self._ends, offset)
 
-    def finish(self, rest: tuple[int, int] | None, is_cut: bool) -> Iterator[UnalignedSegment]:
-        """Count what is left, and judge all segments; take all of them.
+    def finish(self, rest: tuple[int, int] | None, is_cut: bool) -> list[UnalignedSegment]:
+        """Count what is left, and judge all segments; return those not aligned.
 
         Args:
             rest: the octets of an FPDU that is not complete, None if none is known to have begun.
@@ -246,9 +276,9 @@ class Counts:
         begun = 0 if rest is None else rest[1] - rest[0]
         self.cut_fpdus += is_cut and begun > 0
         self.unlocated_octets = max(0, self.stream_octets - self._located - begun)
-        yield from self.judged(up_to=1 << 62)
+        return self.judged(up_to=1 << 62)
 
 
 def _holds(ascending: array[int], offset: int) -> bool:
-    index = bisect_left(ascending, offset)
+    index = index_in(ascending, offset)
     return index < len(ascending) and ascending[index] == offset

@@ -21,7 +21,8 @@ from scapy_mpa.framing.ddp import (
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, remove_markers
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
-from scapy_mpa.receiver.values import Breach, LocatedFPDU, PlainRun
+from scapy_mpa.receiver.plain import PlainRun
+from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.values.octets import place, queued
 
 #: Octets of a ULPDU that are inspected: an untagged header and the body of an RDMA Read Request (RFC 5040 §4.4).

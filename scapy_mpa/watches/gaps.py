@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, PlainRun, Rest
+from scapy_mpa.receiver.plain import PlainRun
+from scapy_mpa.receiver.values import Breach, Gap, LocatedFPDU, Moment, Rest
 from scapy_mpa.stream.connection import Arrival
 from scapy_mpa.stream.drop_reason import NEAR
 from scapy_mpa.values.records import BAD

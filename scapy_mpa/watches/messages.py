@@ -19,18 +19,15 @@ from scapy_mpa.framing.ddp import (
     decode_terminate,
     quoted_header,
 )
-from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets
-from scapy_mpa.receiver.values import LocatedFPDU, PlainRun
+from scapy_mpa.framing.markers import Octets
+from scapy_mpa.receiver.plain import PlainRun
+from scapy_mpa.receiver.values import LocatedFPDU
 from scapy_mpa.values.lifecycle import Quoted, Terminated
 
 #: Acknowledged FPDUs that are kept: a Terminate quotes what came shortly before.  A bound of memory: 100 KiB.
 MOST_ACKNOWLEDGED: Final = 256
-#: FPDUs, and runs of them, not acknowledged that are kept.  A bound of memory: 24 MiB, of a direction whose peer
-#: acknowledges nothing.
+#: FPDUs not acknowledged that are kept.  A bound of memory: 24 MiB, of a direction whose peer acknowledges nothing.
 MOST_KEPT: Final = 1 << 16
-#: Octets that are kept of each FPDU of a run, if there are no more: a header and what keeps it take as many.
-MOST_OCTETS: Final = 128
 _LAST = 0x40
 
 
@@ -41,22 +38,6 @@ class _Kept(NamedTuple):
     header: bytes
 
 
-class _KeptRun(NamedTuple):
-    """FPDUs that were passed together; ``headers`` are those of their ULPDUs, empty if all octets are kept."""
-
-    end: int
-    run: PlainRun
-    headers: bytes
-
-
-def _places(run: PlainRun) -> list[int]:
-    """Return where the ULPDU of each FPDU begins among the octets of a run."""
-    before = LENGTH_FIELD_LENGTH - run.offset
-    if not run.markers:
-        return [start + before for start in run.starts]
-    return [start + before + (0 if start % MARKER_INTERVAL else MARKER_LENGTH) for start in run.starts]
-
-
 class MessageWatch:
     """The messages of one direction.
 
@@ -64,47 +45,43 @@ class MessageWatch:
         acknowledged: the offset up to which the peer acknowledged octets, None before it acknowledged any.
     """
 
-    __slots__ = ("_fpdus", "acknowledged")
+    __slots__ = ("_count", "_fpdus", "acknowledged")
 
     def __init__(self) -> None:
-        self._fpdus: deque[_Kept | _KeptRun] = deque()
+        #: FPDUs, and runs of them, and how many FPDUs they are.
+        self._fpdus: deque[_Kept | PlainRun] = deque()
+        self._count = 0
         self.acknowledged: int | None = None
 
     def passed(self, fpdu: LocatedFPDU, ulpdu: Octets) -> None:
         """Keep the next FPDU in stream order; ``ulpdu`` are the first octets of its ULPDU."""
-        self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH])))
+        self._keep(_Kept(fpdu.end, fpdu.frames, fpdu.ulpdu_length, bytes(ulpdu[:UNTAGGED_HEADER_LENGTH])), 1)
 
-    def passed_run(self, run: PlainRun, bare: PlainRun) -> None:
-        """Keep FPDUs that were passed together: all their octets if these are few, else their headers.
+    def passed_run(self, run: PlainRun) -> None:
+        """Keep FPDUs that were passed together."""
+        self._keep(run, len(run.starts))
 
-        ``bare`` is the run without its octets.
-        """
-        headers = b""
-        if run.end - run.offset > MOST_OCTETS * len(run.starts):
-            octets = run.octets
-            headers = b"".join([octets[at : at + TAGGED_HEADER_LENGTH] for at in _places(run)])
-            run = bare
-        self._keep(_KeptRun(run.end, run, headers))
-
-    def _keep(self, one: _Kept | _KeptRun) -> None:
-        fpdus = self._fpdus
+    def _keep(self, one: _Kept | PlainRun, count: int) -> None:
+        fpdus, acknowledged = self._fpdus, self.acknowledged
         fpdus.append(one)
-        if len(fpdus) > MOST_ACKNOWLEDGED:
-            acknowledged = self.acknowledged
-            if acknowledged is None or fpdus[0].end <= acknowledged or len(fpdus) > MOST_KEPT:
-                fpdus.popleft()
+        self._count += count
+        while self._count > MOST_ACKNOWLEDGED:
+            first = fpdus[0]
+            left = self._count - (len(first.starts) if isinstance(first, PlainRun) else 1)
+            is_needed = acknowledged is not None and first.end > acknowledged and self._count <= MOST_KEPT
+            if left < MOST_ACKNOWLEDGED or is_needed:
+                break
+            fpdus.popleft()
+            self._count = left
 
     def _kept(self) -> Iterator[_Kept]:
         for one in self._fpdus:
             if isinstance(one, _Kept):
                 yield one
                 continue
-            _, run, headers = one
-            ends = [*run.starts[1:], run.end]
-            for number, (at, end, length) in enumerate(zip(_places(run), ends, run.fpdus, strict=True)):
-                first = number * TAGGED_HEADER_LENGTH
-                header = headers[first : first + TAGGED_HEADER_LENGTH] or run.octets[at : at + TAGGED_HEADER_LENGTH]
-                yield _Kept(end, run.moment[:1], length, bytes(header))
+            for index, length in enumerate(one.fpdus):
+                header = one.headers[index * TAGGED_HEADER_LENGTH : (index + 1) * TAGGED_HEADER_LENGTH]
+                yield _Kept(one.end_of(index), one.moment_of(index)[:1], length, bytes(header))
 
     def unacknowledged(self, end: int) -> int:
         """Count the messages with octets between what the peer acknowledged and ``end``, the last octet captured.

@@ -9,8 +9,9 @@ from scapy_mpa.framing.ddp import OPCODE_NAMES
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.receiver.connection import ConnectionReader
 from scapy_mpa.receiver.fpdus import FPDUReader
+from scapy_mpa.receiver.plain import PlainRun
 from scapy_mpa.receiver.receiver import Receiver
-from scapy_mpa.receiver.values import Gap, LocatedFPDU, PlainRun
+from scapy_mpa.receiver.values import Gap, LocatedFPDU
 from scapy_mpa.values.records import BAD
 from scapy_mpa.values.segment import Segment
 

@@ -39,7 +39,7 @@ def test_a_gap(acknowledged: bool, rule: str, detail: str) -> None:
 
 @pytest.mark.parametrize(("captured", "cut"), [(100, []), (60, [("capture-cut", 68, 4)])])
 def test_a_segment_that_the_capture_cut(captured: int, cut: list[tuple[str, int, int]]) -> None:
-    found = GapWatch(True, True).arrived(arrival(4, 8, 108)._replace(captured=captured))
+    found = GapWatch(True, True).arrived(arrival(4, 8, 108, captured=captured))
     assert [(one.rule, one.offset, one.frame) for one in found] == cut
 
 

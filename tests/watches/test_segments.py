@@ -23,7 +23,7 @@ def received(cuts: list[int], idle: int = SECOND, fits: bool = True, mtu: int = 
     sent = iter(fpdus([send(msn, bytes(486)) for msn in range(1, 1 + cuts[-1] // 512)]))
     fpdu = next(sent, None)
     for frame, (start, end) in enumerate(pairwise((0, *cuts)), 1):
-        one = arrival(frame, start, end)._replace(time=1 + frame * idle)
+        one = arrival(frame, start, end, time=1 + frame * idle)
         counts.arrived(one)
         found += watch.arrived(one)
         while fpdu is not None and fpdu.end <= end:

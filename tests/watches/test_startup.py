@@ -58,7 +58,7 @@ def side(frame: FoundFrame | None = None, *, base: int = A, end: DirectionEnd = 
 def begun(frame: FoundFrame, at: int, ack: int, **values: Any) -> StartupSide:
     """Return a side in Full Operation: offsets count from there, and the first FPDU came with a frame."""
     base, length = frame.end_seq, frame.end - frame.start
-    opening = arrival(at, 0, 50)._replace(ack=ack)
+    opening = arrival(at, 0, 50, ack=ack)
     fpdu = FirstFPDU(ULPDU, len(ULPDU), 50, (at, at * SECOND), False)
     frame = frame._replace(start=-length, end=0)
     return StartupSide(base, END, frame, **{"opening": opening, "first": fpdu, "fpdus": 1, "layout": PLAIN, **values})
@@ -259,7 +259,7 @@ FPDU = encode_fpdu(ULPDU)
     ],
 )  # fmt: skip
 def test_octets_after_the_request(start: int, octets: bytes, ack: int, rule: str | None, detail: str | None) -> None:
-    opening = arrival(6, start, 20 + len(octets))._replace(ack=ack)
+    opening = arrival(6, start, 20 + len(octets), ack=ack)
     initiator = side(REQUEST, opening=opening, first_octets=octets[:20], end=END._replace(acknowledged=None))
     findings = [(rule, role, detail) for rule, role, _, _, detail in told(judged(initiator))]
     assert findings == ([(rule, "initiator", detail)] if rule else [])
@@ -327,12 +327,11 @@ def test_the_responders_fpdu_before_the_initiators(initiator_first: bool, ack: i
 @pytest.mark.parametrize(("count", "is_forgotten"), [(0, True), (1, False)])
 def test_private_data_that_is_not_counted(role: str, count: int, is_forgotten: bool) -> None:
     """They are no FPDU that was lost, unless there are FPDUs besides."""
-    opening = arrival(6, -20, 36)
     other = {"first": None, "fpdus": count, "first_octets": bytes(36)}
     if role == "initiator":
-        findings = judged(begun(REQUEST, 7, 0, opening=opening._replace(ack=B), **other), begun(REPLY, 8, A + 70))
+        findings = judged(begun(REQUEST, 7, 0, opening=arrival(6, -20, 36, ack=B), **other), begun(REPLY, 8, A + 70))
     else:
-        second = begun(REPLY, 8, 0, opening=opening._replace(ack=A + 20), **other)
+        second = begun(REPLY, 8, 0, opening=arrival(6, -20, 36, ack=A + 20), **other)
         findings = judged(begun(REQUEST, 7, B + 20), second)
     detail = "PD_Length 0, but 36 more octets, which are no FPDU, in the same segment"
     assert told(findings) == [("startup-pd-length", role, 6, -20, detail)]

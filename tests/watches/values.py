@@ -59,8 +59,22 @@ def rules(breaches: Iterable[Breach]) -> set[str]:
     return {breach.rule for breach in breaches}
 
 
-def arrival(frame: int, start: int, end: int, *, new: int = -1, late: bool = False, limit: int | None = 64) -> Arrival:
+def arrival(
+    frame: int,
+    start: int,
+    end: int,
+    *,
+    time: int | None = None,
+    new: int = -1,
+    late: bool = False,
+    limit: int | None = 64,
+    captured: int | None = None,
+    reason: DropReason = DropReason.NONE,
+    tsval: int | None = None,
+    ack: int | None = None,
+) -> Arrival:
     """Return a segment, a second after the one before; all of its octets are new unless told."""
     count = end - start
-    is_new = count if new < 0 else new
-    return Arrival(frame, frame * SECOND, start, end, is_new, late, True, limit, count, DropReason.NONE, None)
+    when, is_new = frame * SECOND if time is None else time, count if new < 0 else new
+    count = count if captured is None else captured
+    return Arrival(frame, when, start, end, is_new, late, True, limit, count, reason, tsval, ack)

@@ -1,0 +1,10 @@
+cimport cython
+from scapy_mpa.stream.connection cimport Arrival
+
+cdef class GapWatch:
+    cdef public bint _crc, _is_beginning, has_gap
+    cdef public long long _cut_end, _located_end, _lost_end
+    cdef public object _next
+
+    @cython.locals(cut=cython.longlong)
+    cpdef arrived(self, Arrival arrival)

@@ -1,0 +1,10 @@
+cimport cython
+from scapy_mpa.stream.connection cimport Arrival
+
+cdef class SegmentWatch:
+    cdef public Arrival first
+    cdef public long long longest
+    cdef public object _hop_limit, _path_mtu, _pause, _tiny, _unaligned
+
+    @cython.locals(length=cython.longlong)
+    cpdef arrived(self, Arrival arrival)
