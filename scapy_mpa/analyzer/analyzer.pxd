@@ -1,12 +1,25 @@
 cimport cython
+from scapy_mpa.analyzer.connection cimport CapturedConnection
 from scapy_mpa.receiver.connection cimport ConnectionReader
-from scapy_mpa.stream.connection cimport TCPConnection, TCPHalf
+from scapy_mpa.stream.connection cimport Arrival, Flows, TCPConnection, TCPHalf
+from scapy_mpa.values._octets cimport numbers_of
 
 cdef class FollowedConnection:
-    cdef public object is_left_out, is_reported, is_stray, mpa, strays, syns
+    cdef public object is_left_out, is_reported, is_stray, strays, syns
+    cdef public CapturedConnection mpa
     cdef public ConnectionReader reader
 
 cdef class Analyzer:
     cdef dict __dict__
-    @cython.locals(flags=cython.longlong, reader=ConnectionReader, half=TCPHalf)
+    cdef public dict _holding, _pending
+    cdef public long long _frame
+    cdef public object _followed, _observer, _sink, _time
+    cdef public Flows _flows
+
+    @cython.locals(flags=cython.longlong, connection=TCPConnection, d=cython.Py_ssize_t)
+    cpdef feed(self, object segments)
+    @cython.locals(
+        frame=cython.longlong, flags=cython.longlong, reader=ConnectionReader, half=TCPHalf, mpa=CapturedConnection,
+        arrival=Arrival,
+    )
     cpdef _receive(self, TCPConnection connection, FollowedConnection followed, Py_ssize_t d, object seg)

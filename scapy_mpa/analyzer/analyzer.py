@@ -16,7 +16,8 @@ from scapy_mpa.stream.connection import MOST_RESETS, Flow, Flows, Stray, TCPConn
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.options import Announced, announced
-from scapy_mpa.values.segment import PATH_MTU, SYN, Segment, endpoints, reverse_key
+from scapy_mpa.values.octets import numbers_of
+from scapy_mpa.values.segment import PATH_MTU, SYN, TIME, Segment, endpoints, reverse_key
 from scapy_mpa.watches.lifecycle import refused
 from scapy_mpa.watches.startup import garbled_key, start_not_found
 
@@ -117,15 +118,21 @@ class Analyzer:
         #: MPA connections of which something was found since the last time, and the direction of the last segment.
         self._pending: dict[int, tuple[CapturedConnection, int]] = {}
         self._starts_found: set[int] = set()
-        self._now: Moment = (0, 0)
+        #: The last segment's, nanoseconds since the epoch.
+        self._frame = self._time = 0
+
+    @property
+    def _now(self) -> Moment:
+        return self._frame, self._time
 
     # --- segments ---
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Take segments in the order of capture."""
         for seg in segments:
-            self._now = seg.frame, seg.time
-            if seg.flags & PATH_MTU:
+            self._frame, _, _, flags, _, _, _, _ = numbers_of(seg)
+            self._time = seg[TIME]
+            if flags & PATH_MTU:
                 self._receive_path_mtu(seg)
                 continue
             connection, d = self._flows.receive(seg)
@@ -141,17 +148,18 @@ class Analyzer:
             mpa.take(d)
 
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
-        flags, reader, mpa = seg.flags, followed.reader, followed.mpa
+        frame, _, _, flags, _, _, _, _ = numbers_of(seg)
+        reader, mpa, arrival = followed.reader, followed.mpa, connection.arrival
         if flags & SYN:
             followed.syns[d] = announced(seg)
         if followed.is_left_out:
             for half in connection.halves:
                 half.forget(half.copies.end)
             return
-        if mpa is not None and connection.arrival is not None and reader.arrivals[1 - d]:
+        if mpa is not None and arrival is not None and reader.arrivals[1 - d]:
             # What each side had sent when the other one answered must be known first.
             mpa.take(1 - d)
-        reader.receive(d, seg.frame, seg.time)
+        reader.receive(d, frame, seg[TIME])
         if reader.rejected and reader.last is not reader:
             self._begin_once_more(connection, followed)
             reader, mpa = followed.reader, followed.mpa
@@ -163,9 +171,10 @@ class Analyzer:
         if mpa is not None:
             if self._observer is not None:
                 mpa.take(d)
-            elif connection.arrival is not None or connection.advanced:
+            elif arrival is not None or connection.advanced:
                 self._pending[id(mpa)] = mpa, d
-        if connection.halves[d].copies.held:
+        half = connection.halves[d]
+        if half.copies.held:
             self._holding[id(connection)] = connection
         if flags & 5 and connection.is_over:
             self._followed.end(connection)
@@ -200,7 +209,7 @@ class Analyzer:
     def pass_time(self, segments: Iterable[Segment]) -> None:
         """The capture is past these segments, all of which need not have been fed."""
         for seg in segments:
-            self._now = seg.frame, seg.time
+            self._frame, self._time = seg.frame, seg.time
 
     def speaks_mpa(self, seg: Segment) -> bool:
         """Return True if there is MPA, as far as is known, on the addresses and ports of a segment."""

@@ -1,4 +1,5 @@
 cimport cython
+from scapy_mpa.receiver.deviation cimport DeviationSearch
 from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 from scapy_mpa.stream.connection cimport Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies cimport Copies
@@ -19,7 +20,7 @@ cdef class ConnectionReader:
     cpdef receive(self, Py_ssize_t d, long long frame, object time)
     @cython.locals(
         connection=TCPConnection, arrival=Arrival, opening=Arrival, reader=FPDUReader, other=FPDUReader, one=FPDUReader,
-        direction=cython.Py_ssize_t, is_first=cython.bint,
+        direction=cython.Py_ssize_t, is_first=cython.bint, search=DeviationSearch,
     )
     cpdef _receive(self, Py_ssize_t d, long long frame, object time)
     @cython.locals(half=TCPHalf, copies=Copies, main=FPDUChain, peer=PeerState, held=cython.longlong)

@@ -216,13 +216,14 @@ class ConnectionReader:
 
     def receive(self, d: int, frame: int, time: int) -> None:
         """Read on, after the TCP connection received a segment in direction ``d``; then :attr:`last` reads on."""
-        one = self.last
+        one = self if self._successor is None else self.last
         if one._successor is not None:
             one._look_after_rejection(d)
             one._successor._receive(d, frame, time)
         else:
             one._receive(d, frame, time)
-        one._hand_over()
+        if one.rejected:
+            one._hand_over()
 
     def _receive(self, d: int, frame: int, time: int) -> None:
         connection = self.connection

@@ -254,7 +254,7 @@ class DeviationSearch:
 
     __slots__ = (
         "_agreed", "_bases", "_budget", "_edge", "_explained", "_has_tried_pairs", "_hypotheses", "_most", "_next_look",
-        "_reader", "_seen", "is_open", "last_frame",
+        "_reader", "_seen_at", "_seen_edge", "_seen_held", "is_open", "last_frame",
     )  # fmt: skip
 
     def __init__(self, reader: FPDUReader, bases: Bases, budget: DiagnosisBudget, limits: Limits) -> None:
@@ -272,7 +272,7 @@ class DeviationSearch:
         #: How many of them there must be to look again.
         self._next_look = 0
         #: Where the main chain was when it was looked at last, up to where octets were there, how many were held.
-        self._seen = -1, -1, -1
+        self._seen_at = self._seen_edge = self._seen_held = -1
         self.is_open = True
         self.last_frame = 0
         reader.half.keep_from = 0
@@ -284,13 +284,13 @@ class DeviationSearch:
 
     def update(self, frame: int) -> Diagnosis | None:
         """Look at what the reader has read by a frame; return the diagnosis once it can be made."""
-        reader = self._reader
+        reader, main, held = self._reader, self._reader.main, self._reader.half.copies.held
         if not self.is_open:
             return None
-        seen = reader.main.at, reader.main.edge, reader.half.copies.held
-        if reader.anomaly is None and seen == self._seen:
+        is_seen = main.at == self._seen_at and main.edge == self._seen_edge and held == self._seen_held
+        if reader.anomaly is None and is_seen:
             return None
-        self._seen = seen
+        self._seen_at, self._seen_edge, self._seen_held = main.at, main.edge, held
         self.last_frame = frame
         self._budget.advance(frame)
         if reader.anomaly is None:

@@ -3,7 +3,8 @@ from scapy_mpa.stream.copies cimport Copies, Copy
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
-from scapy_mpa.values._octets cimport head, numbers_of, sum_of
+from scapy_mpa.values._octets cimport head, numbers_of, own_octets, sum_of
+from scapy_mpa.values.options cimport timestamps_of
 
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order

@@ -19,7 +19,7 @@ from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, NO_REASON, DropRe
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
-from scapy_mpa.values.octets import head, numbers_of, sum_of
+from scapy_mpa.values.octets import head, numbers_of, own_octets, sum_of
 from scapy_mpa.values.options import LARGEST_SHIFT, announced, sacked_by, timestamps_of
 from scapy_mpa.values.segment import (
     ACK_FLAG,
@@ -705,8 +705,7 @@ class TCPConnection:
         frame, _, ack, flags, first, last, tcp, length = numbers_of(seg)
         time, key, buffer = seg[TIME], seg[KEY], seg[BUFFER]
         end, highest, acked = offset + length, half.highest, half.peer.last_ack_sent
-        octets = memoryview(bytes(buffer[first:last]))
-        copy = Copy(frame, time, reason, checksum_of(seg), octets)
+        copy = Copy(frame, time, reason, checksum_of(seg), own_octets(buffer, first, last))
         new = half.hold(offset, end, copy)
         reason = half.doubt_of(copy)
         is_late = highest > offset and new > max(0, end - highest)

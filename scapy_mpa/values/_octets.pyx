@@ -5,9 +5,9 @@
 
 from cpython cimport array
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Check, PyByteArray_GET_SIZE, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_GET_BUFFER
+from cpython.memoryview cimport PyMemoryView_Check, PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.string cimport memcpy
 
@@ -99,6 +99,11 @@ cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_
     PyByteArray_Resize(taken, size + count)
     memcpy(PyByteArray_AS_STRING(taken) + size, p, count)
     return 0
+
+
+cpdef object own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
+    cdef const unsigned char *p = lying_in(octets, at, end - at)
+    return PyMemoryView_FromObject(PyBytes_FromStringAndSize(<const char *>p, end - at))
 
 
 cpdef int append_number(array.array numbers, long long number) except -1:

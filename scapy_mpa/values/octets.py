@@ -54,6 +54,11 @@ def append_octets(taken: bytearray, octets: Octets, at: int, count: int) -> None
     taken += octets[at : at + count]
 
 
+def own_octets(octets: Octets, at: int, end: int) -> memoryview:
+    """Return the octets [at, end), which keep nothing else alive."""
+    return memoryview(bytes(octets[at:end]))
+
+
 def append_number(numbers: array[int], number: int) -> None:
     """Append a number to an array of 64 bits each."""
     numbers.append(number)
@@ -102,6 +107,7 @@ if not TYPE_CHECKING:
             head,
             index_in,
             numbers_of,
+            own_octets,
             place,
             queued,
             sum_of,
