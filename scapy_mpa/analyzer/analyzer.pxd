@@ -11,7 +11,8 @@ cdef class FollowedConnection:
 
 cdef class Analyzer:
     cdef dict __dict__
-    cdef public dict _holding, _pending
+    cdef public dict _holding
+    cdef public list _pending
     cdef public long long _frame
     cdef public object _followed, _observer, _sink, _time
     cdef public Flows _flows

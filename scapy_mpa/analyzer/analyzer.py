@@ -15,8 +15,8 @@ from scapy_mpa.rules.findings import Findings, Quota
 from scapy_mpa.stream.connection import MOST_RESETS, Flow, Flows, Stray, TCPConnection, is_stray
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
-from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.octets import numbers_of
+from scapy_mpa.values.options import Announced, announced
 from scapy_mpa.values.segment import PATH_MTU, SYN, TIME, Segment, endpoints, reverse_key
 from scapy_mpa.watches.lifecycle import refused
 from scapy_mpa.watches.startup import garbled_key, start_not_found
@@ -115,8 +115,8 @@ class Analyzer:
         self._followed = Followed(limits.connections)
         #: Connections that hold octets, as far as was looked at.
         self._holding: dict[int, TCPConnection] = {}
-        #: MPA connections of which something was found since the last time, and the direction of the last segment.
-        self._pending: dict[int, tuple[CapturedConnection, int]] = {}
+        #: MPA connections of which something was found since the last time.
+        self._pending: list[CapturedConnection] = []
         self._starts_found: set[int] = set()
         #: The last segment's, nanoseconds since the epoch.
         self._frame = self._time = 0
@@ -143,9 +143,11 @@ class Analyzer:
 
     def flush(self) -> None:
         """Hand on what was found since the last time; at the latest that is done by :meth:`release`."""
-        pending, self._pending = self._pending, {}
-        for mpa, d in pending.values():
-            mpa.take(d)
+        pending, self._pending = self._pending, []
+        for mpa in pending:
+            d, mpa.pending_side = mpa.pending_side, -1
+            if d >= 0:
+                mpa.take(d)
 
     def _receive(self, connection: TCPConnection, followed: FollowedConnection, d: int, seg: Segment) -> None:
         frame, _, _, flags, _, _, _, _ = numbers_of(seg)
@@ -172,7 +174,9 @@ class Analyzer:
             if self._observer is not None:
                 mpa.take(d)
             elif arrival is not None or connection.advanced:
-                self._pending[id(mpa)] = mpa, d
+                if mpa.pending_side < 0:
+                    self._pending.append(mpa)
+                mpa.pending_side = d
         half = connection.halves[d]
         if half.copies.held:
             self._holding[id(connection)] = connection
@@ -301,7 +305,7 @@ class Analyzer:
         """Nothing more comes for the MPA connection on a TCP connection."""
         mpa, followed.mpa = followed.mpa, None
         if mpa is not None:
-            self._pending.pop(id(mpa), None)
+            mpa.pending_side = -1
             mpa.finish(self._now, followed.strays)
             self.has_doubt |= self._observer is not None and followed.reader.has_doubt
             self._starts_found |= followed.reader.starts_found

@@ -34,6 +34,7 @@ cdef class CapturedConnection:
     cdef public object _deviations, _log, _observer, _path_mtu, _reported, _sink, findings, judgement, key, keys
     cdef public object lifecycle, number, operations
     cdef public ConnectionReader reader
+    cdef public Py_ssize_t pending_side
 
     @cython.locals(d=cython.Py_ssize_t, reader=FPDUReader, operation=FullOperation)
     cpdef take(self, Py_ssize_t side)

@@ -451,11 +451,13 @@ class CapturedConnection:
         judgement: what its startup frames came to, known when it is over; None if there are none.
         lifecycle: how it went from its first frame to its last, known when it is over.
         syns: what the SYN of each direction of the TCP connection announced.
+        pending_side: the direction of the last segment, if what it showed was not taken yet; else -1.
     """
 
     __slots__ = (
         "_arrivals", "_deviations", "_log", "_observer", "_operations", "_path_mtu", "_reported", "_sink",
-        "findings", "judgement", "key", "keys", "lifecycle", "number", "operations", "reader", "syns",
+        "findings", "judgement", "key", "keys", "lifecycle", "number", "operations", "pending_side",
+        "reader", "syns",
     )  # fmt: skip
 
     def __init__(
@@ -469,7 +471,7 @@ class CapturedConnection:
         observer: Observer | None,
         deviations: Deviations,
     ) -> None:
-        self.number = -1
+        self.number = self.pending_side = -1
         self.reader = reader
         self.key = key
         self.keys: dict[Role, bytes] = {}

@@ -458,8 +458,8 @@ class OwnTCP:
         return unwrap(ack, self.acknowledged, self.half.seq(0))
 
     def _stamp(self, seg: Segment) -> int | None:
-        found = timestamps_of(seg)
-        return found[0] if found is not None else None
+        tsval, _ = timestamps_of(seg)
+        return tsval if tsval >= 0 else None
 
     def _check(self) -> None:
         if self.state == "lost":

@@ -1,9 +1,11 @@
 cimport cython
+from cpython cimport array
 from scapy_mpa.receiver.deviation cimport DeviationSearch
 from scapy_mpa.receiver.fpdus cimport FPDUChain, FPDUReader
 from scapy_mpa.stream.connection cimport Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies cimport Copies
 from scapy_mpa.stream.peer_state cimport PeerState
+from scapy_mpa.values._octets cimport append_number
 
 cdef class ConnectionReader:
     cdef object __weakref__
@@ -11,10 +13,11 @@ cdef class ConnectionReader:
     cdef public list _deviations, _searches, after_rejection, agreed, arrivals, diagnoses, frames, garbled, inferences
     cdef public list limits_met, octets_after, openings, parts, readers, rivals
     cdef public long long _adapting, _few, _next_look, answered_octets
-    cdef public object _assumptions, _before, _budget, _diagnosis_budget, _limits, _recent, initiator, starts_found
+    cdef public object _assumptions, _before, _budget, _diagnosis_budget, _limits, initiator, starts_found
     cdef public object unexpected
     cdef public ConnectionReader _successor
     cdef public TCPConnection connection
+    cdef public array.array _recent
 
     @cython.locals(one=ConnectionReader)
     cpdef receive(self, Py_ssize_t d, long long frame, object time)

@@ -6,8 +6,8 @@ each direction.  The Initiator is who sent the Request, which need not be who se
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
@@ -42,6 +42,7 @@ from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import Limits
+from scapy_mpa.values.octets import append_number
 from scapy_mpa.values.segment import STREAM_KEYS, Segment
 from scapy_mpa.values.startup import PartOfFrame
 
@@ -151,7 +152,8 @@ class ConnectionReader:
         self.has_doubt = False
         #: The direction in which an RDMAC RNIC sends: maybe Markers that nobody asked for (RFC 5044, figure 14).
         self._adapting = -1
-        self._recent: deque[int] = deque(maxlen=PATIENCE)
+        #: The frames of the last segments, PATIENCE at least if there were so many.
+        self._recent = array("q")
         self._next_look = FIRST_LOOK
         #: The octets are no FPDUs of Full Operation without startup frames: only a startup frame makes them MPA's.
         self._is_other = before is not None
@@ -232,7 +234,9 @@ class ConnectionReader:
         if other is not None and connection.advanced:
             other.acknowledge()
         if reader is not None:
-            self._recent.append(frame)
+            append_number(self._recent, frame)
+            if len(self._recent) >= 2 * PATIENCE:
+                del self._recent[:-PATIENCE]
             if arrival is not None:
                 self.arrivals[d].append(arrival)
                 opening = self.openings[d]
@@ -276,7 +280,7 @@ class ConnectionReader:
             return
         if copies.end <= main.edge and not main.waits:
             return
-        old_frame = self._recent[0] if len(self._recent) == PATIENCE else -1
+        old_frame = self._recent[-PATIENCE] if len(self._recent) >= PATIENCE else -1
         since = now[1] - PATIENCE_TIME
         if peer.last_ack_sent is not None and (peer.right_edge is None or half.believed <= peer.right_edge):
             # The peer's ACKs are captured: what it has not acknowledged may still be sent again.

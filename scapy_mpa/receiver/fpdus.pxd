@@ -5,6 +5,8 @@ from scapy_mpa.stream.connection cimport TCPHalf
 from scapy_mpa.stream.copies cimport Copies, Copy
 from scapy_mpa.values._octets cimport append_octets, crc_of, head
 
+cdef long long CRC_RESIDUE, LENGTH_FIELD_LENGTH, MARKER_LENGTH, NEVER, TAGGED_HEADER_LENGTH
+
 cdef class FPDUChain:
     cdef public bint by_length, is_located, is_proven, waits
     cdef public list pending
@@ -29,7 +31,7 @@ cdef class FPDUReader:
     )
     cpdef _read(self, FPDUChain chain)
     @cython.locals(
-        half=TCPHalf, copies=Copies, markers_used=cython.bint, crc_used=cython.bint, at=cython.longlong,
+        half=TCPHalf, copies=Copies, begun=cython.longlong, markers_used=cython.bint, crc_used=cython.bint, at=cython.longlong,
         edge=cython.longlong, start=cython.longlong, end=cython.longlong, is_plain=cython.bint,
         needs_marker=cython.bint, is_usual=cython.bint, shows_from=cython.longlong, believed=cython.longlong, window_known=cython.longlong,
         is_passed=cython.bint, is_gapless=cython.bint, delivered=cython.longlong,
@@ -39,12 +41,12 @@ cdef class FPDUReader:
     )
     cpdef bint _read_run(self, FPDUChain chain) except -1
     @cython.locals(
-        markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, run=PlainRun, passed=list, first=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
+        markers_used=cython.bint, crc_used=cython.bint, plain=PlainWrites, run=PlainRun, passed=list, frame=cython.longlong, first=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, control=cython.longlong,
         after=cython.longlong, count=cython.longlong, phase=cython.longlong,
         starts=list, fpdus=list,
     )
     cpdef long long _read_plain(
-        self, object data, long long start, long long at, long long end, object known, object moment, object delivered
+        self, object data, long long start, long long at, long long end, object known, object moment, long long delivered
     ) except -1
     @cython.locals(at=cython.longlong)
     cpdef _opcode(self, long long header, long long ulpdu_length, object data, long long start)

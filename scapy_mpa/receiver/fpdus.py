@@ -431,6 +431,7 @@ class FPDUReader:
         needs_marker = markers_used and not crc_used
         is_passed, is_gapless = chain is self.main and not needs_marker, self._is_gapless
         code, startup, ahead = GOOD if crc_used else UNCHECKED, self.startup, self._ahead
+        begun = startup[0]
         known, by_length, delivered, need = chain.known, chain.by_length, self._delivered, 0
         # An FPDU is judged if there is more to judge than its CRC.
         judged_below = self._judged_below if markers_used or not crc_used else -1
@@ -440,7 +441,7 @@ class FPDUReader:
         shows_from = believed if believed > shows_from else shows_from
         frames: tuple[int, ...] = (frame,)
         moment = frame, time
-        complete = moment if moment > startup else startup
+        complete = moment if frame > begun else startup
         plain = self.plain
         while True:
             after = at
@@ -466,7 +467,7 @@ class FPDUReader:
                     octets = copies.octets(at, after)
                     frames, frame, time = copies.frames(at, after)
                     moment = frame, time
-                    complete = moment if moment > startup else startup
+                    complete = moment if frame > begun else startup
                 else:
                     need = after if is_plain and not needs_marker and not self._is_over else 0
                     break
@@ -516,7 +517,7 @@ class FPDUReader:
                 frame, time, data = copy.frame, copy.time, copy.data
                 assert data is not None
                 end, frames, moment = end if end < edge else edge, (frame,), (frame, time)
-                complete = moment if moment > startup else startup
+                complete = moment if frame > begun else startup
         if is_passed and at > chain.at:
             chain.at, chain.known, chain.by_length, chain.need, chain.waits = at, known, True, 0, False
             self._delivered, self._has_passed = delivered, True
@@ -535,7 +536,8 @@ class FPDUReader:
         """
         markers_used, crc_used, _ = self.layout
         plain, ahead, first = self.plain, self._ahead, at
-        if plain is None or known is None or known > moment or moment < self.startup or delivered > moment[0]:
+        frame = moment[0]
+        if plain is None or known is None or known[0] > frame or frame < self.startup[0] or delivered > frame:
             return at
         passed, last = self.passed, self.passed[-1][0] if self.passed else None
         if isinstance(last, PlainRun) and last.may_go_on(at, self._is_gapless):
@@ -560,7 +562,7 @@ class FPDUReader:
                 break
             if at == first:
                 run.firsts.append(len(starts))
-                run.frames.append(moment[0])
+                run.frames.append(frame)
                 run.times.append(moment[1])
             starts.append(at)
             fpdus.append(ulpdu_length)
@@ -571,7 +573,7 @@ class FPDUReader:
         if at > first:
             plain.passed_run(run, at)
             if run is not last:
-                passed.append((run, moment[0] if self._is_gapless else 0))
+                passed.append((run, frame if self._is_gapless else 0))
         return at
 
     def _opcode(self, header: int, ulpdu_length: int, data: memoryview, start: int) -> int:

@@ -1,5 +1,7 @@
 cimport cython
-from scapy_mpa.values._octets cimport place
+from scapy_mpa.values._octets cimport head, is_zero, place
+
+cdef long long LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, _CLOSED, _LAST, _OPEN, _UNKNOWN
 
 cdef class PlainRun:
     cdef public bint is_delivered
@@ -21,3 +23,6 @@ cdef class PlainWrites:
     ) except -1
     @cython.locals(run=PlainRun)
     cpdef passed_run(self, PlainRun run, long long end)
+
+@cython.locals(end=cython.longlong)
+cpdef bint has_usual_octets(object octets, long long at, long long phase, long long ulpdu_length, object origin) except -1

@@ -17,6 +17,7 @@ from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, pad_length
 from scapy_mpa.framing.markers import (
     MARKER_INTERVAL,
     MARKER_LENGTH,
+    Octets,
     Origin,
     expected_fpduptr,
     marker_positions,
@@ -25,7 +26,7 @@ from scapy_mpa.framing.markers import (
 )
 from scapy_mpa.framing.mulpdu import MIN_MULPDU
 from scapy_mpa.receiver.values import LocatedFPDU, Moment
-from scapy_mpa.values.octets import Fields, head, place
+from scapy_mpa.values.octets import Fields, head, is_zero, place
 from scapy_mpa.values.records import BAD, LENGTH
 
 _LAST: Final = 0x4000
@@ -37,11 +38,8 @@ _CLOSED, _OPEN, _UNKNOWN = range(3)
     maxsize=1024
 )  # eight ULPDU_Lengths at the 128 places modulo 512 where FPDUs begin; 130 Markers at most in each
 def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
-    """Return the Markers and PAD that an FPDU has; ``phase`` is its offset modulo 512, -1 if it holds no Marker."""
+    """Return the Markers and PAD that an FPDU has which begins at an offset that leaves ``phase`` modulo 512."""
     pad = pad_length(ulpdu_length)
-    if phase < 0:
-        end = LENGTH_FIELD_LENGTH + ulpdu_length + pad
-        return Fields((at, "B", 0) for at in range(end - pad, end))
     length = wire_length(ulpdu_length, phase)
     markers = marker_positions(phase, phase + length)
     end = length - CRC_LENGTH
@@ -50,6 +48,17 @@ def usual_octets(phase: int, ulpdu_length: int, origin: Origin) -> Fields:
     fields = [(at, "B", 0) for at in range(end - pad, end)]
     fields += [(marker - phase, "I", expected_fpduptr(marker, phase, origin)) for marker in markers]
     return Fields(sorted(fields))
+
+
+def has_usual_octets(octets: Octets, at: int, phase: int, ulpdu_length: int, origin: Origin) -> bool:
+    """Return True if the Markers and PAD of a whole FPDU, which begins at an index, are what they have to be.
+
+    ``phase`` is its offset modulo 512, -1 if it holds no Marker.
+    """
+    if phase < 0:
+        end = LENGTH_FIELD_LENGTH + ulpdu_length
+        return is_zero(octets, at + end, -end & 3)
+    return usual_octets(phase, ulpdu_length, origin).are_in(octets, at)
 
 
 #: FPDUs of a run after which the next frame begins another.  A bound of memory: who remembers one of them keeps all.
@@ -166,7 +175,7 @@ class PlainWrites:
         stag, to = place(data, header + 4)
         if self._state and (self._state == _UNKNOWN or stag != self._stag or to != self._to):
             return False
-        if not usual_octets(phase, ulpdu_length, self._origin).are_in(data, index):
+        if not has_usual_octets(data, index, phase, ulpdu_length, self._origin):
             return False
         self._state = _CLOSED if is_last else _OPEN
         self._stag, self._to = stag, to + ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF

@@ -6,6 +6,8 @@ from scapy_mpa.stream.sequence_space cimport SequenceSpace
 from scapy_mpa.values._octets cimport head, numbers_of, own_octets, sum_of
 from scapy_mpa.values.options cimport timestamps_of
 
+cdef long long ACK_FLAG, _STAMPED_HEADER, FIN, STATE_FLAGS, WRONG, RIGHT, UNKNOWN
+
 cdef class Arrival:
     cdef public bint acknowledged, is_out_of_order
     cdef public long long captured, end, frame, new, start
@@ -27,7 +29,7 @@ cdef class TCPHalf:
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
     cpdef long long hold(self, long long start, long long end, Copy copy) except -1
     cpdef doubt_of(self, Copy copy)
-    @cython.locals(peer=PeerState)
+    @cython.locals(peer=PeerState, copies=Copies)
     cpdef bint acknowledge(self, long long frame, long long ack, object window) except -1
     cpdef forget(self, long long below)
 
@@ -42,8 +44,8 @@ cdef class TCPConnection:
     @cython.locals(
         half=TCPHalf, other=TCPHalf, space=SequenceSpace, peer=PeerState, other_space=SequenceSpace,
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
-        first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong,
-        offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
+        first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong, tsval=cython.longlong,
+        tsecr=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
         distance=cython.longlong, is_near=cython.bint,
     )
     cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
@@ -52,7 +54,7 @@ cdef class TCPConnection:
         tcp=cython.longlong, length=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
         is_late=cython.bint, is_acknowledged=cython.bint, copy=Copy, arrival=Arrival,
     )
-    cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, object tsval)
+    cpdef _hold(self, TCPHalf half, object seg, long long offset, object reason, long long tsval)
 
 cdef class Flow:
     cdef public object _flows, key

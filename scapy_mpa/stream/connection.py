@@ -438,13 +438,10 @@ class TCPHalf:
         edge, before = peer.right_edge, peer.last_ack_sent
         advanced = peer.acknowledge(frame, ack, window)
         # Octets beyond the window, as far as it was known, were accepted: ACKs that opened it were not captured.
-        if (
-            advanced
-            and edge is not None
-            and before is not None
-            and (ack > edge or self.copies.has_alone(before, ack, DropReason.OVERWINDOW))
-        ):
-            self.copies.window_known = frame
+        if advanced and edge is not None and before is not None:
+            copies = self.copies
+            if ack > edge or (copies.has_doubts and copies.has_alone(before, ack, DropReason.OVERWINDOW)):
+                copies.window_known = frame
         for one in self._dropped:
             if one.flags & FIN and one.reason == DropReason.OVERWINDOW and one.offset == ack - 1:
                 self.note_fin(one.offset, one.frame, one.time)
@@ -459,8 +456,8 @@ class TCPHalf:
         if below > self.needed:
             self.needed = below
             below = min(below, self.keep_from)
-            for start, copy in self.copies.drop(below):
-                self._recent.keep(start, copy)
+            for piece in self.copies.drop(below):
+                self._recent.keep(piece)
             self.peer.forget(below)
 
     def read_again(self, start: int) -> None:
@@ -661,14 +658,13 @@ class TCPConnection:
             half.has_right_checksums = checksum_of(seg) == RIGHT
         offset = space.offset_of(seq, length, peer.rcv_wnd)
         end, edge = offset + length, peer.right_edge
-        stamps = timestamps_of(seg) if tcp >= 0 and first - tcp >= _STAMPED_HEADER else None
-        tsval = None
+        tsval = tsecr = -1
+        if tcp >= 0 and first - tcp >= _STAMPED_HEADER:
+            tsval, tsecr = timestamps_of(seg)
         reason = NO_REASON
-        if stamps is not None:
-            tsval = stamps[0]
-            if is_syn:
-                peer.take_timestamp(tsval, time)
-        if tsval is not None or (edge is not None and offset > edge):
+        if is_syn and tsval >= 0:
+            peer.take_timestamp(tsval, time)
+        if tsval >= 0 or (edge is not None and offset > edge):
             reason = peer.drop_reason(offset, end, tsval, time, half.believed)
         if length and half.fins and half.has_fin_before(end):
             reason = max(reason, DropReason.AFTER_FIN)
@@ -685,9 +681,9 @@ class TCPConnection:
                 window, wnd = None, other_peer.rcv_wnd
                 if tcp >= 0:
                     window = head(seg[BUFFER], tcp + 12)[1] << (0 if is_syn else self._shift_counts[d])
-                    if stamps is not None:
-                        other_peer.echo(stamps[1], time)
-                    if first - tcp > (20 if stamps is None else _STAMPED_HEADER):
+                    if tsval >= 0:
+                        other_peer.echo(tsecr, time)
+                    if first - tcp > (20 if tsval < 0 else _STAMPED_HEADER):
                         for low, high in sacked_by(seg):
                             sacked = other_space.offset_of(low, 0, wnd), other_space.offset_of(high, 0, wnd)
                             other_peer.sack(frame, *sacked)
@@ -696,11 +692,11 @@ class TCPConnection:
             self._hold(half, seg, offset, reason, tsval)
         if flags & FIN or (reason and not length):
             self.has_end |= flags & FIN > 0
-            half.receive_state(seg, offset, reason, tsval)
+            half.receive_state(seg, offset, reason, tsval if tsval >= 0 else None)
         if half.resets:
             half.follow_reset(Follower(frame, time, offset, self.arrival.new if self.arrival is not None else 0))
 
-    def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int | None) -> None:
+    def _hold(self, half: TCPHalf, seg: Segment, offset: int, reason: DropReason, tsval: int) -> None:
         """Hold the octets of a segment."""
         frame, _, ack, flags, first, last, tcp, length = numbers_of(seg)
         time, key, buffer = seg[TIME], seg[KEY], seg[BUFFER]
@@ -714,7 +710,7 @@ class TCPConnection:
         is_acknowledged = acked is not None and acked >= offset
         self.arrival = Arrival(
             frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(key, buffer, tcp), last - first,
-            reason, tsval, ack if flags & ACK_FLAG else None,
+            reason, tsval if tsval >= 0 else None, ack if flags & ACK_FLAG else None,
         )  # fmt: skip
 
     def _shift_count(self, d: int) -> int:

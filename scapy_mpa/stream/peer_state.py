@@ -34,7 +34,7 @@ class PeerState:
         last_frame: the frame of the last ACK captured.
         right_edge: the highest SEG.ACK + SEG.WND captured, None before the first whose scale is known.
         rcv_wnd: the largest window captured, octets; None before the first.
-        ts_recent: TS.Recent, None without timestamps or without ACKs.
+        ts_recent: TS.Recent, -1 without timestamps or without ACKs.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class PeerState:
         self.last_frame = 0
         self.right_edge: int | None = None
         self.rcv_wnd: int | None = None
-        self.ts_recent: int | None = None
+        self.ts_recent = -1
         #: The acknowledgement numbers sent last.
         self._acks: deque[int] = deque(maxlen=MOST_ACKS)
         self._ts_time = 0
@@ -150,34 +150,34 @@ class PeerState:
 
     def echo(self, tsecr: int, time: int) -> None:
         """Take a timestamp that the receiver echoed: TS.Recent is not older (RFC 7323 §4.3)."""
-        if self.ts_recent is not None and 0 < (tsecr - self.ts_recent) & SEQ_MASK <= self._most_ticks(time):
+        mask = SEQ_MASK
+        if self.ts_recent >= 0 and 0 < (tsecr - self.ts_recent) & mask <= self._most_ticks(time):
             self.ts_recent, self._ts_time = tsecr, time
 
     def _most_ticks(self, time: int) -> int:
         """Return by how many ticks a timestamp may have advanced since TS.Recent was taken."""
-        return (
-            min((time - self._ts_time) // SHORTEST_TICK + TICK_SLACK, OLDER - 1)
-            if time >= self._ts_time
-            else TICK_SLACK
-        )
+        if time < self._ts_time:
+            return TICK_SLACK
+        return min((time - self._ts_time) // SHORTEST_TICK + TICK_SLACK, OLDER - 1)
 
-    def drop_reason(self, start: int, end: int, tsval: int | None, time: int, believed: int) -> DropReason:
+    def drop_reason(self, start: int, end: int, tsval: int, time: int, believed: int) -> DropReason:
         """Return why the receiver may drop a segment of octets [start, end); follows TS.Recent (RFC 7323 §5.3).
 
         Args:
             start: the offset of its first octet.
             end: the offset after its last octet.
-            tsval: its timestamp, None without one.
+            tsval: its timestamp, -1 without one.
             time: when it was captured, nanoseconds.
             believed: the offset up to which octets are known to be the sender's: had there been no room for them, they
                 would not be; so the window has moved on where ACKs were not captured.
         """
-        if tsval is not None:
-            age = 0 if self.ts_recent is None else (self.ts_recent - tsval) & SEQ_MASK
-            if PAWS_WINDOW < age < SEQ_MASK + 1 - self._most_ticks(time):
+        if tsval >= 0:
+            mask, paws_window, older = SEQ_MASK, PAWS_WINDOW, OLDER
+            age = 0 if self.ts_recent < 0 else (self.ts_recent - tsval) & mask
+            if paws_window < age and age < mask + 1 - self._most_ticks(time):
                 return DropReason.PAWS
             acked = self.last_ack_sent
-            if acked is not None and start <= acked <= end and (not age or age >= OLDER):
+            if acked is not None and (not age or age >= older) and start <= acked <= end:
                 self.ts_recent, self._ts_time = tsval, time
         edge = self.right_edge
         if edge is None or start <= edge or (believed > edge and start <= believed + (self.rcv_wnd or 0)):

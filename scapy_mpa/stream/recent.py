@@ -6,9 +6,7 @@ that differs.  What was read stays read: such a copy is only reported.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from itertools import islice
 from typing import Final
 
 from scapy_mpa.stream.copies import RIGHT, WRONG, Copy, Rival, effective_reason, first_difference
@@ -19,49 +17,68 @@ MOST_OCTETS: Final = 4 << 20
 WEIGHT: Final = 256
 #: Pieces that a late copy is compared with, the last ones of its direction: a bound of time.
 MOST_COMPARED: Final = 64
+#: Pieces that have gone before those left are moved to the front, to move each seldom.
+_FEW = 64
 
 
 class RecentBudget:
     """How much is kept of all directions; the oldest pieces go first."""
 
-    __slots__ = ("_held", "_order")
+    __slots__ = ("_gone", "_held", "_order")
 
     def __init__(self) -> None:
-        self._order: deque[RecentOctets] = deque()
-        self._held = 0
+        #: Whose pieces were kept, oldest first, and how many of the first of these have gone.
+        self._order: list[RecentOctets] = []
+        self._gone = self._held = 0
 
     def keep(self, owner: RecentOctets, octets: int) -> None:
         """Make room for one more piece of a direction."""
         self._order.append(owner)
         self._held += octets + WEIGHT
         while self._held > MOST_OCTETS:
-            self._held -= self._order.popleft().forget_first() + WEIGHT
+            self._held -= self._order[self._gone].forget_first() + WEIGHT
+            self._gone += 1
+        if self._gone > _FEW and 2 * self._gone > len(self._order):
+            del self._order[: self._gone]
+            self._gone = 0
 
 
 class RecentOctets:
     """The pieces of one direction that were read last."""
 
-    __slots__ = ("_budget", "_pieces")
+    __slots__ = ("_budget", "_gone", "_pieces")
 
     def __init__(self, budget: RecentBudget) -> None:
         self._budget = budget
-        self._pieces: deque[tuple[int, Copy]] = deque()
+        #: Pieces, oldest first, of which so many have gone.
+        self._pieces: list[tuple[int, Copy] | None] = []
+        self._gone = 0
 
-    def keep(self, start: int, copy: Copy) -> None:
-        """Keep a piece that was read: the octets of a copy, from an offset on."""
-        data = copy.data
+    def keep(self, piece: tuple[int, Copy]) -> None:
+        """Keep a piece that was read: an offset, and a copy whose octets begin there."""
+        data = piece[1].data
         if data is not None:
-            self._pieces.append((start, copy))
+            self._pieces.append(piece)
             self._budget.keep(self, len(data))
 
     def forget_first(self) -> int:
         """Let go of the oldest piece; return how many octets it has."""
-        data = self._pieces.popleft()[1].data
+        pieces, gone = self._pieces, self._gone
+        first = pieces[gone]
+        pieces[gone] = None
+        self._gone = gone + 1
+        if gone > _FEW and 2 * gone > len(pieces):
+            del pieces[: gone + 1]
+            self._gone = 0
+        assert first is not None
+        data = first[1].data
         return len(data) if data is not None else 0
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""
-        self._pieces = deque((start - origin, copy) for start, copy in self._pieces)
+        left = self._pieces[self._gone :]
+        self._pieces = [(one[0] - origin, one[1]) for one in left if one is not None]
+        self._gone = 0
 
     def compare(
         self, start: int, end: int, copy: Copy, held: Iterable[tuple[int, Copy]], acknowledged: int | None
@@ -78,7 +95,9 @@ class RecentOctets:
         assert copy.data is not None
         found: Rival | None = None
         end = min(end, start + len(copy.data))
-        for begin, other in (*reversed(list(held)), *islice(reversed(self._pieces), MOST_COMPARED)):
+        first = max(self._gone, len(self._pieces) - MOST_COMPARED)
+        read = [one for one in self._pieces[first:] if one is not None]
+        for begin, other in (*reversed(list(held)), *reversed(read)):
             if other.data is None:
                 continue
             low = max(start, begin)

@@ -10,6 +10,7 @@ cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
 cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1
 
 cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1
+cpdef bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except -1
 cpdef object own_octets(object octets, Py_ssize_t at, Py_ssize_t end)
 cpdef int append_number(array.array numbers, long long number) except -1
 cpdef Py_ssize_t index_in(array.array ascending, long long number) except -1

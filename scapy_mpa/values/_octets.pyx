@@ -17,6 +17,10 @@ cdef extern from "values/crc32c.h" nogil:
     unsigned int mpa_crc32c(const unsigned char *octets, size_t count)
 
 
+cdef extern from "values/sum.h" nogil:
+    unsigned int mpa_sum(const unsigned char *octets, size_t count)
+
+
 cdef extern from *:
     """
     #define MPA_BE16(p) ((unsigned int)(p)[0] << 8 | (p)[1])
@@ -78,18 +82,21 @@ cpdef long long crc_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
 
 
 cpdef long long sum_of(object octets, Py_ssize_t at, Py_ssize_t end) except -1:
+    return mpa_sum(lying_in(octets, at, end - at), end - at)
+
+
+cpdef bint is_zero(object octets, Py_ssize_t at, Py_ssize_t count) except -1:
+    cdef const unsigned char *p = lying_in(octets, at, count)
+    cdef Py_ssize_t index
+    for index in range(count):
+        if p[index]:
+            return False
+    return True
+
+
+cpdef object own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
     cdef const unsigned char *p = lying_in(octets, at, end - at)
-    cdef const unsigned char *last = p + (end - at)
-    cdef unsigned long long total = 0
-    while last - p >= 4:
-        total += MPA_BE32(p)
-        p += 4
-    if last - p >= 2:
-        total += MPA_BE16(p)
-        p += 2
-    if last - p:
-        total += <unsigned int>p[0] << 8
-    return total % 0xFFFF
+    return PyMemoryView_FromObject(PyBytes_FromStringAndSize(<const char *>p, end - at))
 
 
 cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_t count) except -1:
@@ -99,11 +106,6 @@ cpdef int append_octets(bytearray taken, object octets, Py_ssize_t at, Py_ssize_
     PyByteArray_Resize(taken, size + count)
     memcpy(PyByteArray_AS_STRING(taken) + size, p, count)
     return 0
-
-
-cpdef object own_octets(object octets, Py_ssize_t at, Py_ssize_t end):
-    cdef const unsigned char *p = lying_in(octets, at, end - at)
-    return PyMemoryView_FromObject(PyBytes_FromStringAndSize(<const char *>p, end - at))
 
 
 cpdef int append_number(array.array numbers, long long number) except -1:

@@ -54,6 +54,11 @@ def append_octets(taken: bytearray, octets: Octets, at: int, count: int) -> None
     taken += octets[at : at + count]
 
 
+def is_zero(octets: Octets, at: int, count: int) -> bool:
+    """Return True if so many octets from an index on are zero."""
+    return not any(octets[at : at + count])
+
+
 def own_octets(octets: Octets, at: int, end: int) -> memoryview:
     """Return the octets [at, end), which keep nothing else alive."""
     return memoryview(bytes(octets[at:end]))
@@ -106,6 +111,7 @@ if not TYPE_CHECKING:
             crc_of,
             head,
             index_in,
+            is_zero,
             numbers_of,
             own_octets,
             place,

@@ -1,5 +1,7 @@
 cimport cython
 from scapy_mpa.values._octets cimport numbers_of, queued
 
-@cython.locals(tcp=cython.longlong, at=cython.longlong, start=cython.longlong)
-cpdef timestamps_of(object seg)
+cdef long long _HEADER, _TIMESTAMPS_LENGTH, _USUAL_KINDS
+
+@cython.locals(tcp=cython.longlong, at=cython.longlong, start=cython.longlong, kinds=cython.longlong)
+cpdef (long long, long long) timestamps_of(object seg) except *

@@ -64,25 +64,19 @@ def announced(syn: Segment) -> Announced | None:
     return Announced(mss, timestamps, shift)
 
 
-def timestamps_of(seg: Segment) -> tuple[int, int] | None:
-    """The timestamp of a segment and the one it echoes (TSval and TSecr, RFC 7323 §3.2), None without them."""
+def timestamps_of(seg: Segment) -> tuple[int, int]:
+    """The timestamp of a segment and the one it echoes (TSval and TSecr, RFC 7323 §3.2), -1 and -1 without them."""
     _, _, _, _, start, _, tcp, _ = numbers_of(seg)
     at = tcp + _HEADER
     if tcp < 0 or start < at + _TIMESTAMPS_LENGTH:
-        return None
+        return -1, -1
     kinds, stamp, echo = queued(seg[BUFFER], at)
     if kinds == _USUAL_KINDS:
         return stamp, echo
     for kind, content in _options(seg):
         if kind == _TIMESTAMPS and len(content) == 8:
             return int.from_bytes(content[:4], "big"), int.from_bytes(content[4:], "big")
-    return None
-
-
-def timestamp_of(seg: Segment) -> int | None:
-    """The timestamp (TSval) of a segment, None without one."""
-    stamps = timestamps_of(seg)
-    return stamps[0] if stamps is not None else None
+    return -1, -1
 
 
 def window_of(seg: Segment) -> int | None:

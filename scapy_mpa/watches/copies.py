@@ -66,7 +66,7 @@ class CopyWatch:
 
     def arrived(self, arrival: Arrival) -> None:
         """Remember a segment that its receiver may have dropped, and a keep-alive."""
-        if arrival.reason != DropReason.NONE:
+        if arrival.reason:
             if len(self._doubtful) < MOST_DOUBTFUL:
                 self._doubtful[arrival.frame] = arrival
         elif not arrival.new and arrival.end == arrival.start + 1 == self._highest:

@@ -30,7 +30,7 @@ from scapy_mpa.framing.markers import (
     header_offset,
 )
 from scapy_mpa.infer.evidence import HEADER_OCTETS, header_at
-from scapy_mpa.receiver.plain import usual_octets
+from scapy_mpa.receiver.plain import has_usual_octets
 from scapy_mpa.receiver.values import Breach, Contradiction, LocatedFPDU, Moment
 from scapy_mpa.receiver.window import Layout
 from scapy_mpa.values.records import BAD, CUT, GOOD
@@ -124,7 +124,7 @@ class FPDUWatch:
         breaches = () if ulpdu_length <= self.sizes.longest else self._size(fpdu)
         if self._layout.dialect is None:
             phase = fpdu.offset % MARKER_INTERVAL if fpdu.markers else -1
-            if not usual_octets(phase, ulpdu_length, self._origin).are_in(octets, 0):
+            if not has_usual_octets(octets, 0, phase, ulpdu_length, self._origin):
                 breaches = (*breaches, *self._unusual(fpdu))
         ulpdu = ulpdu_of(fpdu)
         if self._awaits_send:
