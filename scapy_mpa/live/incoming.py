@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from scapy_mpa.framing.crc import CRC_LENGTH
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
 from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, decode_marker, remove_markers
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import Role
 from scapy_mpa.live.errors import RemoteProtocolError
 from scapy_mpa.live.events import Event, PeerDeviated, ULPDUReceived
-from scapy_mpa.receiver.plain import usual_octets
+from scapy_mpa.receiver.plain import has_usual_octets
 from scapy_mpa.receiver.window import Extent, FPDUWindow, Layout
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.watches.fpdus import disagreement, oddities, wrong_beginning
@@ -104,10 +103,7 @@ class IncomingHalf:
         if self._layout.crc and not window.is_valid(extent):
             raise self._error("crc", f"FPDU with a ULPDU of {length} octets: CRC mismatch", window)
         first = header + LENGTH_FIELD_LENGTH
-        if markers:
-            is_usual = usual_octets(offset % MARKER_INTERVAL, length, origin).are_in(octets, 0)
-        else:
-            is_usual = not any(octets[LENGTH_FIELD_LENGTH + length : -CRC_LENGTH])
+        is_usual = has_usual_octets(octets, 0, offset % MARKER_INTERVAL if markers else -1, length, origin)
         if not is_usual or not 0 < length <= MAX_ULPDU_LENGTH:
             odd = list(oddities(octets, offset, length, markers > 0, origin))
             if odd and odd[-1][0] == "marker-length":

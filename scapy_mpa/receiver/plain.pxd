@@ -1,7 +1,7 @@
 cimport cython
 from scapy_mpa.values._octets cimport head, is_zero, place
 
-cdef long long LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, _CLOSED, _LAST, _OPEN, _UNKNOWN
+cdef long long BAD, LENGTH_FIELD_LENGTH, MARKER_INTERVAL, MIN_MULPDU, TAGGED_HEADER_LENGTH, _CLOSED, _LAST, _OPEN, _UNKNOWN
 
 cdef class PlainRun:
     cdef public bint is_delivered
@@ -22,6 +22,11 @@ cdef class PlainWrites:
         self, object data, long long index, long long header, long long ulpdu_length, long long control, long long phase
     ) except -1
     @cython.locals(run=PlainRun)
+    @cython.locals(
+        offset=cython.longlong, header=cython.longlong, ulpdu_length=cython.longlong, end=cython.longlong,
+        markers=cython.longlong, crc=cython.longlong, index=cython.longlong, control=cython.longlong,
+    )
+    cpdef passed(self, object fpdu)
     cpdef passed_run(self, PlainRun run, long long end)
 
 @cython.locals(end=cython.longlong)

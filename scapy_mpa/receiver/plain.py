@@ -183,22 +183,22 @@ class PlainWrites:
 
     def passed(self, fpdu: LocatedFPDU) -> None:
         """Learn from an FPDU that was handed on alone where the Write goes on."""
-        if fpdu.offset != self._end or fpdu.crc == BAD or len(fpdu.octets) < fpdu.end - fpdu.offset:
+        offset, header, ulpdu_length, end, markers, crc, _, _, _, _, _, octets, _ = fpdu
+        if offset != self._end or crc == BAD or len(octets) < end - offset:
             self._state = _UNKNOWN
-        self._end = fpdu.end
-        index = fpdu.header - fpdu.offset
+        self._end, index = end, header - offset
         if (
-            fpdu.crc == BAD
-            or fpdu.ulpdu_length < TAGGED_HEADER_LENGTH
-            or len(fpdu.octets) < index + 16
-            or (fpdu.markers and -fpdu.header % MARKER_INTERVAL < LENGTH_FIELD_LENGTH + TAGGED_HEADER_LENGTH)
+            crc == BAD
+            or ulpdu_length < TAGGED_HEADER_LENGTH
+            or len(octets) < index + 16
+            or (markers and -header % MARKER_INTERVAL < LENGTH_FIELD_LENGTH + TAGGED_HEADER_LENGTH)
         ):
             self._state = _UNKNOWN
             return
-        _, control = head(fpdu.octets, index)
+        _, control = head(octets, index)
         if control & ~_LAST == self._control:
-            self._stag, self._to = place(fpdu.octets, index + 4)
-            self._to = self._to + fpdu.ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
+            self._stag, self._to = place(octets, index + 4)
+            self._to = self._to + ulpdu_length - TAGGED_HEADER_LENGTH & 0xFFFFFFFFFFFFFFFF
             self._state = _CLOSED if control & _LAST else _OPEN
         elif not control & 0x0F:
             self._state = _UNKNOWN  # a Write, and not a plain one

@@ -1,5 +1,5 @@
 cimport cython
-from scapy_mpa.stream.copies cimport Copies, Copy
+from scapy_mpa.stream.copies cimport Copies, Copy, copy_of
 from scapy_mpa.stream.peer_state cimport PeerState
 from scapy_mpa.stream.recent cimport RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space cimport SequenceSpace
@@ -13,6 +13,11 @@ cdef class Arrival:
     cdef public long long captured, end, frame, new, start
     cdef public object ack, hop_limit, reason, time, tsval
 
+cpdef Arrival arrival_of(
+    long long frame, object time, long long start, long long end, long long new, bint is_out_of_order, bint acknowledged,
+    object hop_limit, long long captured, object reason, object tsval, object ack
+)
+
 cdef class TCPHalf:
     cdef public bint has_right_checksums, has_syn_ack
     cdef public Copies copies
@@ -24,7 +29,7 @@ cdef class TCPHalf:
     cdef public RecentOctets _recent
     cdef public SequenceSpace space
 
-    @cython.locals(space=SequenceSpace, ahead=cython.longlong)
+    @cython.locals(space=SequenceSpace, ahead=cython.longlong, close=cython.longlong)
     cpdef bint is_close(self, long long seq) except -1
     @cython.locals(frame=cython.longlong, lowest=cython.longlong, read=cython.longlong)
     cpdef long long hold(self, long long start, long long end, Copy copy) except -1
@@ -46,7 +51,7 @@ cdef class TCPConnection:
         other_peer=PeerState, frame=cython.longlong, seq=cython.longlong, ack=cython.longlong, flags=cython.longlong,
         first=cython.longlong, last=cython.longlong, tcp=cython.longlong, length=cython.longlong, tsval=cython.longlong,
         tsecr=cython.longlong, offset=cython.longlong, end=cython.longlong, highest=cython.longlong, new=cython.longlong,
-        distance=cython.longlong, is_near=cython.bint,
+        distance=cython.longlong, close=cython.longlong, is_near=cython.bint, shift=cython.longlong,
     )
     cpdef receive(self, object seg, Py_ssize_t d, bint is_syn=*)
     @cython.locals(
@@ -60,13 +65,14 @@ cdef class Flow:
     cdef public object _flows, key
     cdef public list connections
 
-    @cython.locals(only=TCPConnection, half=TCPHalf)
-    cpdef receive(self, object seg, Py_ssize_t d)
+    @cython.locals(only=TCPConnection, half=TCPHalf, seq=cython.longlong, flags=cython.longlong)
+    cpdef TCPConnection receive(self, object seg, Py_ssize_t d)
 
 cdef class Flows:
     cdef public dict _directions
     cdef public object budget, end, make_user
 
+    @cython.locals(found=tuple, flow=Flow)
     cpdef tuple receive(self, object seg)
 
 @cython.locals(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival
+from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival, copy_of
 from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
@@ -80,31 +80,47 @@ class Arrival:
         "time", "tsval",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        frame: int,
-        time: int,
-        start: int,
-        end: int,
-        new: int,
-        is_out_of_order: bool,
-        acknowledged: bool,
-        hop_limit: int | None,
-        captured: int,
-        reason: DropReason,
-        tsval: int | None,
-        ack: int | None = None,
-    ) -> None:
-        self.frame, self.time, self.start, self.end, self.new = frame, time, start, end, new
-        self.is_out_of_order, self.acknowledged, self.hop_limit = is_out_of_order, acknowledged, hop_limit
-        self.captured, self.reason, self.tsval, self.ack = captured, reason, tsval, ack
+    frame: int
+    time: int
+    start: int
+    end: int
+    new: int
+    is_out_of_order: bool
+    acknowledged: bool
+    hop_limit: int | None
+    captured: int
+    reason: DropReason
+    tsval: int | None
+    ack: int | None
 
     def counted_from(self, origin: int, new: int, is_out_of_order: bool) -> Arrival:
         """Return it with offsets counted from what is now ``origin``."""
-        return Arrival(
+        return arrival_of(
             self.frame, self.time, self.start - origin, self.end - origin, new, is_out_of_order, self.acknowledged,
             self.hop_limit, self.captured, self.reason, self.tsval, self.ack,
         )  # fmt: skip
+
+
+def arrival_of(
+    frame: int,
+    time: int,
+    start: int,
+    end: int,
+    new: int,
+    is_out_of_order: bool,
+    acknowledged: bool,
+    hop_limit: int | None,
+    captured: int,
+    reason: DropReason,
+    tsval: int | None,
+    ack: int | None,
+) -> Arrival:
+    """Return an :class:`Arrival` of these values: a function in C takes numbers as they are, a class does not."""
+    one = Arrival()
+    one.frame, one.time, one.start, one.end, one.new = frame, time, start, end, new
+    one.is_out_of_order, one.acknowledged, one.hop_limit = is_out_of_order, acknowledged, hop_limit
+    one.captured, one.reason, one.tsval, one.ack = captured, reason, tsval, ack
+    return one
 
 
 class Retransmissions:
@@ -262,11 +278,11 @@ class TCPHalf:
 
     def is_close(self, seq: int) -> bool:
         """Return True if a sequence number is surely this direction's: where it just was, and not before the SYN."""
-        space, start = self.space, self.start
+        space, start, close = self.space, self.start, CLOSE
         if space.base is None:
             return False
         ahead = space.distance_from_last(seq)
-        if not -CLOSE < ahead < CLOSE:
+        if not -close < ahead < close:
             return False
         return start is None or (space.nearest(seq)[1] if space.others else space.last + ahead) >= start - 1
 
@@ -672,15 +688,16 @@ class TCPConnection:
             other_space, other_peer = other.space, other.peer
             if other_space.base is None:
                 other.begin(ack, False)
-            distance = other_space.distance_from_last(ack)
-            is_near = -CLOSE < distance < CLOSE or other_space.nearest(ack)[0] <= NEAR
+            distance, close = other_space.distance_from_last(ack), CLOSE
+            is_near = -close < distance < close or other_space.nearest(ack)[0] <= NEAR
             if not is_near and other.last_frame:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
             if not reason or reason < DropReason.INVALID_ACK:
                 window, wnd = None, other_peer.rcv_wnd
                 if tcp >= 0:
-                    window = head(seg[BUFFER], tcp + 12)[1] << (0 if is_syn else self._shift_counts[d])
+                    shift = 0 if is_syn else self._shift_counts[d]
+                    window = head(seg[BUFFER], tcp + 12)[1] << shift
                     if tsval >= 0:
                         other_peer.echo(tsecr, time)
                     if first - tcp > (20 if tsval < 0 else _STAMPED_HEADER):
@@ -701,14 +718,14 @@ class TCPConnection:
         frame, _, ack, flags, first, last, tcp, length = numbers_of(seg)
         time, key, buffer = seg[TIME], seg[KEY], seg[BUFFER]
         end, highest, acked = offset + length, half.highest, half.peer.last_ack_sent
-        copy = Copy(frame, time, reason, checksum_of(seg), own_octets(buffer, first, last))
+        copy = copy_of(frame, time, reason, checksum_of(seg), own_octets(buffer, first, last))
         new = half.hold(offset, end, copy)
         reason = half.doubt_of(copy)
         is_late = highest > offset and new > max(0, end - highest)
         if not new and acked is not None and offset <= acked < end:
             half.retransmissions.note(acked, frame, time)
         is_acknowledged = acked is not None and acked >= offset
-        self.arrival = Arrival(
+        self.arrival = arrival_of(
             frame, time, offset, end, new, is_late, is_acknowledged, hop_limit_of(key, buffer, tcp), last - first,
             reason, tsval if tsval >= 0 else None, ack if flags & ACK_FLAG else None,
         )  # fmt: skip
@@ -739,9 +756,11 @@ class Flow:
     def receive(self, seg: Segment, d: int) -> TCPConnection | None:
         """Receive a segment; return the connection that it belongs to, None if it is left out."""
         connections = self.connections
-        if len(connections) == 1 and not seg.flags & STATE_FLAGS:
+        if len(connections) == 1:
+            _, seq, _, flags, _, _, _, _ = numbers_of(seg)
             only = connections[0]
-            if not only.has_end and only.halves[d].is_close(seg.seq):
+            half = only.halves[d]
+            if not (flags & STATE_FLAGS or only.has_end) and half.is_close(seq):
                 only.receive(seg, d)
                 return only
         return self._receive(seg, d)
@@ -881,12 +900,13 @@ class Flows:
 
     def receive(self, seg: Segment) -> tuple[TCPConnection | None, int]:
         """Receive a segment; return its connection and the direction in which it was sent."""
-        found = self._directions.get(seg.key)
+        found = self._directions.get(seg[KEY])
         if found is None:
             found = Flow(seg.key, self), 0
             if not seg.flags & PATH_MTU:
                 self.add(found[0])
-        return found[0].receive(seg, found[1]), found[1]
+        flow, d = found
+        return flow.receive(seg, d), d
 
     def add(self, flow: Flow) -> None:
         """Hand segments to a flow: another connection may have given way for its first one."""

@@ -5,6 +5,8 @@ cdef class Copy:
     cdef public long long checksum, frame
     cdef public object data, reason, time
 
+cpdef Copy copy_of(long long frame, object time, object reason, long long checksum, object data)
+
 cdef class Copies:
     cdef public Py_ssize_t _head
     cdef public bint has_doubts

@@ -34,12 +34,22 @@ class Copy:
 
     __slots__ = ("checksum", "data", "frame", "reason", "time")
 
-    def __init__(self, frame: int, time: int, reason: DropReason, checksum: int, data: memoryview | None) -> None:
-        self.frame, self.time, self.reason, self.checksum, self.data = frame, time, reason, checksum, data
+    frame: int
+    time: int
+    reason: DropReason
+    checksum: int
+    data: memoryview | None
 
     def with_data(self, data: memoryview | None) -> Copy:
         """Return a copy of other octets, brought by the same frame."""
-        return Copy(self.frame, self.time, self.reason, self.checksum, data)
+        return copy_of(self.frame, self.time, self.reason, self.checksum, data)
+
+
+def copy_of(frame: int, time: int, reason: DropReason, checksum: int, data: memoryview | None) -> Copy:
+    """Return a :class:`Copy` of these values: a function in C takes numbers as they are, a class does not."""
+    one = Copy()
+    one.frame, one.time, one.reason, one.checksum, one.data = frame, time, reason, checksum, data
+    return one
 
 
 class Rival(NamedTuple):
@@ -609,7 +619,7 @@ class Copies:
 
 
 #: In place of copies that were dropped.
-_GONE: Final = Copy(0, 0, DropReason.NONE, UNKNOWN, None)
+_GONE: Final = copy_of(0, 0, DropReason.NONE, UNKNOWN, None)
 
 
 def _part(copy: Copy, origin: int, start: int, end: int) -> Copy:

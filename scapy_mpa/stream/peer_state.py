@@ -22,6 +22,8 @@ MOST_ACKNOWLEDGED: Final = 1 << 16
 #: a closed socket, 81 RSTs answered what was sent within one window of 64 segments.
 MOST_ACKS: Final = 64
 _LOWEST = -NEVER
+#: Ranges that are kept though nobody asks for them, so that they are dropped seldom.
+_FEW = 64
 #: Ticks: a timestamp that differs by as much or more is older, not newer (RFC 7323 §5.2).
 OLDER: Final = 1 << 31
 
@@ -188,7 +190,7 @@ class PeerState:
         """Drop what was acknowledged below an offset: nobody asks for it any more; SACKs beyond SEG.ACK are counted."""
         if self.last_ack_sent is not None:
             below = min(below, self.last_ack_sent)
-        if self._ends and self._ends[0] <= below:
+        if len(self._ends) > _FEW and self._ends[0] <= below:
             count = bisect_right(self._ends, below)
             del self._starts[:count], self._ends[:count], self._frames[:count]
 

@@ -33,10 +33,12 @@ class RecentBudget:
 
     def keep(self, owner: RecentOctets, octets: int) -> None:
         """Make room for one more piece of a direction."""
-        self._order.append(owner)
-        self._held += octets + WEIGHT
-        while self._held > MOST_OCTETS:
-            self._held -= self._order[self._gone].forget_first() + WEIGHT
+        order, weight, most = self._order, WEIGHT, MOST_OCTETS
+        order.append(owner)
+        self._held += octets + weight
+        while self._held > most:
+            oldest = order[self._gone]
+            self._held -= oldest.forget_first() + weight
             self._gone += 1
         if self._gone > _FEW and 2 * self._gone > len(self._order):
             del self._order[: self._gone]
@@ -56,10 +58,10 @@ class RecentOctets:
 
     def keep(self, piece: tuple[int, Copy]) -> None:
         """Keep a piece that was read: an offset, and a copy whose octets begin there."""
-        data = piece[1].data
-        if data is not None:
+        copy = piece[1]
+        if copy.data is not None:
             self._pieces.append(piece)
-            self._budget.keep(self, len(data))
+            self._budget.keep(self, len(copy.data))
 
     def forget_first(self) -> int:
         """Let go of the oldest piece; return how many octets it has."""
@@ -71,8 +73,8 @@ class RecentOctets:
             del pieces[: gone + 1]
             self._gone = 0
         assert first is not None
-        data = first[1].data
-        return len(data) if data is not None else 0
+        copy = first[1]
+        return len(copy.data) if copy.data is not None else 0
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

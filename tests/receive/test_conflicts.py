@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scapy_mpa.stream.copies import RIGHT, Copies, Copy, first_difference
+from scapy_mpa.stream.copies import RIGHT, Copies, copy_of, first_difference
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import PeerState
 
@@ -18,7 +18,7 @@ def test_what_is_held_differs_as_octet_by_octet(sent: list[tuple[int, bytes]], s
     copies = Copies(PeerState())
     held: dict[int, list[tuple[int, int]]] = {}
     for frame, (at, octets) in enumerate(sent, 1):
-        copies.add(at, at + len(octets), Copy(frame, frame, DropReason.NONE, RIGHT, memoryview(octets)))
+        copies.add(at, at + len(octets), copy_of(frame, frame, DropReason.NONE, RIGHT, memoryview(octets)))
         for offset, octet in enumerate(octets, at):
             held.setdefault(offset, []).append((frame, octet))
     end = start + length

@@ -7,6 +7,7 @@ import pytest
 from scapy_mpa.receiver.receiver import Receiver
 from scapy_mpa.stream.connection import MOST_RESETS, TCPConnection
 from scapy_mpa.stream.copies import RIGHT, Copy, Rival
+from scapy_mpa.stream.copies import copy_of as make_copy
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import PeerState
 from scapy_mpa.stream.recent import MOST_COMPARED, WEIGHT, RecentBudget, RecentOctets
@@ -145,7 +146,7 @@ def test_how_much_is_kept_of_all_directions(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def copy_of(frame: int, octets: bytes) -> Copy:
-    return Copy(frame, frame, DropReason.NONE, RIGHT, memoryview(octets))
+    return make_copy(frame, frame, DropReason.NONE, RIGHT, memoryview(octets))
 
 
 def compared(recent: RecentOctets, start: int, octets: bytes) -> Rival | None:

@@ -22,6 +22,7 @@ from scapy_mpa.receiver.startup import KeySearch, is_garbled_key
 from scapy_mpa.receiver.window import FPDUWindow, Layout
 from scapy_mpa.stream.connection import Flows, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import UNKNOWN, Copies, Copy
+from scapy_mpa.stream.copies import copy_of as make_copy
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.sequence_space import SequenceSpace
@@ -42,7 +43,7 @@ def noise(octets: int, seed: int = 1) -> bytes:
 
 
 def copy_of(octets: bytes, frame: int = 1) -> Copy:
-    return Copy(frame, frame * MILLISECOND, DropReason.NONE, UNKNOWN, memoryview(octets))
+    return make_copy(frame, frame * MILLISECOND, DropReason.NONE, UNKNOWN, memoryview(octets))
 
 
 def half_of(octets: bytes, *, size: int = 1400, at: int = 0) -> TCPHalf:

@@ -9,7 +9,7 @@ from scapy_mpa.framing.fpdu import encode_fpdu
 from scapy_mpa.framing.markers import header_offset, marker_count, plain_length
 from scapy_mpa.receiver.values import Breach, LocatedFPDU
 from scapy_mpa.receiver.window import Layout
-from scapy_mpa.stream.connection import Arrival
+from scapy_mpa.stream.connection import Arrival, arrival_of
 from scapy_mpa.stream.drop_reason import DropReason
 from scapy_mpa.values.records import BAD, GOOD, LENGTH, NO_OPCODE, START
 from scapy_mpa.watches.fpdus import FPDUWatch
@@ -77,4 +77,4 @@ def arrival(
     count = end - start
     when, is_new = frame * SECOND if time is None else time, count if new < 0 else new
     count = count if captured is None else captured
-    return Arrival(frame, when, start, end, is_new, late, True, limit, count, reason, tsval, ack)
+    return arrival_of(frame, when, start, end, is_new, late, True, limit, count, reason, tsval, ack)
