@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from scapy_mpa.framing.sequence import SEQ_MASK
 from scapy_mpa.stream.copies import RIGHT, UNKNOWN, WRONG, Copies, Copy, Rival, copy_of
-from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR, NO_REASON, DropReason
+from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR, NO_REASON, DropReason
 from scapy_mpa.stream.peer_state import NEVER, PeerState
 from scapy_mpa.stream.recent import RecentBudget, RecentOctets
 from scapy_mpa.stream.sequence_space import SequenceSpace
@@ -45,9 +45,6 @@ MOST_READ: Final = 8
 #: Octets: a SYN that was captured late may have been sent so long before what was captured first.  The window in the
 #: answer to a SYN is never scaled (RFC 7323 §2.2): until the next ACK no more are under way.
 MOST_BEFORE_SYN: Final = 1 << 16
-#: Octets within which one number speaks for a connection although the other one is far: a hole lies between.  A number
-#: of another connection is that near by chance once in 2^11 times (within NEAR, once in 2^5).
-CLOSE: Final = 1 << 20
 #: RSTs of a direction that are kept; others are counted: a bound of memory.
 MOST_RESETS: Final = 64
 #: Octets of the first segment of a stray that are kept: those of a Key (RFC 5044 §7.1.1).
@@ -297,13 +294,12 @@ class TCPHalf:
         return min(distance, LARGEST_WINDOW)
 
     def is_before_syn(self, seq: int, length: int) -> bool:
-        """Return True if a segment, near enough to be placed behind what is known, lies before the SYN."""
-        start, wnd = self.start, self.peer.rcv_wnd
+        """Return True if a segment lies before the SYN."""
+        start = self.start
         if start is None:
             return False
-        distance, offset = self.space.nearest(seq)
-        is_placed = distance <= max(NEAR, LARGEST_WINDOW if wnd is None else wnd)
-        return is_placed and offset < start - 1 and offset + length <= start
+        offset = self.space.place(seq, self.peer.rcv_wnd)
+        return offset < start - 1 and offset + length <= start
 
     def may_begin_at(self, seq: int, octets: int) -> bool:
         """Return True if a sequence number may be that of the first octet, or follow so many octets of the SYN."""

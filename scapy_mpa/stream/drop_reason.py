@@ -19,6 +19,10 @@ TICK_SLACK: Final = 1_000_000
 #: Octets.  A sequence or acknowledgement number within this distance of one that is known belongs to the same place of
 #: the stream.  No window captured is larger: 100 Gbit/s for 5 ms.  One that was advertised larger counts instead.
 NEAR: Final = 1 << 26
+#: Octets within which one number speaks for a connection although the other one is far, and the stream goes on where
+#: it was before a stray: a hole lies between.  A number of another connection is that near by chance once in 2^11 times
+#: (within NEAR, once in 2^5).
+CLOSE: Final = 1 << 20
 #: The largest window, octets (RFC 7323 §2.3): no valid segment lies further behind the highest octet sent.
 LARGEST_WINDOW: Final = 1 << 30
 

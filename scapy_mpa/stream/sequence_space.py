@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from scapy_mpa.framing.sequence import SEQ_MASK
-from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, NEAR
+from scapy_mpa.stream.drop_reason import CLOSE, LARGEST_WINDOW, NEAR
 
 #: A sequence number that is ahead by less than half of all lies ahead, else behind (RFC 9293 §3.4).
 HALF: Final = 1 << 31
@@ -76,28 +76,39 @@ class SequenceSpace:
             offset = last + ahead
             self.last = offset + length
             return offset
-        return self._offset_far(seq, length, rcv_wnd)
+        offset, index = self._place_far(seq, rcv_wnd)
+        edges = [last, *self.others]
+        # Where it is far, it may be a stray: the stream may go on where it was.
+        if index >= 0 and abs(offset - edges[index]) < near:
+            del edges[index]
+        self.last, self.others = offset + length, edges[: MOST_PLACES - 1]
+        return offset
 
-    def _offset_far(self, seq: int, length: int, rcv_wnd: int | None) -> int:
-        """Return the offset of what is not near the place met last: near another one, or at a new one."""
+    def place(self, seq: int, rcv_wnd: int | None) -> int:
+        """Return the offset of a segment's first octet, as :meth:`offset_of` would, and remember nothing."""
+        ahead = self.distance_from_last(seq)
+        return self.last + ahead if -NEAR < ahead < NEAR else self._place_far(seq, rcv_wnd)[0]
+
+    def _place_far(self, seq: int, rcv_wnd: int | None) -> tuple[int, int]:
+        """Return the offset of what is not near the place met last, and the index of the place near it, -1 if none is.
+
+        The place met last is 0, others follow.
+        """
         edges, base = [self.last, *self.others], self.base
         assert base is not None
         window = LARGEST_WINDOW if rcv_wnd is None else max(LEAST_WINDOW, min(rcv_wnd, LARGEST_WINDOW))
-        # Where the stream was before, only what is under way lies: many holes bring numbers near by chance.
+        # Where the stream was before, it goes on only if what came last is a stray: many holes bring numbers near.
+        close = CLOSE if rcv_wnd is None else max(CLOSE, min(rcv_wnd, NEAR))
         best, ahead = -1, window
         for index, edge in enumerate(edges):
             distance = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
-            if abs(distance) < abs(ahead):
+            if abs(distance) < min(abs(ahead), close if index else window):
                 best, ahead = index, distance
         if best >= 0:
-            # It may be a stray: the stream may go on where it was.
-            offset = (edges.pop(best) if abs(ahead) < NEAR else edges[best]) + ahead
-        else:
-            # What is not within a window behind lies ahead, up to 4 GiB less that window.
-            ahead = (seq - base - edges[0]) & SEQ_MASK
-            offset = edges[0] + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - max(NEAR, window) else ahead)
-        self.last, self.others = offset + length, edges[: MOST_PLACES - 1]
-        return offset
+            return edges[best] + ahead, best
+        # What is not within a window behind lies ahead, up to 4 GiB less that window.
+        ahead = (seq - base - self.last) & SEQ_MASK
+        return self.last + (ahead - SEQ_MASK - 1 if ahead > SEQ_MASK - max(NEAR, window) else ahead), -1
 
     def shift(self, origin: int) -> None:
         """Count offsets from what is now ``origin``."""

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from scapy_mpa.values.segment import Segment
 from tests.receiver.injected import KINDS as INJECTED
 from tests.receiver.injected import Injection, Scene
-from tests.receiver.network import Impairments, Network, Options, Side, Tapped
+from tests.receiver.network import Impairments, Network, Options, OwnSegmentDropped, Side, Tapped
 from tests.receiver.script import MPA, Message, Script, Stream
 from tests.receiver.truth import Copy, FirstFrames, Half, Row, rows_of
 from tests.receiver.wire import FIN, SYN, encode_tcp, internet_checksum
@@ -285,7 +285,11 @@ def _capture(plan: Plan, rng: random.Random) -> tuple[tuple[Stream, Stream], lis
     )
     network = Network((sides[0], sides[1]), plan.path, plan.options, rng)
     network.begins = streams[0].begin, streams[1].begin
-    if not network.run():
+    try:
+        is_over = network.run()
+    except OwnSegmentDropped:
+        return None
+    if not is_over:
         return None
     tapped = [one for one in network.captured if _is_captured(plan, one)]
     if not plan.has_syn:

@@ -34,6 +34,10 @@ _RETRANSMITTED = 16
 _MOST_EVENTS = 200_000
 
 
+class OwnSegmentDropped(Exception):
+    """A host would drop a segment of its own connection: one that was held up is older than TS.Recent."""
+
+
 class Cut(NamedTuple):
     """Octets [start, end) that are sent in one segment, once the peer's octets below ``gate`` have been received."""
 
@@ -284,7 +288,7 @@ class Host:
             self.is_gone = True
             return
         if segment.timestamps and segment.timestamps[0] < self.ts_recent - PAWS_WINDOW:
-            raise AssertionError("a segment of the connection itself is older than TS.Recent")
+            raise OwnSegmentDropped
         if segment.timestamps and segment.timestamps[0] > self.ts_recent and segment.seq <= self.last_ack_sent:
             self.ts_recent = segment.timestamps[0]
         self.is_established = True
