@@ -298,7 +298,7 @@ class TCPHalf:
         start = self.start
         if start is None:
             return False
-        offset = self.space.place(seq, self.peer.rcv_wnd)
+        offset = self.space.place(seq, self.peer.rcv_wnd, self.peer.last_ack_sent)
         return offset < start - 1 and offset + length <= start
 
     def may_begin_at(self, seq: int, octets: int) -> bool:
@@ -644,7 +644,7 @@ class TCPConnection:
         elif not half.may_begin_at(first, 0) or (half.start is None and self.is_over):
             return False
         elif half.start is None:
-            half.start = half.space.offset_of(first, 0, None)
+            half.start = half.space.offset_of(first, 0, None, None)
         half.has_syn_ack |= bool(seg.flags & ACK_FLAG)
         options = announced(seg)
         half.shift_count = -1 if options is None else options.shift
@@ -668,7 +668,7 @@ class TCPConnection:
         half.last_frame, half.last_time = frame, time
         if is_syn:
             half.has_right_checksums = checksum_of(seg) == RIGHT
-        offset = space.offset_of(seq, length, peer.rcv_wnd)
+        offset = space.offset_of(seq, length, peer.rcv_wnd, peer.last_ack_sent)
         end, edge = offset + length, peer.right_edge
         tsval = tsecr = -1
         if tcp >= 0 and first - tcp >= _STAMPED_HEADER:
@@ -690,7 +690,7 @@ class TCPConnection:
                 # Nothing that the other side sent is near: after a hole in both directions its next segment will be.
                 reason = max(reason, DropReason.INVALID_ACK)
             if not reason or reason < DropReason.INVALID_ACK:
-                window, wnd = None, other_peer.rcv_wnd
+                window, wnd, acked = None, other_peer.rcv_wnd, other_peer.last_ack_sent
                 if tcp >= 0:
                     shift = 0 if is_syn else self._shift_counts[d]
                     window = head(seg[BUFFER], tcp + 12)[1] << shift
@@ -698,9 +698,9 @@ class TCPConnection:
                         other_peer.echo(tsecr, time)
                     if first - tcp > (20 if tsval < 0 else _STAMPED_HEADER):
                         for low, high in sacked_by(seg):
-                            sacked = other_space.offset_of(low, 0, wnd), other_space.offset_of(high, 0, wnd)
-                            other_peer.sack(frame, *sacked)
-                self.advanced = other.acknowledge(frame, other_space.offset_of(ack, 0, wnd), window)
+                            start = other_space.offset_of(low, 0, wnd, acked)
+                            other_peer.sack(frame, start, other_space.offset_of(high, 0, wnd, acked))
+                self.advanced = other.acknowledge(frame, other_space.offset_of(ack, 0, wnd, acked), window)
         if length:
             self._hold(half, seg, offset, reason, tsval)
         if flags & FIN or (reason and not length):

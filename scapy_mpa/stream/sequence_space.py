@@ -61,13 +61,14 @@ class SequenceSpace:
         base, last, mask, half = self.base, self.last, SEQ_MASK, HALF
         return ((seq - base - last + half) & mask) - half
 
-    def offset_of(self, seq: int, length: int, rcv_wnd: int | None) -> int:
+    def offset_of(self, seq: int, length: int, rcv_wnd: int | None, acked: int | None = None) -> int:
         """Return the offset of a segment's first octet, and remember that the stream is now after its last one.
 
         Args:
             seq: its sequence number.
             length: octets of its payload.
             rcv_wnd: the largest window that its receiver is known to have advertised, octets; None if none is.
+            acked: the offset up to which its receiver acknowledged octets, None if it is not known.
         """
         assert self.base is not None
         base, last, mask, half, near = self.base, self.last, SEQ_MASK, HALF, NEAR
@@ -76,7 +77,7 @@ class SequenceSpace:
             offset = last + ahead
             self.last = offset + length
             return offset
-        offset, index = self._place_far(seq, rcv_wnd)
+        offset, index = self._place_far(seq, rcv_wnd, acked)
         edges = [last, *self.others]
         # Where it is far, it may be a stray: the stream may go on where it was.
         if index >= 0 and abs(offset - edges[index]) < near:
@@ -84,12 +85,12 @@ class SequenceSpace:
         self.last, self.others = offset + length, edges[: MOST_PLACES - 1]
         return offset
 
-    def place(self, seq: int, rcv_wnd: int | None) -> int:
+    def place(self, seq: int, rcv_wnd: int | None, acked: int | None) -> int:
         """Return the offset of a segment's first octet, as :meth:`offset_of` would, and remember nothing."""
         ahead = self.distance_from_last(seq)
-        return self.last + ahead if -NEAR < ahead < NEAR else self._place_far(seq, rcv_wnd)[0]
+        return self.last + ahead if -NEAR < ahead < NEAR else self._place_far(seq, rcv_wnd, acked)[0]
 
-    def _place_far(self, seq: int, rcv_wnd: int | None) -> tuple[int, int]:
+    def _place_far(self, seq: int, rcv_wnd: int | None, acked: int | None) -> tuple[int, int]:
         """Return the offset of what is not near the place met last, and the index of the place near it, -1 if none is.
 
         The place met last is 0, others follow.
@@ -99,10 +100,12 @@ class SequenceSpace:
         window = LARGEST_WINDOW if rcv_wnd is None else max(LEAST_WINDOW, min(rcv_wnd, LARGEST_WINDOW))
         # Where the stream was before, it goes on only if what came last is a stray: many holes bring numbers near.
         close = CLOSE if rcv_wnd is None else max(CLOSE, min(rcv_wnd, NEAR))
+        # What its receiver acknowledged long ago is not sent again.
+        lowest = min(edges) if acked is None else acked - close
         best, ahead = -1, window
         for index, edge in enumerate(edges):
             distance = ((seq - base - edge + HALF) & SEQ_MASK) - HALF
-            if abs(distance) < min(abs(ahead), close if index else window):
+            if abs(distance) < min(abs(ahead), close if index else window) and (not index or edge >= lowest):
                 best, ahead = index, distance
         if best >= 0:
             return edges[best] + ahead, best
