@@ -321,7 +321,7 @@ class FullOperation:
                 self.report(found)
             if found := others.answered(fpdu):
                 peer.report(found)
-            if found := others.answer_after_error(fpdu):
+            if peer.diagnosis is None and (found := others.answer_after_error(fpdu)):
                 self.report(found)
 
     def quote(self) -> None:
@@ -379,12 +379,15 @@ class FullOperation:
         if rest is not None and rest.is_doubtful:
             sent = min(rest.start, max(self.half.highest, self.half.believed))
         self.messages.acknowledged = self.half.peer.last_ack_sent
-        error = self.first_error
+        error, peer = self.first_error, self.peer
+        acked = peer.reader.error_acked if peer is not None else NEVER
         return direction_end(self.half, sent)._replace(
             messages=self.messages.unacknowledged(sent),
             terminated=self.terminated,
             error_frame=error[0] if error is not None else None,
             has_gap=self.gapped,
+            went_on=self.counts.sent_after(acked) if acked < NEVER else None,
+            is_deviating=self.diagnosis is not None,
             is_in_operation=True,
         )
 
@@ -667,6 +670,8 @@ class CapturedConnection:
         if before is not None:
             before.is_replaced = True
             before.report_to.forget(before.report_to.broken)
+            # What it sent was no error, so nobody answered in spite of one.
+            self._findings_of(1 - d).forget({"error-passed"})
             operation.take(self._arrivals[d])
         self.operations[role] = self._operations[d] = operation
         first, second = self._operations

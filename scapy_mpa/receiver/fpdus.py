@@ -167,15 +167,16 @@ class FPDUReader:
         first_octets: the first octets of Full Operation, if they are no FPDU that DDP would send.
         rest: what is left at the end that belongs to no FPDU.
         first_error: (frame, offset) of the first error of code 2 or 3, None without one.
+        error_acked: the frame in which the peer acknowledged what that error is in, NEVER if it did not, so far.
         anomaly: what does not fit in BEGINNING, the first in the stream: a sender that deviates may be the cause.
         replaced: True once another reader has taken its place, because the sender deviates.
     """
 
     __slots__ = (
         "_ahead", "_ahead_offsets", "_chains", "_delivered", "_due", "_final_below", "_has_passed", "_is_gapless",
-        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "final", "first_error",
-        "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "plain", "replaced", "rest",
-        "rivals", "startup",
+        "_is_over", "_judged_below", "_refused", "_starts", "anomaly", "contradictions", "error_acked", "final",
+        "first_error", "first_octets", "half", "is_beginning", "layout", "left_out", "main", "passed", "plain",
+        "replaced", "rest", "rivals", "startup",
     )  # fmt: skip
 
     def __init__(
@@ -207,6 +208,7 @@ class FPDUReader:
         self.contradictions: list[Contradiction] = []
         self.rivals: list[Rival] = []
         self.first_error: tuple[int, int] | None = None
+        self.error_acked = NEVER
         self.anomaly: Anomaly | None = None
         self.replaced = False
         #: FPDUs that begin below this offset may be anomalies.
@@ -867,6 +869,7 @@ class FPDUReader:
     def _note_error(self, frame: int, offset: int) -> None:
         if self.first_error is None or (frame, offset) < self.first_error:
             self.first_error = frame, offset
+            self.error_acked = self.half.peer.acked_frame(offset, offset + 1)
 
     def _pass_ahead(self) -> bool:
         """Pass the FPDU at which the main chain is, if it was read before; False if it was not."""

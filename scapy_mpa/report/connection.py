@@ -305,9 +305,9 @@ def _outcome(connection: Connection) -> Iterator[str]:
         yield "no Request captured"
     if connection.reply is None:
         yield "no Reply captured"
-        if not connection.inferred:
-            return
     halves = connection.initiator.counts, connection.responder.counts
+    if connection.reply is None and not connection.inferred and not any(counts.fpdus for counts in halves):
+        return
     total = "+".join(str(counts.fpdus) for counts in halves)
     yield f"{total} FPDUs"
     for what, attribute in (

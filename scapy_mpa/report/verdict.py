@@ -213,10 +213,10 @@ def _says_failure(known: Circumstances) -> str:
     assert life.ended_by is not None and life.ended_frame is not None
     bad = _bad_before(known, life.ended_frame, peer_of(life.ended_by))
     assert bad is not None
-    how = life.ended.upper()
-    return f"{_error(bad)} in frame {bad.frame}, then {how} by the receiver at frame {life.ended_frame}, as " + (
-        "RFC 5044 §8 specifies" + _after(known, life.ended_frame)
-    )
+    close = f"{life.ended.upper()} by the receiver at frame {life.ended_frame}"
+    went_on = any(found.rule.id == "error-went-on" for found in known.connection.findings)
+    said = f"after which the receiver went on; {close}" if went_on else f"then {close}, as RFC 5044 §8 specifies"
+    return f"{_error(bad)} in frame {bad.frame}, {said}" + _after(known, life.ended_frame)
 
 
 # --- the beginning ---

@@ -83,4 +83,10 @@ FPDU_RULES = (
         "after an error of code 2 or 3 MPA does not close the connection; its ULP does",
         "This allows a last message that says what was wrong, such as a Terminate.",
     ),
+    Rule(
+        "error-went-on", "note", "MUST NOT", None, "errors",
+        "after an error of code 2 or 3 nothing more is passed on, and the ULP closes the connection",
+        "A receiver that goes on as if nothing had happened did not find the error, or ignores it: octets were damaged "
+        "on the way to the capture alone, or nobody checks them.",
+    ),
 )  # fmt: skip

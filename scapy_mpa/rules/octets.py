@@ -16,7 +16,7 @@ NEED_PACKETS: Final = frozenset(
         # Which side was first.
         *("startup-reply-first", "startup-octets-before-reply", "startup-fpdu-before-reply"),
         *("startup-responder-first", "startup-not-closed", "startup-rejected-closed", "startup-timeout"),
-        *("rtr-not-closed", "ird-ord-exceeded", "error-passed", "error-closed"),
+        *("rtr-not-closed", "ird-ord-exceeded", "error-passed", "error-went-on", "error-closed"),
         # How the connection ended.
         *("connection-lost", "teardown-unacknowledged", "teardown-reset"),
     )

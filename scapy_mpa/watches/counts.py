@@ -30,6 +30,16 @@ COUNT_KEYS: Final = (
 )  # fmt: skip
 
 
+class Sent(NamedTuple):
+    """What was sent after a frame: the offset and frame of the first segment, the last frame, how many octets."""
+
+    offset: int
+    first_frame: int
+    last_frame: int
+    segments: int
+    octets: int
+
+
 class UnalignedSegment(NamedTuple):
     """A segment that does not begin with an FPDU.
 
@@ -253,6 +263,14 @@ class Counts:
             repeats = None if arrival.new else self._repeated(start)
             number, aligned = one.number, self.header_aligned_segments
             found.append(UnalignedSegment(arrival, number, one.idle, aligned, is_part, repeats))
+
+    def sent_after(self, frame: int) -> Sent | None:
+        """Return what was sent after a frame, as far as segments are remembered; None if nothing was."""
+        index, count = index_in(self._brought_by, frame + 1), len(self._brought)
+        if index == count:
+            return None
+        first, last = self._brought_by[index], self._brought_by[-1]
+        return Sent(self._brought[index], first, last, count - index, self._brought_end[-1] - self._brought[index])
 
     def _repeated(self, offset: int) -> tuple[int, int] | None:
         """Return offset and frame of the segment that brought the octet at ``offset`` and began with an FPDU."""

@@ -14,8 +14,11 @@ from scapy_mpa.framing.startup import StartupFrame
 from scapy_mpa.receiver.values import Breach, Moment
 from scapy_mpa.stream.connection import Reset, Retransmissions
 from scapy_mpa.values.lifecycle import Ended, HalfEnd, Lifecycle, Side, Terminated
+from scapy_mpa.watches.counts import Sent
 from scapy_mpa.watches.gaps import Closed
 
+#: So many segments with octets that a receiver sent after it had acknowledged an error were not under way before.
+FEWEST_AFTER_ERROR: Final = 8
 #: So many retransmissions of the same octets, none of them acknowledged, were in vain: RFC 9293 §3.8.3 has a sender
 #: report that something is wrong after three.
 FEWEST_IN_VAIN: Final = 3
@@ -38,6 +41,8 @@ class DirectionEnd(NamedTuple):
         terminated: its Terminate.
         error_frame: the frame of the first error of code 2 or 3 in it, None without one.
         has_gap: whether octets of it are missing.
+        went_on: what its sender sent after it had acknowledged the peer's first error, None if there is none.
+        is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
     """
 
@@ -54,6 +59,8 @@ class DirectionEnd(NamedTuple):
     terminated: Terminated | None = None
     error_frame: int | None = None
     has_gap: bool = False
+    went_on: Sent | None = None
+    is_deviating: bool = False
     is_in_operation: bool = True
 
     @property
@@ -195,8 +202,14 @@ def breaches_at_end(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
 
 
 def _close_after_error(mine: DirectionEnd, peer: DirectionEnd) -> Iterator[Breach]:
-    """Yield that the receiver of a bad FPDU, which ``peer`` sent, closed without a Terminate."""
-    error, reset = peer.error_frame, mine.accepted_resets[-1:]
+    """Yield that the receiver of a bad FPDU, which ``peer`` sent, went on, or closed without a Terminate."""
+    error, reset, went_on = peer.error_frame, mine.accepted_resets[-1:], mine.went_on
+    if error is not None and went_on is not None and went_on.segments >= FEWEST_AFTER_ERROR:
+        if not peer.is_deviating:
+            frames = f"{went_on.octets} octets in frames {went_on.first_frame} to {went_on.last_frame}"
+            detail = f"{frames}, after the error of frame {error} was acknowledged"
+            yield Breach("error-went-on", went_on.offset, *mine.last, detail)
+        return
     end = mine.fin if mine.fin is not None else (reset[0].offset, reset[0].frame, reset[0].time) if reset else None
     if error is None or end is None or end[1] <= error or mine.terminated is not None or mine.has_gap:
         return

@@ -265,6 +265,14 @@ _AFTER = (
         ),
         ("crc", "error-passed@peer"), BAD_CRC, tests=("receiver-after-error",),
     ),
+    Case(
+        "error-went-on", "The peer goes on after an FPDU with a wrong CRC as if nothing had been wrong", "plain",
+        (
+            says("initiator send 30", "initiator send 60", *["initiator send 30", "responder send 30"] * 9),
+            damaged(2, 40), answers("responder send 30"), ends("fin", "responder"),
+        ),
+        ("crc", "error-went-on@peer"), BAD_CRC,
+    ),
 )  # fmt: skip
 
 _DIALECT = (

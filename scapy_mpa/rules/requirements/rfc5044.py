@@ -179,7 +179,9 @@ RFC_5044: Sections = {
             "MUST", "an invalid startup frame closes the connection at once",
             "startup-not-closed", "startup-invalid-answered", "receiver-startup-frame",
         ),
-        seen("MUST NOT", "nothing is passed on after an error", "error-passed", "receiver-after-error"),
+        seen(
+            "MUST NOT", "nothing is passed on after an error", "error-passed", "error-went-on", "receiver-after-error"
+        ),
         seen("MUST NOT", "MPA does not close after codes 2 and 3", "error-closed"),
     ),
     "9.3": (unseen("MUST", "IPsec is implemented", "ipsec"),),
