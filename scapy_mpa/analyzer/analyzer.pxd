@@ -5,7 +5,7 @@ from scapy_mpa.stream.connection cimport Arrival, Flows, TCPConnection, TCPHalf
 from scapy_mpa.values._octets cimport numbers_of
 
 cdef class FollowedConnection:
-    cdef public object is_left_out, is_reported, is_stray, strays, syns
+    cdef public object is_left_out, is_reported, is_stray, path_mtu, strays, syns
     cdef public CapturedConnection mpa
     cdef public ConnectionReader reader
 

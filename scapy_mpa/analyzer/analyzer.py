@@ -17,8 +17,10 @@ from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import DEFAULT_LIMITS, Limits
 from scapy_mpa.values.octets import numbers_of
 from scapy_mpa.values.options import Announced, announced
+from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.segment import PATH_MTU, SYN, TIME, Segment, endpoints, reverse_key
 from scapy_mpa.watches.lifecycle import refused
+from scapy_mpa.watches.pathmtu import PathMTUWatch
 from scapy_mpa.watches.startup import garbled_key, start_not_found
 
 
@@ -28,6 +30,7 @@ class FollowedConnection:
     Attributes:
         reader: reads its octets.
         mpa: the MPA connection, None if there is none as far as is known.
+        path_mtu: what routers report of the packets of each direction, None as long as nobody asks.
         syns: what the SYN of each direction announced.
         strays: segments beside it that belong to no connection, the first MOST_RESETS.
         is_stray: whether it is none: its segments lie in the midst of another one.
@@ -35,11 +38,12 @@ class FollowedConnection:
         is_left_out: whether the report has no room for it.
     """
 
-    __slots__ = ("is_left_out", "is_reported", "is_stray", "mpa", "reader", "strays", "syns")
+    __slots__ = ("is_left_out", "is_reported", "is_stray", "mpa", "path_mtu", "reader", "strays", "syns")
 
     def __init__(self, reader: ConnectionReader) -> None:
         self.reader = reader
         self.mpa: CapturedConnection | None = None
+        self.path_mtu: tuple[PathMTUWatch, PathMTUWatch] | None = None
         self.syns: list[Announced | None] = [None, None]
         self.strays: list[Stray] = []
         self.is_stray = self.is_reported = self.is_left_out = False
@@ -61,6 +65,17 @@ class FollowedConnection:
     def is_key_in(self, seg: Segment) -> bool:
         """Return True if a segment begins with a Key (RFC 5044 §7.1.1)."""
         return self.reader.is_key_in(seg)
+
+    def receive_path_mtu(self, d: int, seg: Segment) -> None:
+        """Take what a router reports of a packet of a direction."""
+        half = self.reader.connection.halves[d]
+        if half.space.base is not None:
+            if self.path_mtu is None:
+                self.path_mtu = PathMTUWatch(), PathMTUWatch()
+            # Where octets are missing, others may lie beyond.
+            sent = None if self.mpa is not None and self.mpa.has_hole(d) else half.highest
+            offset = half.space.nearest(seg.seq)[1]
+            self.path_mtu[d].received(path_mtu_message(seg), offset, half.peer.last_ack_sent, sent)
 
 
 class Analyzer:
@@ -192,9 +207,11 @@ class Analyzer:
             self.findings.add("limit", None, *self._now, 0, detail)
             return None
         assert connection.flow is not None
+        if followed.path_mtu is None:
+            followed.path_mtu = PathMTUWatch(), PathMTUWatch()
         mpa = followed.mpa = CapturedConnection(
-            followed.reader, connection.flow.key, self._make_findings(self._quota), followed.syns, self._records,
-            self._sink, self._observer, self._deviations,
+            followed.reader, connection.flow.key, self._make_findings(self._quota), followed.syns,
+            followed.path_mtu, self._records, self._sink, self._observer, self._deviations,
         )  # fmt: skip
         mpa.number = self._numbered
         self._numbered += 1
@@ -208,7 +225,7 @@ class Analyzer:
             followed: FollowedConnection = flow.connections[-1].user
             if followed.mpa is not None:
                 followed.mpa.take(d)
-                followed.mpa.receive_path_mtu(d, seg)
+            followed.receive_path_mtu(d, seg)
 
     def pass_time(self, segments: Iterable[Segment]) -> None:
         """The capture is past these segments, all of which need not have been fed."""
@@ -268,7 +285,7 @@ class Analyzer:
 
     def _withdraw(self, connection: TCPConnection, followed: FollowedConnection) -> None:
         """A connection turned out to be none: what looked like MPA on it is reported with the one beside it."""
-        mpa, followed.mpa = followed.mpa, None
+        mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             self.connections.remove(mpa)
         beside = connection.beside
@@ -303,7 +320,7 @@ class Analyzer:
 
     def _finish_mpa(self, followed: FollowedConnection) -> None:
         """Nothing more comes for the MPA connection on a TCP connection."""
-        mpa, followed.mpa = followed.mpa, None
+        mpa, followed.mpa, followed.path_mtu = followed.mpa, None, None
         if mpa is not None:
             mpa.pending_side = -1
             mpa.finish(self._now, followed.strays)

@@ -31,9 +31,8 @@ from scapy_mpa.stream.connection import Arrival, Stray, TCPHalf
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.lifecycle import Lifecycle, Terminated
 from scapy_mpa.values.options import Announced, emss_of
-from scapy_mpa.values.pathmtu import path_mtu_message
 from scapy_mpa.values.records import BAD, LENGTH, FPDULog, FPDURow, flags
-from scapy_mpa.values.segment import Segment, endpoints, reverse_key
+from scapy_mpa.values.segment import endpoints, reverse_key
 from scapy_mpa.values.startup import PartOfFrame
 from scapy_mpa.watches.copies import CopyWatch, dropped_segments, other_fins, stray
 from scapy_mpa.watches.counts import Counts, UnalignedSegment
@@ -380,7 +379,10 @@ class FullOperation:
             sent = min(rest.start, max(self.half.highest, self.half.believed))
         self.messages.acknowledged = self.half.peer.last_ack_sent
         error, peer = self.first_error, self.peer
-        acked = peer.reader.error_acked if peer is not None else NEVER
+        acked = NEVER
+        if peer is not None:
+            wrong = peer.first_error if peer.diagnosis is not None else None
+            acked = wrong[0] if wrong is not None else peer.reader.error_acked
         return direction_end(self.half, sent)._replace(
             messages=self.messages.unacknowledged(sent),
             terminated=self.terminated,
@@ -469,6 +471,7 @@ class CapturedConnection:
         key: bytes,
         findings: Findings,
         syns: list[Announced | None],
+        path_mtu: tuple[PathMTUWatch, PathMTUWatch],
         log: bool,
         sink: PlacedSink | None,
         observer: Observer | None,
@@ -487,7 +490,7 @@ class CapturedConnection:
         self._operations: list[FullOperation | None] = [None, None]
         #: The segments of each direction, as long as it may be read anew.
         self._arrivals: list[list[Arrival]] = [[], []]
-        self._path_mtu = PathMTUWatch(), PathMTUWatch()
+        self._path_mtu = path_mtu
         #: The directions whose startup frame was reported.
         self._reported: set[int] = set()
         self._log = log
@@ -689,15 +692,10 @@ class CapturedConnection:
         depths = agreed(self.request.startup, self.reply.startup, self.responder_port).depths
         return {} if depths is None else {"initiator": depths.initiator_ord, "responder": depths.responder_ord}
 
-    def receive_path_mtu(self, side: int, seg: Segment) -> None:
-        """Take what a router reports of a packet of a direction of the TCP connection."""
-        half = self.reader.connection.halves[side]
-        if half.space.base is not None:
-            operation = self._operations[side]
-            # Where octets are missing, others may lie beyond.
-            sent = None if operation is not None and operation.has_hole else half.highest
-            offset = half.space.nearest(seg.seq)[1]
-            self._path_mtu[side].received(path_mtu_message(seg), offset, half.peer.last_ack_sent, sent)
+    def has_hole(self, side: int) -> bool:
+        """Return True if octets are missing before some that were captured."""
+        operation = self._operations[side]
+        return operation is not None and operation.has_hole
 
     # --- the end ---
 

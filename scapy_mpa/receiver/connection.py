@@ -708,7 +708,6 @@ class ConnectionReader:
                 reader = FPDUReader(before.half, diagnosis.layout, before.startup)
                 if diagnosis.anomaly.code is not None:
                     reader.first_error = diagnosis.anomaly.frame, diagnosis.anomaly.offset
-                    reader.error_acked = before.half.peer.acked_frame(reader.first_error[1], reader.first_error[1] + 1)
             self.readers[d] = reader
             search.close()
             reader.begin()

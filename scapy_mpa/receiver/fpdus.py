@@ -226,6 +226,8 @@ class FPDUReader:
         if self.is_beginning:
             # Copies of the startup frame.
             self.rivals += copies.rivals(-NEVER, self.main.at)
+        # What a limit gave up before was not read, and may come again.
+        self.half.needed = min(self.half.needed, self.main.at)
         self.half.forget(self.main.at)
         start = copies.next_start(self.main.at)
         while start < NEVER:

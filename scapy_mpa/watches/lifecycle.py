@@ -41,7 +41,8 @@ class DirectionEnd(NamedTuple):
         terminated: its Terminate.
         error_frame: the frame of the first error of code 2 or 3 in it, None without one.
         has_gap: whether octets of it are missing.
-        went_on: what its sender sent after it had acknowledged the peer's first error, None if there is none.
+        went_on: what its sender sent after it had acknowledged the first error of a peer, or after that of one that
+            deviates; None if there is none.
         is_deviating: whether its sender is known to deviate, so that an error is what its peer may accept.
         is_in_operation: whether Full Operation began.
     """

@@ -34,6 +34,8 @@ def test_the_first_cases_of_a_seed(chunk: int) -> None:
 @given(st.integers(0, 1 << 20), _mutations, strategies.limits)
 # A copy that is right lies over one that is wrong but for its last octet, which no other frame brought first.
 @example(195, [("alignment-join", 1048575), ("tcp-overlap", 946)], Limits())
+# Octets that a limit gave up before both startup frames were there come again.
+@example(10765, [("startup-cut", 695), ("tcp-again", 135)], Limits(held_octets=20, held_segments=2, connections=1))
 def test_any_mutations(number: int, mutations: list[tuple[str, int]], limits: Limits) -> None:
     recipe = fuzzer(9).recipe(number)._replace(mutations=tuple(mutations))
     examine([capture_of(make(recipe))], limits=limits, octets_again=True)
