@@ -484,7 +484,7 @@ class FPDUReader:
                     before = known
                     placed = complete
                     if by_length and before is not None and before > complete:
-                        placed = complete if self._is_named(at, after, octets) else before
+                        placed = complete if markers and self._is_named(at, after, octets) else before
                     if not at and self.is_beginning:
                         located_by = START
                     elif by_length and before is not None and before[0] <= placed[0]:
@@ -743,7 +743,7 @@ class FPDUReader:
             opcode = ulpdu[1] & 0x0F if len(ulpdu) > 1 else NO_OPCODE
         known = complete
         if chain.by_length and before is not None and before > complete:
-            is_named = markers > 0 if spoken is not None else self._is_named(extent.offset, extent.end, octets)
+            is_named = markers > 0 and (spoken is not None or self._is_named(extent.offset, extent.end, octets))
             known = complete if is_named else before
         if not extent.offset and self.is_beginning:
             located_by = START
