@@ -10,12 +10,11 @@ cpdef Copy copy_of(long long frame, object time, object reason, long long checks
 cdef class Copies:
     cdef public Py_ssize_t _head
     cdef public bint has_doubts
-    cdef public dict _rivals
+    cdef public dict _rivals, _valid
     cdef public list _chosen, _ends, _starts
     cdef public long long _changes, dropped, held, window_known
     cdef public object _failed
     cdef public PeerState _peer
-    cdef public set _valid
 
     cpdef Py_ssize_t _index(self, long long at) except -1
     @cython.locals(index=cython.Py_ssize_t, count=cython.Py_ssize_t, ends=list, starts=list)

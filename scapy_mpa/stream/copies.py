@@ -162,8 +162,8 @@ class Copies:
         self._changes = 0
         #: By where an FPDU begins that no choice made valid: where it ends, rivals added by then, and choices tried.
         self._failed: dict[int, tuple[int, int, set[tuple[int, ...]]]] = {}
-        #: Where the pieces begin whose copy was chosen for the validity of its FPDU.
-        self._valid: set[int] = set()
+        #: By where a piece begins whose copy was chosen for the validity of its FPDU: that FPDU.
+        self._valid: dict[int, tuple[int, int]] = {}
         self.held = 0
         self.dropped = 0
         self.window_known = 0
@@ -416,6 +416,9 @@ class Copies:
         self.has_doubts = True
         self.held += end - start
         self._changes += 1
+        if self._valid:
+            # The FPDU may now be valid without copies that have a reason to be dropped.
+            self._valid = {at: fpdu for at, fpdu in self._valid.items() if not fpdu[0] <= start < fpdu[1]}
         self._choose(index, copies)
         return index + 1
 
@@ -438,7 +441,7 @@ class Copies:
                 self._rivals[first] = [_part(one, first, first, at) for one in rivals]
                 self._rivals[at] = [_part(one, first, at, last) for one in rivals]
                 if first in self._valid:
-                    self._valid.add(at)
+                    self._valid[at] = self._valid[first]
             self._ends[index], self._chosen[index] = at, _part(whole, first, first, at)
             self.held -= last - at
             self._insert(index + 1, at, last, _part(whole, first, at, last))
@@ -477,7 +480,7 @@ class Copies:
             if rivals is not None:
                 for one in rivals[1:]:
                     self.held -= len(one.data or b"")
-                self._valid.discard(self._starts[at])
+                self._valid.pop(self._starts[at], None)
             self._chosen[at] = _GONE
         self._head = index
         if 2 * index >= len(ends):
@@ -491,7 +494,7 @@ class Copies:
         self._starts = [start - origin for start in self._starts]
         self._ends = [end - origin for end in self._ends]
         self._rivals = {start - origin: rivals for start, rivals in self._rivals.items()}
-        self._valid = {start - origin for start in self._valid}
+        self._valid = {at - origin: (start - origin, end - origin) for at, (start, end) in self._valid.items()}
         self._failed.clear()
 
     # --- copies that compete ---
@@ -540,7 +543,7 @@ class Copies:
                 starts = [self._starts[index] for index in replaced]
                 # Of a segment that is damaged in this FPDU, the next one may have accepted its part.
                 self._cut(last)
-                self._valid.update(at for at in starts if at < last)
+                self._valid.update((at, (start, last)) for at in starts if at < last)
                 self.settle(last, end)
                 return True
         for index, chosen in replaced.items():
