@@ -38,7 +38,7 @@ from scapy_mpa.receiver.values import LimitMet, Moment
 from scapy_mpa.receiver.window import Layout, is_unlike_ddp
 from scapy_mpa.stream.connection import Arrival, TCPConnection, TCPHalf
 from scapy_mpa.stream.copies import WRONG, Rival
-from scapy_mpa.stream.drop_reason import LARGEST_WINDOW
+from scapy_mpa.stream.drop_reason import LARGEST_WINDOW, DropReason
 from scapy_mpa.stream.peer_state import NEVER
 from scapy_mpa.values.assumptions import NOTHING, Assumptions
 from scapy_mpa.values.limits import Limits
@@ -564,9 +564,26 @@ class ConnectionReader:
     def _agree(self, is_over: bool) -> None:
         """Both startup frames are there: begin Full Operation, once it is clear where each of them ends."""
         self.unexpected = self._in_place_of_reply()
-        is_clear = [self._has_clear_end(d) for d in (0, 1)]
+        is_clear = [self._has_clear_end(d) and not self._may_come_again(d) for d in (0, 1)]
         if all(is_clear) or is_over:
             self._operate()
+
+    def _may_come_again(self, d: int) -> bool:
+        """Return True while a segment that brought a startup frame may have been dropped by its receiver.
+
+        It acknowledges the frame, or one of the sides sends more, once it was accepted.
+        """
+        half, found, other = self.connection.halves[d], self.frames[d], self.frames[1 - d]
+        assert found is not None
+        assert other is not None
+        reason = half.copies.strongest_reason(found.start, found.end)
+        return (
+            reason != DropReason.NONE
+            and (reason != DropReason.CHECKSUM or half.has_right_checksums)
+            and half.peer.acked_frame(found.start, found.end) == NEVER
+            and half.copies.end <= found.end
+            and self.connection.halves[1 - d].copies.end <= other.end
+        )
 
     def _has_clear_end(self, d: int) -> bool:
         """Return False while octets may still show that a startup frame ends elsewhere than its PD_Length says.

@@ -32,6 +32,21 @@ def test_rows(seed: int) -> None:
         assert difference is None, f"{conversation.kind} {conversation.seed}"
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1640, id="payload looks like a Marker where none are"),
+        pytest.param(1385, id="a forged FPDU is whole before the real one is"),
+        pytest.param(4450, id="a damaged Reply comes before the right one"),
+    ],
+)
+def test_rows_that_were_wrong(seed: int) -> None:
+    conversation = draw(seed, KINDS[seed % len(KINDS)])
+    assert conversation is not None
+    assert cannot_tell(conversation) is None
+    assert judge(conversation, rows, placed=False) is None
+
+
 #: Final in frame 35 and delivered in frame 32, but the frame of delivery is known later.
 _LATE = pytest.param(294, marks=pytest.mark.xfail(reason="its delivery is known later than it is final", strict=True))
 
