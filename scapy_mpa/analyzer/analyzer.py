@@ -153,8 +153,9 @@ class Analyzer:
             connection, d = self._flows.receive(seg)
             if connection is not None:
                 self._receive(connection, connection.user, d, seg)
-        if self._sink is not None:
-            self.flush()
+                # What is delivered only later must not be known yet, however many segments come at once.
+                if self._sink is not None and self._pending:
+                    self.flush()
 
     def flush(self) -> None:
         """Hand on what was found since the last time; at the latest that is done by :meth:`release`."""
