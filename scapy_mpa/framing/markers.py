@@ -35,6 +35,8 @@ _IGNORED_BITS = 3  # the two low bits of FPDUPTR, read as zero
 # The largest FPDU there can be: ULPDU_Length 65535, PAD 3, 130 Markers. No Marker is further from its FPDU's
 # start.
 LONGEST_FPDU = 2 + 65535 + 3 + 4 + 130 * MARKER_LENGTH
+# The smallest: ULPDU_Length, PAD 2, CRC.
+SHORTEST_FPDU = 8
 _MARKER = Struct(">HH")
 
 

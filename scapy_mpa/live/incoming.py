@@ -9,10 +9,15 @@ Never more is held than one FPDU that is not complete: 65,535 octets of ULPDU, i
 
 from __future__ import annotations
 
-from typing import Final
-
 from scapy_mpa.framing.fpdu import LENGTH_FIELD_LENGTH, MAX_ULPDU_LENGTH
-from scapy_mpa.framing.markers import MARKER_INTERVAL, MARKER_LENGTH, Octets, decode_marker, remove_markers
+from scapy_mpa.framing.markers import (
+    MARKER_INTERVAL,
+    MARKER_LENGTH,
+    SHORTEST_FPDU,
+    Octets,
+    decode_marker,
+    remove_markers,
+)
 from scapy_mpa.framing.profiles import Profile
 from scapy_mpa.framing.role import Role
 from scapy_mpa.live.errors import RemoteProtocolError
@@ -21,9 +26,6 @@ from scapy_mpa.receiver.plain import has_usual_octets
 from scapy_mpa.receiver.window import Extent, FPDUWindow, Layout
 from scapy_mpa.rules.table import RULES
 from scapy_mpa.watches.fpdus import disagreement, oddities, wrong_beginning
-
-#: Octets of the shortest FPDU (RFC 5044 §4.1): no Marker is judged before so many of one have arrived.
-_SHORTEST_FPDU: Final = 8
 
 
 class IncomingHalf:
@@ -78,7 +80,7 @@ class IncomingHalf:
                 self._pass(window, extent, events)
                 self.offset = extent.end
             self._need = 0
-            if extent is not None and window.end - self.offset >= _SHORTEST_FPDU:
+            if extent is not None and window.end - self.offset >= SHORTEST_FPDU:
                 self._need = extent.end
                 self._check_markers(window, self.offset)
         except RemoteProtocolError as error:

@@ -388,8 +388,12 @@ class ConnectionReader:
     def _take_frame(self, d: int, found: FoundFrame) -> None:
         """Take a startup frame that was found."""
         self.frames[d] = self._with_acks(d, found)
+        other = self.frames[1 - d]
         if self.initiator is None:
             self.initiator = d if found.startup.kind == "request" else 1 - d
+        elif other is not None and found.startup.kind == other.startup.kind == "reply":
+            # Who sent the first of two Replies should have sent a Request.
+            self.initiator = d if found.frame < other.frame else 1 - d
         reply = self.frames[1 - self.initiator]
         if self.has_both_frames and reply is not None and reply.startup.r:
             self.unexpected = self._in_place_of_reply()
@@ -884,7 +888,7 @@ class ConnectionReader:
             # Whatever is wrong with the startup frames, FPDUs are read where octets show them.
             self._infer(is_over=True)
         for d, search in enumerate(self._searches):
-            if self.frames[d] is None and not self.has_begun:
+            if self.frames[d] is None and self.readers[d] is None:
                 part = self.parts[d] = search.part(self._due(d))
                 if part is not None and self.initiator is None:
                     self.initiator = d if part.kind == "request" else 1 - d

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from scapy_mpa.framing.deviations import Seen
 from scapy_mpa.framing.judgement import Judgement, judge
-from scapy_mpa.framing.markers import MARKER_LENGTH
-from scapy_mpa.framing.role import ROLES, Role
+from scapy_mpa.framing.markers import MARKER_LENGTH, SHORTEST_FPDU
+from scapy_mpa.framing.role import ROLES, Role, peer_of
 from scapy_mpa.framing.sequence import SEQ_MASK, seq_diff
 from scapy_mpa.framing.startup import STARTUP_HEADER_LENGTH, startup_frame_problems
 from scapy_mpa.infer.evidence import HEADER_OCTETS
@@ -51,7 +51,7 @@ _BY_FIRST_FPDU: Final = frozenset(
     )
 )  # fmt: skip
 #: What octets are taken for that turn out to be Private Data that PD_Length does not count.
-_TAKEN_FOR_FPDUS: Final = frozenset(("connection-lost", "fpdu-format"))
+_TAKEN_FOR_FPDUS: Final = frozenset(("connection-lost", "fpdu-format", "marker-first", "marker-length"))
 
 
 class StartupSide(NamedTuple):
@@ -97,6 +97,8 @@ class StartupSide(NamedTuple):
         first, layout = self.first, self.layout
         if first is not None and layout is not None:
             return layout.crc or is_plain_header(first.ulpdu, first.ulpdu_length)
+        if self.frame is not None and self.end.fin is not None and self.end.fin[0] - self.frame.end < SHORTEST_FPDU:
+            return False
         return may_begin_with_fpdu(self.first_octets[MARKER_LENGTH if layout is not None and layout.markers else 0 :])
 
     @property
@@ -203,7 +205,11 @@ def judge_startup(startup: StartupPhase, now: Moment) -> StartupFindings:
     if reply is not None and startup.initiator_first and None not in (both[0].layout, both[1].layout):
         _judge_first_octets(startup, reply, found)
     if reply is not None and request is None:
-        _judge_reply_alone(startup, reply, found)
+        if startup.initiator.frame is not None:
+            detail = "a Reply to something that is not a Request: it is a Reply, too"
+            found.add("responder", [_at_frame("startup-invalid-answered", reply, detail)])
+        else:
+            _judge_reply_alone(startup, reply, found)
     return found
 
 
@@ -358,7 +364,7 @@ def _judge_first_octets(startup: StartupPhase, reply: FoundFrame, found: Startup
             detail = f"PD_Length {reply.startup.pd_length}: the last octets of its Private Data were sent after an FPDU"
             found.add("responder", [_at_frame("startup-pd-length", reply, detail)])
         elif initiator.continues_frame and request is not None:
-            _add_longer("initiator", initiator, request, opening, found)
+            _add_longer("initiator", initiator, request, opening, found, reply)
         else:
             what = "an FPDU" if initiator.begins_with_fpdu else "octets"
             detail = f"{what} after the Request, before the Reply was received"
@@ -379,10 +385,20 @@ def _judge_first_octets(startup: StartupPhase, reply: FoundFrame, found: Startup
         found.add("responder", [Breach("startup-responder-first", *where, detail)])
 
 
-def _add_longer(role: Role, side: StartupSide, frame: FoundFrame, opening: Arrival, found: StartupFindings) -> None:
+def _add_longer(
+    role: Role,
+    side: StartupSide,
+    frame: FoundFrame,
+    opening: Arrival,
+    found: StartupFindings,
+    answer: FoundFrame | None = None,
+) -> None:
     if not side.fpdus:
-        found.forgotten.append((role, _TAKEN_FOR_FPDUS))
+        found.forgotten += (role, _TAKEN_FOR_FPDUS), (peer_of(role), frozenset(("error-closed",)))
     found.add(role, [_longer(frame, opening)])
+    if answer is not None and answer.ack is not None and not is_before(answer.ack, side.seq_of(opening.end)):
+        detail = "a Reply to an improperly formatted Request (it acknowledges more octets than PD_Length counts)"
+        found.add("responder", [_at_frame("startup-invalid-answered", answer, detail)])
 
 
 def _took_for_whole(initiator: StartupSide, opening: Arrival, reply: FoundFrame) -> bool:

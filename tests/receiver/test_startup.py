@@ -99,7 +99,7 @@ REQUEST, REPLY = frame("request"), frame("reply")
         (("request", "reply"), (b"MPA ID Req Framf", REPLY_KEY), 0),
         (("request", "reply"), (REQUEST_KEY, b"mpa id rep frame"), 0),
         (("request", "request"), (REQUEST_KEY, REQUEST_KEY), 0),
-        (("reply", "reply"), (REPLY_KEY, REPLY_KEY), 1),
+        (("reply", "reply"), (REPLY_KEY, REPLY_KEY), 0),
     ],
 )
 def test_a_key_that_is_wrong(

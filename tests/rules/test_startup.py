@@ -193,7 +193,7 @@ def test_pd_length_that_is_too_small() -> None:
     talk = Talk().open()
     talk.say("a", request)
     talk.say("b", REPLY)
-    assert told(talk) == {("startup-pd-length", "initiator")}
+    assert told(talk) == {("startup-pd-length", "initiator"), ("startup-invalid-answered", "responder")}
 
 
 def test_pd_length_that_is_too_large() -> None:

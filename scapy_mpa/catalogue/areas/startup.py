@@ -95,7 +95,7 @@ _KEYS = (
     Case(
         "two-responders", "Both sides are in Responder mode and send a Reply", "plain",
         (key(REPLY_KEY), goes_on(), says("start"), answers(None)),
-        ("startup-role@initiator", "startup-reply-first@responder"), CLOSE, clause="RFC 5044 §7.1.2",
+        ("startup-role@initiator", "startup-invalid-answered@responder"), CLOSE, clause="RFC 5044 §7.1.2",
         tests=("receiver-startup-frame",),
     ),
 )  # fmt: skip
