@@ -284,6 +284,10 @@ _DIALECT = (
         )
         for name, baseline, purpose, *breaks in (
             ("crc-big-endian", "plain", "whose CRCs are in network byte order throughout", "crc"),
+            ("crc-zlib", "plain", "whose CRCs are the CRC-32 of zlib", "crc"),
+            ("crc-not-complemented", "plain", "whose CRCs are not complemented at the end", "crc"),
+            ("crc-from-zero", "plain", "whose CRCs begin with 0", "crc"),
+            ("crc-without-length", "plain", "whose CRCs leave out ULPDU_Length", "crc"),
             ("crc-zero", "plain", "that leaves CRC fields zero though CRCs are in use", "crc"),
             ("crc-without-pad", "plain", "whose CRCs leave out PAD", "crc"),
             ("no-crc-field", "no-crc", "that leaves out the CRC field because CRCs are not in use", "crc-field"),

@@ -44,6 +44,15 @@ def _sized(size: int, kind: str, limit: int) -> str:
     return f"{kind} with {size} octet{'s' * (size != 1)} of Private Data, {side} the limit of {limit}"
 
 
+_WRONG_LENGTHS = tuple(
+    (
+        f"pd-length-too-{'small' if counted < 40 else 'large'}",
+        f"with 40 octets of Private Data of which PD_Length counts {counted}",
+        (private_data(40), fields(pd_length=counted)),
+        "startup-pd-length",
+    )
+    for counted in (36, 44)
+)
 _PRIVATE_DATA = tuple(
     Case(
         f"{kind}-private-data-{size}",
@@ -361,6 +370,30 @@ _ENDS = (
         "invalid-reply-taken", "A Reply with 600 octets of Private Data, after which the Initiator sends FPDUs",
         "plain", (private_data(600), goes_on()), ("startup-private-data-limit", "startup-not-closed@peer"), CLOSE,
         by="responder",
+    ),
+    *(
+        Case(
+            f"request-{name}-answered", f"A Request {purpose} is answered, and FPDUs follow", "plain",
+            (*changes, goes_on()),
+            # Where no Request is known to have come, its answer is what is wrong.
+            (rule, "startup-invalid-answered@peer", *(("startup-not-closed@peer",) if name != "key" else ())), CLOSE,
+        )
+        for name, purpose, changes, rule in (
+            ("key", "with a Key in lower case", (key(REQUEST_KEY.lower()),), "startup-key"),
+            ("role", "with the Key of a Reply", (key(REPLY_KEY),), "startup-role"),
+            *_WRONG_LENGTHS,
+        )
+    ),
+    *(
+        Case(
+            f"reply-{name}-taken", f"A Reply {purpose}, after which the Initiator sends FPDUs", "plain",
+            (*changes, goes_on()), (rule, "startup-not-closed@peer"), CLOSE, by="responder",
+        )
+        for name, purpose, changes, rule in (
+            ("key", "with a Key in lower case", (key(REPLY_KEY.lower()),), "startup-key"),
+            ("role", "with the Key of a Request", (key(REQUEST_KEY),), "startup-role"),
+            *_WRONG_LENGTHS,
+        )
     ),
 )  # fmt: skip
 
