@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scapy_mpa.catalogue.case import CRC_LEFT, Case
 from scapy_mpa.catalogue.fpdu import damaged, followed, marker, ulpdu_length, unmarked
-from scapy_mpa.catalogue.frame import says, setup
+from scapy_mpa.catalogue.frame import answers, says, setup
 from scapy_mpa.catalogue.mutation import Mutation
 from scapy_mpa.catalogue.peer import ACCEPT, BAD_CRC, BAD_MARKER, IGNORE, STOP
 from scapy_mpa.craft.ulpdus import send
@@ -133,6 +133,21 @@ _OF_CULLEY = (
     Case(
         "culley-02-connection", "No startup frames: Markers and CRC from the first octet on, in both directions",
         "culley-02", (says(*("initiator send 600", "responder send 600") * 4),), (), ACCEPT,
+        clause="draft-culley-iwarp-mpa-02 §8.1",
+    ),
+    Case(
+        "culley-02-late", "MPA begins after streaming data", "culley-02",
+        (
+            says(
+                "initiator stream 'now MPA'", "pause 0.01", "responder stream 'now MPA, too'", "pause 0.01",
+                *("initiator send 600", "responder send 600") * 4,
+            ),
+        ),
+        (), ACCEPT, clause="draft-culley-iwarp-mpa-02 §8.1",
+    ),
+    Case(
+        "culley-02-one-way", "MPA in one direction alone: the other one goes on with streaming data", "culley-02",
+        (says(*("initiator send 600", "responder stream 'got it'") * 4), answers(None)), (), ACCEPT,
         clause="draft-culley-iwarp-mpa-02 §8.1",
     ),
     Case(
