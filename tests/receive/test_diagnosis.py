@@ -307,6 +307,41 @@ def _with_checksums(octets: bytes, checksum: bytes = b"\0\0", first: int = 24) -
     return bytes(changed)
 
 
+@pytest.mark.parametrize("impair", [(), ("reorder",)], ids=["in order", "reordered"])
+@pytest.mark.parametrize("sides", [(1, 1), (1, 0), (0, 1)], ids=["both", "initiator", "responder"])
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name != "length-with-pad"])
+def test_alone_and_in_both_directions(name: str, sides: tuple[int, int], impair: tuple[str, ...]) -> None:
+    """The sender is named, all its FPDUs are explained, and neither side is accused of anything else."""
+    pair = name * sides[0], name * sides[1]
+    for scenario in SCENARIOS:
+        try:
+            talk = Made(scenario, pair, impair=impair, seed=7)
+        except ConversationError:
+            continue
+        firsts = [talk.of(direction)[3:4] for direction in ROLES]
+        if all(
+            first and bool(first[0]["deviation"]) == bool(deviates)
+            for first, deviates in zip(firsts, sides, strict=True)
+        ):
+            break
+    else:
+        pytest.skip("it cannot show in one direction alone")
+    report = report_of(talk.octets)
+    for connection, direction, half in halves(report):
+        assert [(row["seq"], row["ulpdu_length"], row["frames"]) for row in rows(half)] == [
+            (row["seq"], row["ulpdu_length"], row["frames"]) for row in talk.of(direction)
+        ]
+        found = diagnoses(connection, direction)
+        assert bool(found) == bool(half.deviation) == bool(sides[ROLES.index(direction)])
+        if found:
+            assert name in (half.deviation or "").split("+")
+            assert f": explains {len(half.fpdus)} of {len(half.fpdus)} FPDUs" in found[0].detail
+    (connection,) = report.connections
+    # Whether there are Markers is a rule of its own.
+    allowed = {"deviating-sender", "marker-absent", "marker-unasked"}
+    assert {f.rule.id for f in connection.findings if f.severity == "error"} <= allowed
+
+
 # --- senders that do nothing wrong ---
 
 
